@@ -1,0 +1,39 @@
+# Everything sets itself up: a machine needs Python 3.11 or later, git and make.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= auto
+
+.PHONY: help setup check format test bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
+
+setup: $(STAMP)  ## the virtual environment in .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mysql,postgres,fleet,charts,dev]'
+	@touch $@
+
+check: $(STAMP)  ## format, lint, types, and the arrows between the layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## put the code into the house's form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: $(STAMP)  ## every test, in parallel; needs no root, no server, no browser
+	$(BIN)/pytest --numprocesses=$(JOBS) $(ARGS)
+
+bench: $(STAMP)  ## the figures in docs/figures.md, measured here
+	$(BIN)/python -m tests.benchmarks
+
+clean:  ## remove what setup and the tests made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

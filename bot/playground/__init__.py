@@ -1,0 +1,1 @@
+"""A local Slack: Web API, Socket Mode, and a page in the browser."""

@@ -1,0 +1,1 @@
+"""What people see in Slack: Block Kit, one module per kind of message."""

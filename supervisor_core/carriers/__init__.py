@@ -1,0 +1,1 @@
+"""Ways to a host: local (a row), drive (a signed flag), fleet (NATS JetStream)."""

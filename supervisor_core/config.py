@@ -1,0 +1,1 @@
+"""The configuration: read, checked, and explained where it is wrong."""

@@ -1,0 +1,1 @@
+"""Rules as pure functions and frozen values; imports nothing but the standard library."""

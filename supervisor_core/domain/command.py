@@ -1,0 +1,69 @@
+"""The command: what somebody asked for, as a frozen value; and the outcome: what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from supervisor_core.domain.labels import audit_label
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """Who asked. `id` is what the audit trail calls the actor (`slack:T…/U…`, `cli:name`, `file:owner` …)."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One request, from whichever door it came. `target` is as it was said, `workers` is what it means."""
+
+    name: str
+    target: str = ""
+    workers: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    label: str | None = None
+    issuer: Issuer | None = None
+    task_id: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+
+    def issued(self, by: Issuer, task_id: str) -> Command:
+        """The same command, now with a person behind it and an id of its own."""
+        return replace(self, issuer=by, task_id=task_id)
+
+    @property
+    def audit_label(self) -> str:
+        """Who asked and why, as the audit trail shows it: `operator - hotfix`."""
+        if self.issuer is None:
+            raise ValueError("a command without an issuer has no audit label")
+        return audit_label(self.issuer.name, self.issuer.id, self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a command on one worker: every handler returns one, whatever happened."""
+
+    success: bool
+    error: str | None = None
+    details: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
+
+    @classmethod
+    def done(cls, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)
+        """It worked."""
+        return cls(success=True, details=details)
+
+    @classmethod
+    def failed(cls, error: str, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)
+        """It did not work; `error` says why and what to do."""
+        return cls(success=False, error=error, details=details)

@@ -1,0 +1,1 @@
+"""The one way in for commands, whichever door they came through."""

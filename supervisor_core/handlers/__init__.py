@@ -1,0 +1,1 @@
+"""What carries out a command: one module per kind, one signature for all."""

@@ -1,0 +1,1 @@
+"""The local SQLite file in which a host writes first, always: tables, `step`, queries, migrations."""

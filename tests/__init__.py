@@ -1,0 +1,1 @@
+"""The tests: unit, integration, acceptance, faults, and benchmarks beside them."""

@@ -1,0 +1,1 @@
+"""Stories as a user tells them, through the real programs."""

@@ -1,0 +1,1 @@
+"""Figures, as ratios against a floor or a peer in the same run."""

@@ -1,0 +1,1 @@
+"""What tests share: servers, homes, crash points armed from outside."""
