@@ -1,0 +1,69 @@
+"""A job: one command for one worker, as the executing host keeps it, and the states it goes through.
+
+    queued → claimed → started → done
+                          └────→ interrupted      (its executor died while the handler was at work)
+
+Claimed but not started is run after a crash; started is reported as interrupted and never run again by itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.labels import audit_label
+from supervisor_core.domain.times import require_aware
+
+_ALPHABET = string.ascii_lowercase + string.digits
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    CLAIMED = "claimed"
+    STARTED = "started"
+    DONE = "done"
+    INTERRUPTED = "interrupted"
+
+
+FINAL = (JobState.DONE, JobState.INTERRUPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One row of `jobs_t`."""
+
+    job_id: int
+    task_id: str
+    worker_id: str
+    handler: str
+    params: Mapping[str, Any]
+    label: str | None
+    issuer: Issuer
+    door: str
+    state: JobState
+    filed_at: datetime
+    outcome: Outcome | None = None
+    finished_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+
+    @property
+    def audit_label(self) -> str:
+        """Who asked, then what they called it."""
+        return audit_label(self.issuer.name, self.issuer.id, self.label)
+
+
+def new_task_id(now: datetime) -> str:
+    """`task_20260205_143015_` and eight random letters: sorts by time, and two never meet."""
+    tail = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    return f"task_{require_aware(now):%Y%m%d_%H%M%S}_{tail}"

@@ -1,0 +1,27 @@
+"""Aware UTC in words and back: one written form for files, tables and the hash chain."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def require_aware(moment: datetime) -> datetime:
+    """The same moment in UTC; a naive one is a mistake of the programmer and is refused."""
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no time zone; every time here is aware UTC")
+    return moment.astimezone(UTC)
+
+
+def to_text(moment: datetime) -> str:
+    """`2026-02-05T14:30:15.234567Z`: fixed width, so that texts sort as the moments do."""
+    return require_aware(moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def from_text(text: str) -> datetime:
+    """A moment out of ISO 8601 text; one without a zone is refused."""
+    return require_aware(datetime.fromisoformat(text))
+
+
+def compact(moment: datetime) -> str:
+    """`20260205T143015Z`, for file names."""
+    return require_aware(moment).strftime("%Y%m%dT%H%M%SZ")

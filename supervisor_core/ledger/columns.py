@@ -1,0 +1,49 @@
+"""Column types that mean the same on SQLite, MariaDB and PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Dialect, Integer, String, Text, TypeDecorator
+from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.types import TypeEngine
+
+from supervisor_core.domain.times import from_text, require_aware, to_text
+
+LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+RowId = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up by itself on INTEGER alone
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware moment in UTC, to the microsecond. What is naive does not get in.
+
+    SQLite keeps text of fixed width, which sorts as the moments do; MariaDB a DATETIME(6) that is UTC because the
+    session's zone is pinned; PostgreSQL a timestamp that knows its zone.
+    """
+
+    impl = String(27)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name in ("mysql", "mariadb"):
+            return dialect.type_descriptor(mysql.DATETIME(fsp=6))
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True, precision=6))
+        return dialect.type_descriptor(String(27))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401
+        if value is None:
+            return None
+        moment = require_aware(value)
+        if dialect.name in ("mysql", "mariadb"):
+            return moment.replace(tzinfo=None)
+        return moment if dialect.name == "postgresql" else to_text(moment)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401, ARG002
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return from_text(value)
+        moment: datetime = value
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,86 @@
+"""Engines for the three databases, each with its session pinned: UTC, strict, durable, and never waiting for ever."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+
+BUSY_SECONDS = 30
+"""How long a writer waits for another process's transaction; ours last milliseconds, so this is never reached."""
+
+CONNECT_SECONDS = 5
+READING = "supervisor_reading"
+
+
+def ledger_engine(path: Path) -> Engine:
+    """The local SQLite file: write-ahead log, full synchronous writes, writers take their lock at the start."""
+    _create_private(path)
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS})
+    _pin_sqlite(engine)
+    return engine
+
+
+def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
+    """The database that the fleet reads, of any of the three kinds."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        engine = create_engine(parsed, connect_args={"timeout": query_timeout_seconds})
+        _pin_sqlite(engine)
+        return engine
+    if parsed.get_backend_name() == "postgresql":
+        options = f"-c timezone=UTC -c statement_timeout={int(query_timeout_seconds * 1000)}"
+        arguments: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "options": options}
+        return create_engine(parsed, connect_args=arguments, pool_pre_ping=True)
+    arguments = {
+        "connect_timeout": CONNECT_SECONDS,
+        "read_timeout": query_timeout_seconds,
+        "write_timeout": query_timeout_seconds,
+        "charset": "utf8mb4",
+        "init_command": "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+    }
+    return create_engine(parsed, connect_args=arguments, pool_pre_ping=True)
+
+
+def reading(engine: Engine) -> Engine:
+    """The same engine for those who only look: on SQLite they take no write lock."""
+    return engine.execution_options(**{READING: True})
+
+
+def _create_private(path: Path) -> None:
+    """Make the file ours alone before SQLite does; its companions (-wal, -shm) take the same mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _pin_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _on_connect(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
+        dbapi.isolation_level = None  # we say BEGIN ourselves
+        cursor = dbapi.cursor()
+        _enter_wal_mode(cursor)
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        reads = connection.get_execution_options().get(READING)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _enter_wal_mode(cursor: Any) -> None:  # noqa: ANN401 (a driver's cursor)
+    """Switching to the write-ahead log ignores the busy timeout, and several programs may open a new file at once."""
+    import sqlite3
+
+    deadline = time.monotonic() + BUSY_SECONDS
+    while cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)

@@ -1,0 +1,188 @@
+"""The queue: one row for each command and worker, filed once by its task id, moved by steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, insert, select
+
+from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.domain.catalog import by_handler
+from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.jobs import FINAL, Job, JobState
+from supervisor_core.ledger.steps import Message, Step
+from supervisor_core.ledger.tables import jobs
+
+RESULT_FILE = "result_file"
+"""The kind of outbox row that becomes a file in the outbox folder of the drive."""
+
+ISSUER_NAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A command for one worker, about to be filed."""
+
+    task_id: str
+    worker_id: str
+    handler: str
+    params: Any
+    label: str | None
+    issuer: Issuer
+    door: str
+    filed_at: datetime
+
+
+def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime) -> Job | None:
+    """Queue a job; None where one with this task id is there already for this worker, whatever became of it."""
+    if find(connection, new.task_id, new.worker_id) is not None:
+        return None
+    row = {
+        "task_id": new.task_id,
+        "worker_id": new.worker_id,
+        "supervisor_id": supervisor_id,
+        "handler": new.handler,
+        "params_json": canonical_json(new.params),
+        "label": new.label,
+        "issuer_id": new.issuer.id,
+        "issuer_name": new.issuer.name[:ISSUER_NAME],
+        "door": new.door,
+        "state": JobState.QUEUED,
+        "tier": tier_of(new.handler),
+        "filed_at": new.filed_at,
+        "created_at": now,
+    }
+    connection.execute(insert(jobs), row)
+    return find(connection, new.task_id, new.worker_id)
+
+
+def tier_of(handler: str) -> int:
+    """Which jobs go first: the catalog says."""
+    definition = by_handler(handler)
+    if definition is None:
+        raise ValueError(f"{handler} is no handler")
+    return definition.tier
+
+
+def find(connection: Connection, task_id: str, worker_id: str) -> Job | None:
+    """The job with this task id for this worker."""
+    query = select(jobs).where(jobs.c.task_id == task_id, jobs.c.worker_id == worker_id)
+    row = connection.execute(query).mappings().first()
+    return _job(row) if row else None
+
+
+def of_task(connection: Connection, task_id: str) -> list[Job]:
+    """All jobs of one command, in the order in which they were filed."""
+    query = select(jobs).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id)
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def waiting(connection: Connection, worker_ids: Collection[str], states: Iterable[JobState]) -> list[Job]:
+    """The jobs of these workers in these states, in the order in which they must run."""
+    query = (
+        select(jobs)
+        .where(jobs.c.state.in_(tuple(states)), jobs.c.worker_id.in_(tuple(worker_ids)))
+        .order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+    )
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def next_queued(connection: Connection, worker_id: str) -> Job | None:
+    """The job that this worker must do next."""
+    query = (
+        select(jobs)
+        .where(jobs.c.state == JobState.QUEUED, jobs.c.worker_id == worker_id)
+        .order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+        .limit(1)
+    )
+    row = connection.execute(query).mappings().first()
+    return _job(row) if row else None
+
+
+def count_queued(connection: Connection) -> dict[str, int]:
+    """How many jobs wait, for each worker that has any."""
+    query = (
+        select(jobs.c.worker_id, func.count())
+        .where(jobs.c.state == JobState.QUEUED)
+        .group_by(jobs.c.worker_id)
+    )
+    return {worker_id: count for worker_id, count in connection.execute(query)}
+
+
+def claim(job: Job, now: datetime) -> Step:
+    """queued → claimed: from here on the job is this executor's."""
+    return Step(jobs, {"job_id": job.job_id}, (JobState.QUEUED,), JobState.CLAIMED, {"claimed_at": now})
+
+
+def begin(job: Job, now: datetime) -> Step:
+    """claimed → started: from here on it is never run again by itself."""
+    return Step(jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, {"started_at": now})
+
+
+def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -> Step:
+    """started → done: the outcome, the audit row and the result file's row, or nothing of it."""
+    word = "success" if outcome.success else "failure"
+    return _end(job, JobState.DONE, outcome, word, now, {"duration_seconds": round(duration_seconds, 3)})
+
+
+def interrupt(job: Job, outcome: Outcome, now: datetime) -> Step:
+    """started → interrupted: its executor died while the handler was at work."""
+    return _end(job, JobState.INTERRUPTED, outcome, "interrupted", now, {})
+
+
+def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, facts: dict[str, Any]) -> Step:
+    details = dict(outcome.details)
+    entry = AuditEntry(
+        actor=job.issuer.id,
+        action=job.handler.upper(),
+        target_id=job.worker_id,
+        outcome=word,
+        label=job.audit_label,
+        task_id=job.task_id,
+        details={
+            "label": job.label,
+            "door": job.door,
+            "params": job.params,
+            "error": outcome.error,
+            **facts,
+            "result": details,
+        },
+    )
+    values = {
+        "finished_at": now,
+        "success": outcome.success,
+        "error": outcome.error,
+        "details_json": canonical_json(details),
+    }
+    message = result_message(job.task_id, job.worker_id)
+    return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, (message,))
+
+
+def result_message(task_id: str, worker_id: str) -> Message:
+    """The order to write a job's result file; it says which, and what is in it is read when it is written."""
+    return Message(RESULT_FILE, f"{task_id}/{worker_id}", {"task_id": task_id, "worker_id": worker_id})
+
+
+def _job(row: RowMapping) -> Job:
+    outcome = None
+    if row["state"] in FINAL:
+        outcome = Outcome(row["success"], row["error"], json.loads(row["details_json"]))
+    return Job(
+        job_id=row["job_id"],
+        task_id=row["task_id"],
+        worker_id=row["worker_id"],
+        handler=row["handler"],
+        params=json.loads(row["params_json"]),
+        label=row["label"],
+        issuer=Issuer(row["issuer_id"], row["issuer_name"]),
+        door=row["door"],
+        state=JobState(row["state"]),
+        filed_at=row["filed_at"],
+        outcome=outcome,
+        finished_at=row["finished_at"],
+    )

@@ -1,0 +1,72 @@
+"""The outbox: what must still happen outside, each as a row that waits until it did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, func, select, update
+
+from supervisor_core.ledger.steps import PENDING, SENT, Step
+from supervisor_core.ledger.tables import outbox
+
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+"""A drive that comes back finds its results within a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One row that has not been sent."""
+
+    outbox_id: int
+    kind: str
+    payload: Mapping[str, Any]
+    attempts: int
+    created_at: datetime
+
+
+def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[Waiting]:
+    """What of this kind is due, oldest first."""
+    query = (
+        select(outbox)
+        .where(outbox.c.state == PENDING, outbox.c.kind == kind, outbox.c.due_at <= now)
+        .order_by(outbox.c.due_at, outbox.c.outbox_id)
+        .limit(limit)
+    )
+    return [
+        Waiting(
+            row["outbox_id"], row["kind"], json.loads(row["payload_json"]), row["attempts"], row["created_at"]
+        )
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def next_due_at(connection: Connection, kind: str) -> datetime | None:
+    """When the next one of this kind is due; None while nothing waits."""
+    query = select(outbox.c.due_at).where(outbox.c.state == PENDING, outbox.c.kind == kind)
+    return connection.execute(query.order_by(outbox.c.due_at).limit(1)).scalar()
+
+
+def count_pending(connection: Connection, kind: str) -> int:
+    """How many of this kind wait."""
+    query = select(func.count()).select_from(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
+    return connection.execute(query).scalar_one()
+
+
+def sent(message: Waiting, now: datetime) -> Step:
+    """pending → sent."""
+    return Step(outbox, {"outbox_id": message.outbox_id}, (PENDING,), SENT, {"sent_at": now})
+
+
+def postpone(connection: Connection, message: Waiting, error: str, now: datetime) -> None:
+    """It could not be sent: try again, later each time."""
+    delay = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(message.attempts, 10))
+    connection.execute(
+        update(outbox)
+        .where(outbox.c.outbox_id == message.outbox_id, outbox.c.state == PENDING)
+        .values(attempts=message.attempts + 1, last_error=error, due_at=now + timedelta(seconds=delay))
+    )

@@ -1,0 +1,62 @@
+"""The schema's version: is it ours, and how it becomes ours. Alembic is imported only where something must change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from supervisor_core.domain.errors import SupervisorError
+
+HEAD = "0001"
+"""The newest revision in `migrations/versions`; a test compares the two."""
+
+_UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server
+
+
+class SchemaError(SupervisorError):
+    """The database has tables of another version."""
+
+
+def current(connection: Connection) -> str | None:
+    """The revision that this database is at; None for an empty one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def ensure(engine: Engine) -> None:
+    """Bring the database to our version. Any number of processes may do this at once; one of them does the work."""
+    with engine.connect() as connection:
+        if current(connection) == HEAD:
+            return
+    with engine.begin() as connection:
+        _lock(connection)
+        found = current(connection)
+        if found != HEAD:
+            _upgrade(connection, found)
+
+
+def _lock(connection: Connection) -> None:
+    """One upgrade at a time. SQLite needs none: its transactions begin with the write lock."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": _UPGRADE_LOCK})
+    elif connection.dialect.name in ("mysql", "mariadb"):
+        connection.execute(text("SELECT GET_LOCK('supervisor_schema', 60)"))
+
+
+def _upgrade(connection: Connection, found: str | None) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config.attributes["connection"] = connection
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if found is not None and found not in known:
+        raise SchemaError(
+            f"The database is at version {found}, which this program does not know: it was made by a newer one.",
+            remedy="Install that version again, or point to another database.",
+        )
+    command.upgrade(config, "head")

@@ -1,0 +1,83 @@
+"""`step`, the one mechanism that changes a state.
+
+A compare-and-set on a row, the audit row that tells of it and the outbox rows that follow from it, in one
+transaction. Whoever finds the row in another state than expected has lost the race, changes nothing, and is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Table, and_, insert, update
+
+from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.ledger import audit
+from supervisor_core.ledger.tables import outbox
+
+PENDING, SENT = "pending", "sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something that must happen outside after the step: a result file now, a card in Slack later."""
+
+    kind: str
+    subject: str
+    payload: Mapping[str, Any]
+    delay_seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of state, with all that follows from it."""
+
+    table: Table
+    key: Mapping[str, Any]
+    expected: Sequence[str]
+    to: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    audit: AuditEntry | None = None
+    outbox: Sequence[Message] = ()
+
+    @property
+    def name(self) -> str:
+        """`jobs_t.done`: what its crash points are called."""
+        return f"{self.table.name}.{self.to}"
+
+
+def take(connection: Connection, supervisor_id: str, step: Step, now: datetime) -> bool:
+    """Do the whole step in the caller's transaction; False where the row was not in an expected state."""
+    where = [step.table.c[name] == value for name, value in step.key.items()]
+    where.append(step.table.c.state.in_(step.expected))
+    changed = connection.execute(update(step.table).where(and_(*where)).values(state=step.to, **step.values))
+    if changed.rowcount != 1:
+        return False
+    record(connection, supervisor_id, step.audit, step.outbox, now)
+    return True
+
+
+def record(
+    connection: Connection,
+    supervisor_id: str,
+    entry: AuditEntry | None,
+    messages: Sequence[Message],
+    now: datetime,
+) -> None:
+    """The rows that follow from a change: one audit row, any number of outbox rows."""
+    if entry is not None:
+        audit.append(connection, supervisor_id, entry, now)
+    for message in messages:
+        row = {
+            "kind": message.kind,
+            "subject": message.subject,
+            "state": PENDING,
+            "payload_json": canonical_json(message.payload),
+            "attempts": 0,
+            "created_at": now,
+            "due_at": now + timedelta(seconds=message.delay_seconds),
+        }
+        connection.execute(insert(outbox), row)

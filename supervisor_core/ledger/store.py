@@ -1,0 +1,78 @@
+"""The ledger as the rest of the program sees it: open it, write through one writer, read beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from supervisor_core.domain import crashpoints
+from supervisor_core.domain.audit import AuditEntry, ChainHead
+from supervisor_core.ledger import audit, schema, steps
+from supervisor_core.ledger.engine import ledger_engine, reading
+from supervisor_core.ledger.writer import Writer
+
+T = TypeVar("T")
+
+FILE_NAME = "ledger.db"
+
+
+class Ledger:
+    """One host's SQLite file. Any number of processes may have it open; each writes through one thread of its own.
+
+    `keep_head` is told the newest row of the audit chain after each commit that added one, and keeps it outside.
+    """
+
+    def __init__(self, path: Path, supervisor_id: str, keep_head: Callable[[ChainHead], None]) -> None:
+        self.path = path
+        self.supervisor_id = supervisor_id
+        self._engine = ledger_engine(path)
+        self._reader = reading(self._engine)
+        schema.ensure(self._engine)
+        self._writer = Writer(self._engine, self._new_head, lambda head: head and keep_head(head))
+
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Write without waiting; the future is set once it is on disk."""
+        return self._writer.submit(work)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Write, and come back once it is on disk."""
+        return self.submit(work).result()
+
+    def read(self, look: Callable[[Connection], T]) -> T:
+        """Look at one consistent picture, without waiting for those who write."""
+        with self._reader.connect() as connection:
+            return look(connection)
+
+    def step(self, step: steps.Step, now: datetime | None = None) -> bool:
+        """Change one row's state with all that follows from it; False where somebody else was first."""
+        moment = now or datetime.now(UTC)
+        crashpoints.reach(f"{step.name}:before")
+        taken = self.write(lambda connection: steps.take(connection, self.supervisor_id, step, moment))
+        crashpoints.reach(f"{step.name}:after")
+        return taken
+
+    def audit(self, entry: AuditEntry, now: datetime | None = None) -> ChainHead:
+        """Add a row to the audit trail that tells of no step: a refusal, a reading."""
+        moment = now or datetime.now(UTC)
+        return self.write(lambda connection: audit.append(connection, self.supervisor_id, entry, moment))
+
+    def close(self) -> None:
+        """Write what waits and let the file go."""
+        self._writer.close()
+        self._engine.dispose()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _new_head(self, connection: Connection) -> Any:  # noqa: ANN401 (a note from the writer to itself)
+        if connection.info.pop(audit.APPENDED, False):
+            return audit.newest_row(connection, self.supervisor_id)
+        return None

@@ -1,0 +1,98 @@
+"""The tables, defined once for SQLite, MariaDB and PostgreSQL. Migrations make them; a test holds the two together."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Index, Integer, MetaData, String, Table, UniqueConstraint
+
+from supervisor_core.ledger.columns import LongText, RowId, UtcDateTime
+
+WORKER_ID = 64
+TASK_ID = 128
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# Ids that differ only in case are different ids, on MariaDB too.
+_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+
+jobs = Table(
+    "jobs_t",
+    metadata,
+    Column("job_id", RowId, primary_key=True, autoincrement=True),
+    Column("task_id", String(TASK_ID), nullable=False),
+    Column("worker_id", String(WORKER_ID), nullable=False),
+    Column("supervisor_id", String(64), nullable=False),
+    Column("handler", String(64), nullable=False),
+    Column("params_json", LongText, nullable=False),
+    Column("label", String(100)),
+    Column("issuer_id", String(128), nullable=False),
+    Column("issuer_name", String(255), nullable=False),
+    Column("door", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("tier", Integer, nullable=False),
+    Column("filed_at", UtcDateTime, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("claimed_at", UtcDateTime),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("success", Boolean),
+    Column("error", LongText),
+    Column("details_json", LongText),
+    UniqueConstraint("task_id", "worker_id"),
+    **_MYSQL,
+)
+Index("ix_jobs_t_waiting", jobs.c.state, jobs.c.worker_id, jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+
+audit_log = Table(
+    "audit_log_t",
+    metadata,
+    Column("supervisor_id", String(64), primary_key=True),
+    Column("audit_id", RowId, primary_key=True, autoincrement=False),
+    Column("outcome", String(16), nullable=False),
+    Column("actor", String(128), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("target_type", String(64), nullable=False),
+    Column("target_id", String(64), nullable=False),
+    Column("label", String(100)),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("details_json", LongText, nullable=False),
+    Column("task_id", String(TASK_ID)),
+    Column("previous_hash", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Index(None, "created_at"),
+    Index(None, "target_id", "created_at"),
+    Index(None, "action", "created_at"),
+    Index(None, "task_id"),
+    **_MYSQL,
+)
+
+outbox = Table(
+    "outbox_t",
+    metadata,
+    Column("outbox_id", RowId, primary_key=True, autoincrement=True),
+    Column("kind", String(32), nullable=False),
+    Column("subject", String(255), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("payload_json", LongText, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("due_at", UtcDateTime, nullable=False),
+    Column("sent_at", UtcDateTime),
+    Column("last_error", LongText),
+    Index(None, "state", "due_at", "outbox_id"),
+    **_MYSQL,
+)
+
+sightings = Table(
+    "sightings_t",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("first_seen_at", UtcDateTime, nullable=False),
+    **_MYSQL,
+)

