@@ -1,0 +1,75 @@
+"""What is known of a process, as values: its identity, its life, the kernel's facts, and a member of a set.
+
+Named tuples, not dataclasses: `status` imports this, and `dataclasses` alone would double what that costs.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+GENERATION_VARIABLE = "SUPERVISOR_GENERATION"
+"""Names the launch in the environment of a worker, from which all that it starts inherit it."""
+
+
+class ProcessIdentity(NamedTuple):
+    """One process and no other, ever: its PID, when the kernel started it, and in which boot.
+
+    On Linux `start` is in clock ticks since boot, which no change of the wall clock moves. Elsewhere it is
+    the creation time in microseconds, kept by the kernel as it was, and `boot_id` is empty.
+    """
+
+    pid: int
+    start: int
+    boot_id: str
+
+
+class Life(StrEnum):
+    """What can be said of an identity now."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    """Ended, or another process has its PID by now, or it belonged to another boot."""
+    ZOMBIE = "zombie"
+    """Ended, but its parent has not asked for its exit code yet. It does nothing any more."""
+    FROZEN = "frozen"
+    """Alive, but stopped (SIGSTOP): it does nothing until it is continued."""
+    UNVERIFIABLE = "unverifiable"
+    """The system refuses to tell. Such a process is neither signalled nor started a second time."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is surely still there."""
+        return self in {Life.ALIVE, Life.FROZEN}
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process surely does nothing any more."""
+        return self in {Life.GONE, Life.ZOMBIE}
+
+
+class Facts(NamedTuple):
+    """One line of the process table. `state` is the kernel's letter: R, S, D, T, Z …"""
+
+    pid: int
+    name: str
+    state: str
+    ppid: int
+    session: int
+    start: int
+
+
+class Member(NamedTuple):
+    """A process that belongs to a worker."""
+
+    identity: ProcessIdentity
+    name: str
+    state: str
+
+    @property
+    def pid(self) -> int:
+        """Its PID, for messages; who signals uses the identity."""
+        return self.identity.pid
+
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid}, state {self.state})"
