@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from supervisor_core.adapters.locks import FileLock, LockedError
 from tests.support.waiting import wait_until
+
+Hold = Callable[[Path], "subprocess.Popen[str]"]
 
 HOLD = """
 import sys
@@ -23,16 +27,16 @@ with FileLock(sys.argv[1], "a pass for OrionMX"):
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path) -> Path:
     return tmp_path / "supervisor.lock"
 
 
 @pytest.fixture
-def holding():
+def holding() -> Iterator[Hold]:
     """Processes that hold a lock until they are told to let it go; ended whatever happens."""
     running: list[subprocess.Popen[str]] = []
 
-    def hold(path):
+    def hold(path: Path) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -47,33 +51,32 @@ def holding():
         process.communicate()
 
 
-def test_two_objects_exclude_each_other_and_the_loser_hears_who_holds_it(path):
+def test_two_objects_exclude_each_other_and_the_loser_hears_who_holds_it(path: Path) -> None:
     with FileLock(path, "a pass for OrionMX"), pytest.raises(LockedError) as caught:
         FileLock(path).acquire()
     assert f"held by pid {os.getpid()}, a pass for OrionMX, since 20" in str(caught.value)
     assert caught.value.retryable
 
 
-def test_a_lock_given_back_can_be_taken_again_and_names_nobody(path):
-    lock = FileLock(path)
+def test_a_lock_given_back_can_be_taken_again_and_names_nobody(path: Path) -> None:
+    lock = FileLock(path, "earlier")
     with lock:
-        assert lock.held
-    assert not lock.held
+        assert lock.holder() is not None
     assert lock.holder() is None
-    with FileLock(path):
-        pass
+    with FileLock(path) as later:
+        assert later.held
 
 
-def test_to_give_back_what_is_not_held_does_nothing(path):
+def test_to_give_back_what_is_not_held_does_nothing(path: Path) -> None:
     FileLock(path).release()
 
 
-def test_one_object_can_not_take_it_twice(path):
+def test_one_object_can_not_take_it_twice(path: Path) -> None:
     with FileLock(path) as lock, pytest.raises(RuntimeError, match="already"):
         lock.acquire()
 
 
-def test_readers_share_it_and_a_writer_waits_for_them(path):
+def test_readers_share_it_and_a_writer_waits_for_them(path: Path) -> None:
     first, second = FileLock(path).acquire(exclusive=False), FileLock(path).acquire(exclusive=False)
     with first, second, pytest.raises(LockedError):
         FileLock(path).acquire()
@@ -81,20 +84,20 @@ def test_readers_share_it_and_a_writer_waits_for_them(path):
         FileLock(path).acquire(exclusive=False)
 
 
-def test_a_shared_holder_is_not_named_by_the_hint_of_an_earlier_one(path):
+def test_a_shared_holder_is_not_named_by_the_hint_of_an_earlier_one(path: Path) -> None:
     with FileLock(path, "earlier"):
         pass
     with FileLock(path).acquire(exclusive=False), pytest.raises(LockedError, match="another process"):
         FileLock(path).acquire()
 
 
-def test_it_excludes_another_process_which_is_named(path, holding):
+def test_it_excludes_another_process_which_is_named(path: Path, holding: Hold) -> None:
     process = holding(path)
     with pytest.raises(LockedError, match=rf"held by pid {process.pid}, a pass for OrionMX, since "):
         FileLock(path).acquire()
 
 
-def test_it_dies_with_its_process_and_the_dead_is_named_no_more(path, holding):
+def test_it_dies_with_its_process_and_the_dead_is_named_no_more(path: Path, holding: Hold) -> None:
     process = holding(path)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -104,11 +107,11 @@ def test_it_dies_with_its_process_and_the_dead_is_named_no_more(path, holding):
         assert lock.held
 
 
-def test_who_waits_gets_it_when_it_is_given_back(path):
+def test_who_waits_gets_it_when_it_is_given_back(path: Path) -> None:
     first = FileLock(path).acquire()
     got = threading.Event()
 
-    def wait():
+    def wait() -> None:
         with FileLock(path).acquire(timeout=10):
             got.set()
 
@@ -120,7 +123,7 @@ def test_who_waits_gets_it_when_it_is_given_back(path):
 
 
 @pytest.mark.parametrize("hint", [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid": "x", "start": 1}', b"\xff"])
-def test_a_hint_that_makes_no_sense_names_nobody_and_holds_nobody_up(path, hint):
+def test_a_hint_that_makes_no_sense_names_nobody_and_holds_nobody_up(path: Path, hint: bytes) -> None:
     path.write_bytes(hint)
     lock = FileLock(path)
     assert lock.holder() is None
@@ -128,7 +131,7 @@ def test_a_hint_that_makes_no_sense_names_nobody_and_holds_nobody_up(path, hint)
         assert lock.holder() is not None
 
 
-def test_a_lock_file_cleaned_away_does_not_let_two_in(path):
+def test_a_lock_file_cleaned_away_does_not_let_two_in(path: Path) -> None:
     first = FileLock(path).acquire()
     path.unlink()
     second = FileLock(path).acquire()
@@ -138,7 +141,7 @@ def test_a_lock_file_cleaned_away_does_not_let_two_in(path):
     first.release()
 
 
-def test_a_link_in_place_of_the_lock_file_is_refused(path, tmp_path):
+def test_a_link_in_place_of_the_lock_file_is_refused(path: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("precious")
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
@@ -146,12 +149,12 @@ def test_a_link_in_place_of_the_lock_file_is_refused(path, tmp_path):
     assert (tmp_path / "elsewhere").read_text() == "precious"
 
 
-def test_the_file_is_for_nobody_else(path):
+def test_the_file_is_for_nobody_else(path: Path) -> None:
     with FileLock(path):
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_started_program_does_not_inherit_it(path):
+def test_a_started_program_does_not_inherit_it(path: Path) -> None:
     with FileLock(path):
         child = subprocess.Popen(
             [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, close_fds=False
@@ -163,7 +166,7 @@ def test_a_started_program_does_not_inherit_it(path):
         child.communicate()
 
 
-def test_a_plain_fork_neither_keeps_it_nor_takes_it_from_the_parent(path):
+def test_a_plain_fork_neither_keeps_it_nor_takes_it_from_the_parent(path: Path) -> None:
     code = """
 import os, sys
 from supervisor_core.adapters.locks import FileLock, LockedError
@@ -191,7 +194,7 @@ os.waitpid(child, 0)
     assert run.returncode == 0, run.stderr
 
 
-def test_many_processes_at_once_are_never_two_inside(path, tmp_path):
+def test_many_processes_at_once_are_never_two_inside(path: Path, tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     code = """
 import os, sys
@@ -209,9 +212,9 @@ for _ in range(20):
     assert [run.returncode for run in runs] == [0, 0, 0, 0], said
 
 
-def test_a_waiter_hears_of_the_end_of_a_killed_holder(path, holding):
+def test_a_waiter_hears_of_the_end_of_a_killed_holder(path: Path, holding: Hold) -> None:
     process = holding(path)
-    result = []
+    result: list[FileLock] = []
     waiting = threading.Thread(target=lambda: result.append(FileLock(path).acquire(timeout=20)))
     waiting.start()
     os.kill(process.pid, signal.SIGKILL)
