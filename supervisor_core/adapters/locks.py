@@ -136,7 +136,10 @@ class FileLock:
         return os.path.samestat(os.fstat(descriptor), there)
 
     def _write_hint(self, descriptor: int) -> None:
-        identity = identify(os.getpid())
+        try:
+            identity = identify(os.getpid())
+        except OSError:
+            identity = None  # a lock is good without its hint
         hint = {
             "pid": os.getpid(),
             "start": identity.start if identity else 0,
