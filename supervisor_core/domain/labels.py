@@ -12,6 +12,7 @@ SEPARATOR = " - "
 
 _LABEL = re.compile(r"[A-Za-z0-9 _-]{1,100}")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9 _-]")
+_APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
 _ID_PREFIX = re.compile(r".*[:/]")  # slack:T0TEAM/U0OPER is U0OPER to a reader
 
 
@@ -31,7 +32,7 @@ def validate_label(label: object) -> tuple[bool, str]:
         odd = next(character for character in text if not _LABEL.fullmatch(character))
         return (
             False,
-            f"A label is made of letters A-Z, digits, spaces, hyphens and underscores; {odd!a} is none.",
+            f"A label is made of letters A-Z, digits, spaces, hyphens and underscores; {odd!r} is none.",
         )
     return True, ""
 
@@ -42,6 +43,20 @@ def clean_label(label: str | None) -> str | None:
     if not ok:
         raise UsageError(problem)
     return (label or "").strip(" ") or None
+
+
+def nearest_label(text: str) -> str | None:
+    """The label that comes nearest to a text that may be none; None where nothing of it is left."""
+    import unicodedata
+
+    plain = unicodedata.normalize("NFKD", text)
+    # Accents and apostrophes vanish; whatever else a label may not have stood between words.
+    joined = "".join(
+        character
+        for character in plain
+        if not unicodedata.combining(character) and character not in _APOSTROPHES
+    )
+    return " ".join(_NOT_IN_A_NAME.sub(" ", joined).split())[:MAX_LABEL].strip() or None
 
 
 def audit_label(name: str, user_id: str, label: str | None) -> str:
