@@ -1,0 +1,99 @@
+"""What the definition of a command is: one value, from which grammar, help, rights and forms follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from supervisor_core.domain.parameters import Kind, Parameter
+
+
+class Risk(Enum):
+    """What a command can do to a worker."""
+
+    READS = "reads"
+    CHANGES = "changes"
+    DANGEROUS = "dangerous"
+    """Changes the code that a worker runs."""
+
+
+class Right(Enum):
+    """Whom a command is for. Operators and approvers are viewers; nothing else follows from a role."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    APPROVER = "approver"
+
+
+class TargetRule(Enum):
+    """What the target of a command means where it is left out."""
+
+    NONE = "none"
+    """The command is for no worker in particular, and takes no target."""
+    WORKERS = "workers"
+    """The only worker, else the default one, else the asker chooses."""
+    FILTER = "filter"
+    """Nothing is narrowed down: workers stay empty. It may stand anywhere among the arguments."""
+
+
+class Tier(IntEnum):
+    """The order in which waiting commands are executed; within a tier, that of their file times."""
+
+    EMERGENCY = 0
+    CODE = 1
+    LIFECYCLE = 2
+    REPORT = 3
+    NEVER_QUEUED = 9
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDefinition:
+    """One command: everything that any door needs to know of it."""
+
+    name: str
+    summary: str
+    handler: str | None = None
+    """What a flag calls it and which handler carries it out; None where it never reaches a worker's host."""
+    recorded_as: str = ""
+    """The audit action of a command without a handler; empty where it leaves no row of its own."""
+    parameters: tuple[Parameter, ...] = ()
+    takes_label: bool = False
+    target: TargetRule = TargetRule.NONE
+    aliases: tuple[str, ...] = ()
+    suggested_for: tuple[str, ...] = ()
+    """Words that people type who mean this one: offered to them, never obeyed."""
+    risk: Risk = Risk.READS
+    needs_approval: bool = False
+    """The default; `slack.approvals.required_for` decides."""
+    right: Right = Right.OPERATOR
+    tier: Tier = Tier.NEVER_QUEUED
+    schedulable: bool = False
+    examples: tuple[str, ...] = ()
+    notes: str = ""
+    built: bool = False
+
+    @property
+    def audit_action(self) -> str:
+        """What an execution is called in the audit trail."""
+        return self.handler.upper() if self.handler else self.recorded_as
+
+    @property
+    def usage(self) -> str:
+        """The whole command in one line, optional parts in brackets."""
+        parts = [self.name]
+        if self.target is not TargetRule.NONE:
+            parts.append("[target]")
+        parts.extend(parameter.usage for parameter in self.parameters)
+        if self.takes_label:
+            parts.append("[label…]")
+        return " ".join(parts)
+
+    @property
+    def options(self) -> tuple[Parameter, ...]:
+        """The parameters that are given as `--name`."""
+        return tuple(parameter for parameter in self.parameters if parameter.kind is Kind.FLAG)
+
+    @property
+    def free_text(self) -> Parameter | None:
+        """The parameter that takes whatever words are left, where there is one."""
+        return next((parameter for parameter in self.parameters if parameter.kind is Kind.TEXT), None)

@@ -1,0 +1,77 @@
+"""Spans of time as people type them: `2h`, `1d12h`, `since 2d`, `since 2026-01-31`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+MINUTE = 60  # seconds, as are the next three
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+
+LONGEST = 3650 * DAY  # ten years: more than any audit trail, and far from what a datetime can't hold
+EXPECTED = "a number of m, h, d or w, such as 30m, 2h, 1d12h or 1w"
+
+_DURATION = re.compile(
+    r"(?:([0-9]{1,6})w)?(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?", re.IGNORECASE
+)
+_BEGUN = re.compile(r"[+-]?([0-9]{1,6})[ .,]*([wdhm]?)", re.IGNORECASE)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:Z|[+-][0-9]{2}:[0-9]{2})?", re.IGNORECASE
+)
+
+
+def parse_duration(text: str) -> int | None:
+    """Seconds, or None for what is no duration."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not text:
+        return None
+    weeks, days, hours, minutes = (int(part or 0) for part in match.groups())
+    return weeks * WEEK + days * DAY + hours * HOUR + minutes * MINUTE
+
+
+def format_duration(seconds: int) -> str:
+    """The shortest text that `parse_duration` reads as so many seconds, whole minutes that is."""
+    left, parts = seconds, []
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0m"
+
+
+def nearest_duration(text: str) -> int | None:
+    """What somebody meant who wrote `2hours` or `90`; None where it does not begin like a duration."""
+    match = _BEGUN.match(text)
+    if match is None:
+        return None
+    unit = {"w": WEEK, "d": DAY, "h": HOUR}.get(match[2].lower(), MINUTE)
+    return int(match[1]) * unit
+
+
+def parse_since(text: str) -> str | None:
+    """A duration back from now or an ISO date, in its canonical text; None for what is neither."""
+    seconds = parse_duration(text)
+    if seconds is not None:
+        return format_duration(seconds) if MINUTE <= seconds <= LONGEST else None
+    if not (_DATE.fullmatch(text) or _MOMENT.fullmatch(text)):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.upper())
+        if _DATE.fullmatch(text):
+            return text
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return f"{aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+    except (ValueError, OverflowError):
+        return None
+
+
+def since_moment(since: str, now: datetime) -> datetime:
+    """The moment that a `since` means, as aware UTC; a bare date begins at midnight UTC."""
+    seconds = parse_duration(since)
+    if seconds is not None:
+        return now.astimezone(UTC) - timedelta(seconds=seconds)
+    moment = datetime.fromisoformat(since)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
