@@ -1,1 +1,56 @@
-"""The one way in for commands, whichever door they came through."""
+"""The one way in for commands, whichever door they came through: understood, issued, handed to a carrier."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.errors import RefusedError
+from supervisor_core.domain.grammar import GrammarContext, parse
+from supervisor_core.domain.jobs import Job, new_task_id
+
+
+class NotBuiltError(RefusedError):
+    """This command is known, but not built yet."""
+
+
+class Carrier(Protocol):
+    """A way to the hosts that carry commands out."""
+
+    def carry(self, command: Command, door: str, now: datetime) -> list[Job]:
+        """Hand the command over, durably; its jobs."""
+
+
+class Gateway:
+    """What every door uses: `parse` for text, `submit` for a command that somebody stands behind."""
+
+    def __init__(self, config: SupervisorConfig, carrier: Carrier) -> None:
+        self._config = config
+        self._carrier = carrier
+
+    def parse(self, text: str) -> Command:
+        """The command in this text; `GrammarError` with what was expected."""
+        return parse(text, grammar_context(self._config))
+
+    def submit(self, command: Command, issuer: Issuer, door: str, task_id: str | None = None) -> Command:
+        """Hand the command to its carrier; it is durable when this returns. The command as it was issued."""
+        definition = CATALOG[command.name]
+        if not definition.built:
+            raise NotBuiltError(f"{definition.name} is known, but not built yet; nothing was done.")
+        if definition.handler is None:
+            raise RefusedError(f"{definition.name} only informs; there is nothing to carry out.")
+        now = datetime.now(UTC)
+        issued = command.issued(issuer, task_id or new_task_id(now))
+        self._carrier.carry(issued, door, now)
+        return issued
+
+
+def grammar_context(config: SupervisorConfig) -> GrammarContext:
+    """What the grammar must know of this configuration."""
+    teams = {
+        name: tuple(worker.id for worker in config.workers.values() if worker.team == name) for name in config.teams
+    }
+    return GrammarContext(workers=tuple(config.workers), teams=teams, default_worker=config.supervisor.default_worker)

@@ -1,1 +1,68 @@
-"""The command line: one module per subcommand."""
+"""The command line: one module per subcommand, imported only when it is called, because `status` must be quick."""
+
+from __future__ import annotations
+
+import sys
+
+from supervisor_core.version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+COMMANDS = {
+    "status": "whether the supervisor and its workers run, and how they are",
+    "send": "give a command in the words that Slack uses: supervisor send 'pause OrionMX hotfix' --wait",
+    "audit": "who did what, when, and what came of it; `audit verify` checks the trail",
+    "run": "be the supervisor of this host, in the foreground",
+    "stop": "end the supervisor; its workers go on",
+    "once": "a single pass for one worker: its flags, its health, an exit code",
+    "config": "check the configuration",
+    "db": "bring the ledger's tables up to date",
+}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one subcommand; returns its exit code."""
+    words = list(sys.argv[1:] if args is None else args)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return SUCCESS if words else USAGE
+    if words[0] in ("-V", "--version"):
+        print(f"supervisor {__version__}")
+        return SUCCESS
+    if words[0] not in COMMANDS:
+        print(_unknown(words[0]), file=sys.stderr)
+        return USAGE
+    from supervisor_core.cli.edge import run
+
+    return run(words[0], words[1:])
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name.ljust(width)}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: supervisor COMMAND [--config FILE] …",
+            "",
+            *lines,
+            "",
+            "`supervisor COMMAND --help` says more about one. The configuration is --config FILE, else",
+            "$SUPERVISOR_CONFIG, else ./config.yaml. Exit codes: 0 success, 1 it failed or something is unhealthy,",
+            "2 wrong usage or configuration, 130 interrupted.",
+        ]
+    )
+
+
+def _unknown(word: str) -> str:
+    from supervisor_core.domain.catalog import find
+    from supervisor_core.domain.nearest import nearest
+
+    near = nearest(word, COMMANDS)
+    hint = f" Did you mean `supervisor {near}`?" if near else ""
+    if not near and find(word):
+        hint = f" To give that command: supervisor send '{word} …'"
+    return f"supervisor: there is no command {word!a}.{hint} `supervisor --help` lists them."

@@ -21,6 +21,9 @@ from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.times import require_aware
 
+TAIL = 7
+"""78 thousand million ids in each second; and the longest flag's name with such an id behind it has 255 letters."""
+
 _ALPHABET = string.ascii_lowercase + string.digits
 
 
@@ -51,6 +54,7 @@ class Job:
     door: str
     state: JobState
     filed_at: datetime
+    approvals: tuple[Mapping[str, Any], ...] = ()
     outcome: Outcome | None = None
     finished_at: datetime | None = None
 
@@ -64,6 +68,6 @@ class Job:
 
 
 def new_task_id(now: datetime) -> str:
-    """`task_20260205_143015_` and eight random letters: sorts by time, and two never meet."""
-    tail = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    """`task_20260205_143015_` and random letters: sorts by time, and two never meet."""
+    tail = "".join(secrets.choice(_ALPHABET) for _ in range(TAIL))
     return f"task_{require_aware(now):%Y%m%d_%H%M%S}_{tail}"

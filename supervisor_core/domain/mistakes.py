@@ -24,7 +24,7 @@ class GrammarError(UsageError):
             self.repair = f"{before} {self.repair}"
 
 
-class NeedsTarget(GrammarError):  # noqa: N818 (what it says is what to do)
+class NeedsTarget(GrammarError):
     """The command needs a worker, and there are several. `choices` are their ids, in order."""
 
     def __init__(self, name: str, choices: tuple[str, ...], *, before: str, after: str) -> None:
@@ -43,7 +43,7 @@ class NeedsTarget(GrammarError):  # noqa: N818 (what it says is what to do)
         self.before = f"{before} {self.before}"
 
 
-class NearlyNamed(GrammarError):  # noqa: N818 (as above)
+class NearlyNamed(GrammarError):
     """A word nearly names a worker: asked, never guessed. `suggestion` takes it for the worker."""
 
     otherwise: str | None = None

@@ -1,1 +1,23 @@
-"""What carries out a command: one module per kind, one signature for all."""
+"""What carries out a command: one module per kind, one signature for all.
+
+The registry is a mapping from the catalog's handler names; what the catalog knows and this mapping does not is not
+built yet, and says so when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from supervisor_core.handlers.context import Handler, Host
+from supervisor_core.handlers.pause import pause_watcher
+from supervisor_core.handlers.resume import resume_watcher
+
+HANDLERS: Mapping[str, Handler] = MappingProxyType(
+    {
+        "pause": pause_watcher,
+        "resume": resume_watcher,
+    }
+)
+
+__all__ = ["HANDLERS", "Handler", "Host", "pause_watcher", "resume_watcher"]

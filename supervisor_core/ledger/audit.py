@@ -17,9 +17,8 @@ from supervisor_core.domain.times import to_text
 from supervisor_core.ledger.tables import audit_log
 
 COLUMNS = tuple(column.name for column in audit_log.columns)
-_WIDTHS = {
-    name: audit_log.c[name].type.length for name in ("actor", "action", "target_type", "target_id", "label")
-}  # type: ignore[attr-defined]  # they are strings
+_CUT = ("actor", "action", "target_type", "target_id", "label")
+_WIDTHS = {name: getattr(audit_log.c[name].type, "length", 0) for name in _CUT}
 
 APPENDED = "supervisor_audit_appended"
 """Set in a connection's `info` by each append, so that a commit knows whether the chain has a new head."""
@@ -82,6 +81,12 @@ def newest_row(connection: Connection, supervisor_id: str, *, lock: bool = False
     return ChainHead(supervisor_id, row.audit_id, row.hash) if row else None
 
 
+def hash_of(connection: Connection, supervisor_id: str, audit_id: int) -> str | None:
+    """The hash of one row, or None where there is no such row."""
+    query = select(audit_log.c.hash).where(audit_log.c.supervisor_id == supervisor_id, audit_log.c.audit_id == audit_id)
+    return connection.execute(query).scalar()
+
+
 def search(connection: Connection, wanted: AuditFilter) -> list[dict[str, Any]]:
     """The newest rows that fit, newest first, under the names of their columns, times as text."""
     conditions = []
@@ -104,7 +109,7 @@ def search(connection: Connection, wanted: AuditFilter) -> list[dict[str, Any]]:
 
 
 def _issued_by(issuer: str) -> Any:  # noqa: ANN401 (a clause of SQLAlchemy's)
-    """By the actor (`cli:anna`), by its last part (`anna`, `U0OPER`), or by the name that the audit label starts with."""
+    """By the actor (`cli:anna`), by its last part (`anna`, `U0OPER`), or by the name that its audit label has."""
     escaped = issuer.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     lowered = func.lower(audit_log.c.label)
     return or_(
@@ -148,21 +153,15 @@ def _follow(rows: Iterator[dict[str, Any]], chain: str, head: ChainHead | None) 
             return expected - 1, Fault(chain, found, "was altered: its content does not give its hash")
         if row["previous_hash"] != previous:
             # This row is whole, so it is the one before that was written anew, with a hash to match.
-            return expected - 1, Fault(
-                chain, max(found - 1, 1), "was altered: the row after it knows another hash"
-            )
+            return expected - 1, Fault(chain, max(found - 1, 1), "was altered: the row after it knows another hash")
         if head and found == head.audit_id:
             hash_at_head = row["hash"]
         expected, previous = expected + 1, row["hash"]
     last = expected - 1
     if head and head.audit_id > last:
-        return last, Fault(
-            chain, last + 1, f"is missing: the trail had {head.audit_id} rows and ends at {last}"
-        )
+        return last, Fault(chain, last + 1, f"is missing: the trail had {head.audit_id} rows and ends at {last}")
     if head and hash_at_head != head.hash:
-        return last, Fault(
-            chain, head.audit_id, "is not the row that was written: the trail was written anew"
-        )
+        return last, Fault(chain, head.audit_id, "is not the row that was written: the trail was written anew")
     return last, None
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, insert, select
+from sqlalchemy import Connection, RowMapping, insert, select
 
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
@@ -36,6 +36,7 @@ class NewJob:
     issuer: Issuer
     door: str
     filed_at: datetime
+    approvals: Sequence[Mapping[str, Any]] = ()
 
 
 def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime) -> Job | None:
@@ -52,6 +53,7 @@ def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime)
         "issuer_id": new.issuer.id,
         "issuer_name": new.issuer.name[:ISSUER_NAME],
         "door": new.door,
+        "approvals_json": canonical_json(list(new.approvals)),
         "state": JobState.QUEUED,
         "tier": tier_of(new.handler),
         "filed_at": new.filed_at,
@@ -82,36 +84,24 @@ def of_task(connection: Connection, task_id: str) -> list[Job]:
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
-def waiting(connection: Connection, worker_ids: Collection[str], states: Iterable[JobState]) -> list[Job]:
+def waiting(
+    connection: Connection, worker_ids: Collection[str], states: Iterable[JobState], limit: int | None = None
+) -> list[Job]:
     """The jobs of these workers in these states, in the order in which they must run."""
     query = (
         select(jobs)
         .where(jobs.c.state.in_(tuple(states)), jobs.c.worker_id.in_(tuple(worker_ids)))
         .order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+        .limit(limit)
     )
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
-def next_queued(connection: Connection, worker_id: str) -> Job | None:
-    """The job that this worker must do next."""
-    query = (
-        select(jobs)
-        .where(jobs.c.state == JobState.QUEUED, jobs.c.worker_id == worker_id)
-        .order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
-        .limit(1)
-    )
-    row = connection.execute(query).mappings().first()
-    return _job(row) if row else None
-
-
-def count_queued(connection: Connection) -> dict[str, int]:
-    """How many jobs wait, for each worker that has any."""
-    query = (
-        select(jobs.c.worker_id, func.count())
-        .where(jobs.c.state == JobState.QUEUED)
-        .group_by(jobs.c.worker_id)
-    )
-    return {worker_id: count for worker_id, count in connection.execute(query)}
+def next_to_run(connection: Connection, worker_id: str) -> Job | None:
+    """What this worker must do next: what was claimed before a crash, else the first that is queued."""
+    found = waiting(connection, [worker_id], (JobState.CLAIMED,), limit=1)
+    found = found or waiting(connection, [worker_id], (JobState.QUEUED,), limit=1)
+    return found[0] if found else None
 
 
 def claim(job: Job, now: datetime) -> Step:
@@ -148,6 +138,7 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
             "label": job.label,
             "door": job.door,
             "params": job.params,
+            "approvals": list(job.approvals),
             "error": outcome.error,
             **facts,
             "result": details,
@@ -183,6 +174,7 @@ def _job(row: RowMapping) -> Job:
         door=row["door"],
         state=JobState(row["state"]),
         filed_at=row["filed_at"],
+        approvals=tuple(json.loads(row["approvals_json"])),
         outcome=outcome,
         finished_at=row["finished_at"],
     )

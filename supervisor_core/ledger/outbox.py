@@ -38,9 +38,7 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
         .limit(limit)
     )
     return [
-        Waiting(
-            row["outbox_id"], row["kind"], json.loads(row["payload_json"]), row["attempts"], row["created_at"]
-        )
+        Waiting(row["outbox_id"], row["kind"], json.loads(row["payload_json"]), row["attempts"], row["created_at"])
         for row in connection.execute(query).mappings()
     ]
 

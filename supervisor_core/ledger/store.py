@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from sqlalchemy import Connection
 
@@ -20,20 +21,30 @@ T = TypeVar("T")
 
 FILE_NAME = "ledger.db"
 
+log = logging.getLogger(__name__)
+
+
+class HeadKeeper(Protocol):
+    """Where the newest row of an audit chain is noted outside the ledger."""
+
+    def read(self, supervisor_id: str) -> ChainHead | None:
+        """The head as it was last kept."""
+
+    def keep(self, head: ChainHead) -> None:
+        """Note a newer head."""
+
 
 class Ledger:
-    """One host's SQLite file. Any number of processes may have it open; each writes through one thread of its own.
+    """One host's SQLite file. Any number of processes may have it open; each writes through one thread of its own."""
 
-    `keep_head` is told the newest row of the audit chain after each commit that added one, and keeps it outside.
-    """
-
-    def __init__(self, path: Path, supervisor_id: str, keep_head: Callable[[ChainHead], None]) -> None:
+    def __init__(self, path: Path, supervisor_id: str, heads: HeadKeeper) -> None:
         self.path = path
         self.supervisor_id = supervisor_id
+        self._heads = heads
         self._engine = ledger_engine(path)
         self._reader = reading(self._engine)
         schema.ensure(self._engine)
-        self._writer = Writer(self._engine, self._new_head, lambda head: head and keep_head(head))
+        self._writer = Writer(self._engine, self._new_head, self._keep_head)
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         """Write without waiting; the future is set once it is on disk."""
@@ -66,13 +77,29 @@ class Ledger:
         self._writer.close()
         self._engine.dispose()
 
-    def __enter__(self) -> Ledger:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _new_head(self, connection: Connection) -> Any:  # noqa: ANN401 (a note from the writer to itself)
-        if connection.info.pop(audit.APPENDED, False):
-            return audit.newest_row(connection, self.supervisor_id)
-        return None
+    def _new_head(self, connection: Connection) -> ChainHead | None:
+        """The head that this transaction made, unless the chain no longer holds the one that was kept before it.
+
+        Then the trail has been altered. Its head stays where it was, so that `audit verify` finds the place; a
+        command is not refused for it.
+        """
+        if not connection.info.pop(audit.APPENDED, False):
+            return None
+        kept = self._heads.read(self.supervisor_id)
+        if kept and audit.hash_of(connection, self.supervisor_id, kept.audit_id) != kept.hash:
+            log.error(
+                "the audit trail was altered at or before row %d: run `supervisor audit verify`",
+                kept.audit_id,
+            )
+            return None
+        return audit.newest_row(connection, self.supervisor_id)
+
+    def _keep_head(self, head: ChainHead | None) -> None:
+        if head is not None:
+            self._heads.keep(head)

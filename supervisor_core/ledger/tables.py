@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import Boolean, Column, Index, Integer, MetaData, String, Table, UniqueConstraint
 
 from supervisor_core.ledger.columns import LongText, RowId, UtcDateTime
@@ -18,7 +20,7 @@ metadata = MetaData(
 )
 
 # Ids that differ only in case are different ids, on MariaDB too.
-_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_MYSQL: Any = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 jobs = Table(
     "jobs_t",
@@ -33,6 +35,7 @@ jobs = Table(
     Column("issuer_id", String(128), nullable=False),
     Column("issuer_name", String(255), nullable=False),
     Column("door", String(16), nullable=False),
+    Column("approvals_json", LongText, nullable=False),
     Column("state", String(16), nullable=False),
     Column("tier", Integer, nullable=False),
     Column("filed_at", UtcDateTime, nullable=False),

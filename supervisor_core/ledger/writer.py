@@ -10,9 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
+
+from supervisor_core.domain.errors import TemporaryError
 
 MOST_PER_TRANSACTION = 200
 """Bounds how long others wait for the write lock; at 200 small writes a transaction lasts some milliseconds."""
+
+
+class LedgerUnavailable(TemporaryError):
+    """The ledger can't be written at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +87,24 @@ class Writer:
                 note = self._before_commit(connection)
             self._after_commit(note)
         except BaseException as error:  # noqa: BLE001 (the edge of the thread: everybody who waits is told)
-            for job in jobs:
-                job.future.set_exception(error)
-            return
+            results = [(job, None, error) for job in jobs]
         for job, value, problem in results:
             if problem is None:
                 job.future.set_result(value)
             else:
-                job.future.set_exception(problem)
+                job.future.set_exception(_in_our_words(problem))
+
+
+def _in_our_words(problem: BaseException) -> BaseException:
+    """What a full or broken disk does to SQLite is worth another try; everything else is passed on as it is."""
+    if isinstance(problem, OperationalError):
+        unavailable = LedgerUnavailable(
+            f"The ledger can't be written: {problem.orig}.",
+            remedy="Is the disk full, or the state folder away?",
+        )
+        unavailable.__cause__ = problem
+        return unavailable
+    return problem
 
 
 def _attempt(connection: Connection, job: _Job) -> tuple[_Job, Any, BaseException | None]:

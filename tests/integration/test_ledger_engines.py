@@ -39,6 +39,7 @@ def a_job(task_id: str = "t1", state: str = "queued") -> dict[str, object]:
         "issuer_id": "cli:anna",
         "issuer_name": "anna",
         "door": "cli",
+        "approvals_json": "[]",
         "state": state,
         "tier": 3,
         "filed_at": NOW,
@@ -62,7 +63,7 @@ def test_upgrading_twice_changes_nothing(engine: Engine) -> None:
 def test_a_database_of_a_newer_program_is_refused_by_name(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(schema.SchemaError, match="version 9999.*newer"):
+    with pytest.raises(schema.SchemaError, match=r"version 9999.*newer"):
         schema.ensure(engine)
 
 

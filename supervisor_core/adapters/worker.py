@@ -1,0 +1,90 @@
+"""A configured worker and its processes: find it, start it and see it live, stop it and see it gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from supervisor_core.adapters.drive import Drive
+from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
+from supervisor_core.adapters.processes_launch import LaunchError, LaunchSpec
+from supervisor_core.adapters.processes_stop import StopReport
+from supervisor_core.adapters.processes_values import ProcessIdentity
+from supervisor_core.config import SupervisorConfig, Worker
+from supervisor_core.domain import crashpoints
+
+TAIL_LINES = 20
+TAIL_BYTES = 8 * 1024
+"""What of a dying worker's output is shown: enough for a traceback's end."""
+
+
+def worker_log(config: SupervisorConfig, worker: Worker) -> Path:
+    """Where this worker's output goes."""
+    return config.folder("logs") / "workers" / f"{worker.id}.log"
+
+
+def check_watcher_process(processes: ProcessDoor, worker: Worker) -> FoundWorker:
+    """Whether this worker runs, by the exact identity of its process."""
+    return processes.find(worker.id)
+
+
+def is_stopped(found: FoundWorker) -> bool:
+    """Whether nothing of it is left, its descendants included."""
+    return found.presence is Presence.STOPPED and not found.leftovers
+
+
+def start_watcher(
+    processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker
+) -> ProcessIdentity:
+    """Start the worker with its configured command, and see it alive after its grace period.
+
+    `LaunchError` with the end of its output where it did not live so long.
+    """
+    log = worker_log(config, worker)
+    drive.make_folder(log.parent)
+    written_before = log.stat().st_size if log.exists() else 0
+    spec = LaunchSpec(
+        worker_id=worker.id,
+        command=config.command_for(worker),
+        cwd=worker.cwd,
+        env=config.environment_for(worker),
+        log_path=log,
+        spec_hash=config.spec_hash(worker),
+    )
+    crashpoints.reach("worker.start:before")
+    record = processes.start(spec)
+    crashpoints.reach("worker.start:after")
+    identity = record.identity
+    if identity is None:
+        raise LaunchError(f"{worker.id} was started, but nobody knows as which process.")
+    if processes.wait_exit(identity, worker.start_grace_seconds):
+        code = processes.exit_code(identity)
+        raise LaunchError(
+            f"{worker.id} died within {worker.start_grace_seconds:g} s of its start ({_ended(code)}). "
+            f"{_last_words(log, written_before)}"
+        )
+    return identity
+
+
+def stop_watcher_gracefully(processes: ProcessDoor, worker: Worker) -> StopReport:
+    """Ask the worker to end, wait as long as is configured, make it end, and look again."""
+    crashpoints.reach("worker.stop:before")
+    report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds)
+    crashpoints.reach("worker.stop:after")
+    return report
+
+
+def _ended(code: int | None) -> str:
+    if code is None:
+        return "exit code unknown"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _last_words(log: Path, start: int) -> str:
+    """What it wrote since then, the end of it."""
+    with log.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(start, size - TAIL_BYTES) if size >= start else 0)
+        lines = file.read(TAIL_BYTES).decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
+    if not lines:
+        return f"It wrote nothing to {log}."
+    return "Its last words:\n" + "\n".join(lines)

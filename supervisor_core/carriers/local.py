@@ -1,0 +1,49 @@
+"""The way to the own host: a row in its ledger, and a word to whoever will carry it out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from supervisor_core.domain import crashpoints
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.jobs import Job
+from supervisor_core.ledger import jobs
+from supervisor_core.ledger.store import Ledger
+
+
+class LocalCarrier:
+    """Files one job for each worker of a command, all of them or none."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def carry(self, command: Command, door: str, now: datetime) -> list[Job]:
+        """The jobs filed; those that were there already under the same task id are not filed again."""
+        crashpoints.reach("command.file:before")
+        filed = self._ledger.write(lambda connection: self._file(connection, command, door, now))
+        crashpoints.reach("command.file:after")
+        return filed
+
+    def _file(self, connection: Connection, command: Command, door: str, now: datetime) -> list[Job]:
+        handler, issuer = CATALOG[command.name].handler, command.issuer
+        if handler is None or issuer is None:
+            raise ValueError(f"{command.name} by {issuer} is nothing that a host carries out")
+        filed = []
+        for worker_id in command.workers:
+            new = jobs.NewJob(
+                task_id=command.task_id,
+                worker_id=worker_id,
+                handler=handler,
+                params=command.params,
+                label=command.label,
+                issuer=issuer,
+                door=door,
+                filed_at=now,
+            )
+            job = jobs.file(connection, self._ledger.supervisor_id, new, now)
+            if job is not None:
+                filed.append(job)
+        return filed

@@ -1,0 +1,151 @@
+"""`supervisor audit`: who did what, when, and what came of it; `supervisor audit verify`: is that the whole truth."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.cli.table import table
+from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.catalog import CATALOG, find
+from supervisor_core.domain.durations import EXPECTED, parse_since, since_moment
+from supervisor_core.domain.errors import UsageError
+from supervisor_core.domain.nearest import nearest
+from supervisor_core.ledger import audit
+from supervisor_core.runtime.host import opened_ledger
+
+LIMIT = 50
+OTHER_ACTIONS = (
+    "APPROVAL_REQUESTED",
+    "APPROVED",
+    "DENIED",
+    "CANCELLED",
+    "EXPIRED",
+    "STALE",
+    "REFUSED",
+    "ALERT_ACKNOWLEDGED",
+    "ALERT_SNOOZED",
+    "MUTED",
+    "UNMUTED",
+    "SCHEDULE_ADDED",
+    "SCHEDULE_REMOVED",
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("verify", nargs="?", choices=["verify"], help="check that no row was altered or removed")
+    parser.add_argument("--worker", metavar="ID", help="only about this worker")
+    parser.add_argument("--issuer", metavar="WHO", help="only by this person: cli:anna, U0OPER, or the name shown")
+    parser.add_argument("--command", metavar="NAME", help="only this command (rollback) or action (ROLLBACK_CODE)")
+    parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
+    parser.add_argument("--limit", type=_count, default=LIMIT, metavar="N", help=f"at most so many rows ({LIMIT})")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="a list of objects, named as the columns")
+    form.add_argument("--csv", action="store_true", help="a line each, with a head")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search or verify."""
+    config = load_supervisor_config(options.config)
+    if options.verify:
+        return _verify(config, as_json=options.json)
+    wanted = audit.AuditFilter(
+        worker=options.worker,
+        issuer=(options.issuer or "").removeprefix("@") or None,
+        action=_action(options.command),
+        since=_since(options.since),
+        limit=options.limit,
+    )
+    with opened_ledger(config) as ledger:
+        rows = ledger.read(lambda connection: audit.search(connection, wanted))
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    elif options.csv:
+        _write_csv(rows)
+    else:
+        print(_for_people(rows))
+    return 0
+
+
+def _verify(config: SupervisorConfig, *, as_json: bool) -> int:
+    heads = HeadFile(config.state_dir).all()
+    with opened_ledger(config) as ledger:
+        count, faults = ledger.read(lambda connection: audit.verify(connection, heads))
+    if as_json:
+        found = [{"supervisor_id": f.supervisor_id, "audit_id": f.audit_id, "what": f.what} for f in faults]
+        print(json.dumps({"ok": not faults, "rows": count, "faults": found}))
+    elif faults:
+        for fault in faults:
+            print(f"row {fault.audit_id} of {fault.supervisor_id} {fault.what}")
+        print(f"The {count} rows before are as they were written. Nothing after that can be relied on.")
+    else:
+        print(f"The trail is whole: {count} rows, none altered, none missing.")
+    return 1 if faults else 0
+
+
+def _for_people(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return "Nothing in the audit trail fits."
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines = [
+        [
+            row["created_at"][:19].replace("T", " "),
+            row["action"],
+            row["target_id"],
+            row["outcome"],
+            row["actor"],
+            row["label"] or "",
+            row["task_id"] or "",
+        ]
+        for row in reversed(rows)
+    ]
+    return table(("UTC", "ACTION", "TARGET", "OUTCOME", "ACTOR", "LABEL", "TASK"), lines, width)
+
+
+def _write_csv(rows: list[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(sys.stdout, audit.COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _harmless(value) for name, value in row.items()})
+
+
+def _harmless(value: object) -> object:
+    """A cell that a spreadsheet would run as a formula is shown instead."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+def _action(command: str | None) -> str | None:
+    """The action that a command's executions are recorded under."""
+    if command is None:
+        return None
+    definition = find(command)
+    if definition is not None and definition.audit_action:
+        return definition.audit_action
+    known = {*OTHER_ACTIONS, *(each.audit_action for each in CATALOG.values() if each.audit_action)}
+    if command.upper() in known:
+        return command.upper()
+    near = nearest(command, [*CATALOG, *known])
+    raise UsageError(f"{command!a} is no command that leaves a trace.", remedy=f"Did you mean {near}?" if near else "")
+
+
+def _since(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    since = parse_since(text)
+    if since is None:
+        raise UsageError(f"--since {text!a} is no time: it is {EXPECTED}, or a date such as 2026-01-31.")
+    return since_moment(since, datetime.now(UTC))
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if not 1 <= count <= 10**6:
+        raise argparse.ArgumentTypeError("must be a number from 1 to 1000000")
+    return count

@@ -1,0 +1,34 @@
+"""`supervisor run`: the daemon in the foreground, put together here and nowhere else."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from supervisor_core.config import load_supervisor_config
+from supervisor_core.runtime import logs
+from supervisor_core.runtime.daemon import Daemon
+from supervisor_core.runtime.host import open_doors, opened_ledger, prepare_state_dir
+from supervisor_core.runtime.ownership import daemon_ownership
+from supervisor_core.runtime.parts import Parts
+
+
+def configure(_parser: argparse.ArgumentParser) -> None:
+    """It has no options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Be the supervisor until asked to stop."""
+    config = load_supervisor_config(options.config)
+    prepare_state_dir(config)
+    with daemon_ownership(config.state_dir):
+        host = open_doors(config)
+        log = config.logging
+        handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups)
+        copy = config.folder("logs") / log.file
+        handlers.append(logs.add(logs.DriveCopy(copy, host.drive, log.max_bytes, config.nas.file_mode)))
+        try:
+            with opened_ledger(config) as ledger:
+                return asyncio.run(Daemon(Parts(host, ledger)).run())
+        finally:
+            logs.tear_down(handlers)

@@ -1,0 +1,156 @@
+"""`supervisor send 'pause OrionMX hotfix' --wait`: a command in the words that Slack uses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import Any
+
+from supervisor_core.carriers.local import LocalCarrier
+from supervisor_core.cli.who import shell_issuer
+from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.grammar import GrammarError, parse
+from supervisor_core.domain.jobs import FINAL
+from supervisor_core.gateway import Gateway, grammar_context
+from supervisor_core.ledger import jobs
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.runtime.host import opened_ledger
+from supervisor_core.runtime.results import result_document
+
+WAIT_SECONDS = 60.0
+LOOK_SECONDS = 0.2
+"""How often the ledger is looked at while no daemon runs that could tell."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("text", metavar="'COMMAND …'", help="such as 'pause OrionMX hotfix'; `send help` lists them")
+    parser.add_argument("--wait", action="store_true", help="come back with the outcome")
+    parser.add_argument("--timeout", type=_seconds, default=WAIT_SECONDS, metavar="S", help="wait at most so long")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Understand, queue, wake the daemon, and wait if that was asked."""
+    config = load_supervisor_config(options.config)
+    command = parse(options.text, grammar_context(config))
+    if CATALOG[command.name].handler is None:
+        return _inform(command, options)
+    with opened_ledger(config) as ledger:
+        issued = Gateway(config, LocalCarrier(ledger)).submit(command, shell_issuer(), "cli")
+        awake = _wake(config)
+        if not options.wait:
+            return _queued(issued, options, awake=awake)
+        if not awake and not options.json:
+            print("No daemon runs here; waiting for a pass (`supervisor once`) to carry it out …", flush=True)
+        results = _wait(config, ledger, issued.task_id, options.timeout)
+    return _outcome(issued, results, options)
+
+
+def _inform(command: Command, options: argparse.Namespace) -> int:
+    """What only informs is answered here, by the subcommand that shows it."""
+    from supervisor_core.cli.informing import inform
+
+    return inform(command, options.config, as_json=options.json)
+
+
+def _wake(config: SupervisorConfig) -> bool:
+    try:
+        ask(str(config.state_dir), {"do": "wake"})
+    except NotRunningError:
+        return False
+    except UnresponsiveError:
+        return True
+    return True
+
+
+def _queued(command: Command, options: argparse.Namespace, *, awake: bool) -> int:
+    if options.json:
+        document = {
+            "task_id": command.task_id,
+            "queued": True,
+            "daemon": awake,
+            "workers": list(command.workers),
+        }
+        print(json.dumps(document))
+        return 0
+    print(f"queued: {command.name} {', '.join(command.workers)} as {command.task_id}")
+    if not awake:
+        print("No daemon runs here: the next pass (`supervisor once`) will carry it out.")
+    return 0
+
+
+def _wait(config: SupervisorConfig, ledger: Ledger, task_id: str, seconds: float) -> list[dict[str, Any]] | None:
+    """The outcomes; None where the time was up. Outlives a restart of the daemon."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            request = {"do": "wait", "task_id": task_id, "seconds": left}
+            answer = ask(str(config.state_dir), request, timeout=left + 1)
+        except (NotRunningError, UnresponsiveError):
+            found = ledger.read(lambda connection: jobs.of_task(connection, task_id))
+            if all(job.state in FINAL for job in found):
+                return [result_document(job) for job in found]
+            time.sleep(min(LOOK_SECONDS, left))
+        else:
+            return answer["results"] if answer.get("done") else None
+    return None
+
+
+def _outcome(command: Command, results: list[dict[str, Any]] | None, options: argparse.Namespace) -> int:
+    if results is None:
+        error = f"No outcome after {options.timeout:g} s; {command.task_id} goes on, and `supervisor audit` will tell."
+        document: dict[str, Any] = {
+            "task_id": command.task_id,
+            "success": False,
+            "error": error,
+            "details": {},
+        }
+    else:
+        document = _document(command, results)
+    if options.json:
+        print(json.dumps(document))
+    else:
+        print("\n".join(_words(command, document, results or [])))
+    return 0 if document["success"] else 1
+
+
+def _document(command: Command, results: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(results) == 1:
+        return {
+            "task_id": command.task_id,
+            **{key: results[0][key] for key in ("success", "error", "details")},
+        }
+    failed = [result["worker_id"] for result in results if not result["success"]]
+    workers = [{key: result[key] for key in ("worker_id", "success", "error", "details")} for result in results]
+    return {
+        "task_id": command.task_id,
+        "success": not failed,
+        "error": f"failed on {', '.join(failed)}" if failed else None,
+        "details": {"workers": workers},
+    }
+
+
+def _words(command: Command, document: dict[str, Any], results: list[dict[str, Any]]) -> list[str]:
+    if not results:
+        return [document["error"]]
+    lines = []
+    for result in results:
+        mark = "ok" if result["success"] else "failed"
+        said = result["details"].get("message") or f"{command.name} {result['worker_id']}"
+        lines.append(f"{mark}: {said}" if result["success"] else f"{mark}: {result['error']}")
+    return [*lines, f"({command.task_id})"]
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < 10**6:
+        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
+    return seconds
+
+
+__all__ = ["GrammarError", "configure", "run"]

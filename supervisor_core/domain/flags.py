@@ -1,0 +1,253 @@
+"""Flags: what a file name and its content say, or why they can't be followed. Bytes in, a value or a reason out."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.domain.catalog import FLAG_HANDLERS, by_handler, check_params
+from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.errors import SupervisorError, UsageError
+from supervisor_core.domain.labels import clean_label
+from supervisor_core.domain.times import from_text
+
+MAX_BYTES = 64 * 1024
+"""A flag is a few hundred bytes; what is larger was not meant for us, or means harm."""
+
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far in the future a signed flag may lie: hosts that share a drive do not share a clock."""
+
+PREFIX, SUFFIX = "supervisor_", ".flag"
+_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
+_LONGEST_FIRST = sorted(FLAG_HANDLERS, key=len, reverse=True)
+
+
+class FlagRejected(SupervisorError):
+    """This flag can't be followed."""
+
+
+class FlagIncomplete(SupervisorError):
+    """This flag is empty or no JSON, perhaps because it is still being written."""
+
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True)
+class FlagName:
+    """What a flag's file name says."""
+
+    handler: str
+    worker_id: str
+    task_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlagOrder:
+    """What a whole flag orders. `issuer` is somebody only where a signature proves it."""
+
+    handler: str
+    worker_id: str
+    task_id: str
+    params: Mapping[str, Any]
+    label: str | None
+    issuer: Issuer | None
+    approvals: tuple[Mapping[str, Any], ...]
+    ignored: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What a signature is checked against; without a secret nothing is signed and nobody is believed."""
+
+    secret: str
+    max_age: timedelta
+
+
+def is_task_id(text: object) -> bool:
+    """Whether this may be a task id."""
+    return isinstance(text, str) and _TASK_ID.fullmatch(text) is not None
+
+
+def parse_name(name: str) -> FlagName | None:
+    """What this file name says, or None where it is no flag of ours. The longest handler wins."""
+    if not (name.startswith(PREFIX) and name.endswith(SUFFIX)):
+        return None
+    body = name[len(PREFIX) : -len(SUFFIX)]
+    for handler in _LONGEST_FIRST:
+        if not body.startswith(f"{handler}_"):
+            continue
+        worker_id, separator, task_id = body[len(handler) + 1 :].partition("_")
+        if not _WORKER_ID.fullmatch(worker_id) or (separator and not is_task_id(task_id)):
+            return None
+        return FlagName(_canonical(handler), worker_id, task_id or None)
+    return None
+
+
+def parse_unknown_name(name: str, worker_ids: tuple[str, ...]) -> str | None:
+    """The worker of ours that a flag with a handler nobody knows is named for, so that it can be rejected aloud."""
+    if not (name.startswith(PREFIX) and name.endswith(SUFFIX)) or parse_name(name) is not None:
+        return None
+    parts = name[len(PREFIX) : -len(SUFFIX)].split("_")
+    return next((part for part in parts if part in worker_ids), None)
+
+
+def parse_body(
+    data: bytes, name: FlagName, made_task_id: str, now: datetime, trust: Trust | None
+) -> FlagOrder:
+    """What the flag orders. `made_task_id` is its task id where neither name nor content has one.
+
+    Raises `FlagIncomplete` for what may yet become whole, `FlagRejected` with the reason for all else.
+    """
+    body = _document(data)
+    if trust is not None:
+        _verify(body, trust, now)
+    elif "issuer" in body or "approvals" in body:
+        raise FlagRejected(
+            "It names an issuer or approvals, which count only with a signature, and no inbox.secret is configured.",
+            remedy="Leave them out: the file's owner is then recorded.",
+        )
+    handler = _agree(name.handler, _canonical(_text(body, "handler")), "handler")
+    worker_id = _agree(name.worker_id, _text(body, "worker_id"), "worker_id")
+    task_id = _agree(name.task_id, _text(body, "task_id"), "task_id") or made_task_id
+    if not is_task_id(task_id):
+        raise FlagRejected("task_id must be 1 to 128 letters, digits, hyphens or underscores.")
+    definition = by_handler(str(handler))
+    if definition is None:
+        raise FlagRejected(f"There is no handler {handler!r}.")
+    try:
+        params = check_params(definition, _mapping(body, "params"))
+        label = clean_label(_text(body, "label"))
+    except UsageError as error:
+        raise FlagRejected(str(error)) from error
+    return FlagOrder(
+        handler=str(handler),
+        worker_id=str(worker_id),
+        task_id=task_id,
+        params=params,
+        label=label,
+        issuer=_issuer(body),
+        approvals=_approvals(body),
+        ignored=tuple(sorted(set(body) - _KNOWN)),
+    )
+
+
+_KNOWN = {
+    "task_id",
+    "handler",
+    "worker_id",
+    "label",
+    "params",
+    "issuer",
+    "approvals",
+    "issued_at",
+    "signature",
+}
+
+
+def sign(body: Mapping[str, Any], secret: str) -> str:
+    """The signature of a flag's content: HMAC-SHA256, in hex, over its canonical JSON without `signature`."""
+    unsigned = {key: value for key, value in body.items() if key != "signature"}
+    return hmac.new(secret.encode(), canonical_json(unsigned).encode(), hashlib.sha256).hexdigest()
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    if not data.strip():
+        raise FlagIncomplete("It is empty.")
+    try:
+        body = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_no_twice, parse_constant=_no_constant)
+    except RecursionError:
+        raise FlagRejected("Its JSON is nested too deeply.") from None
+    except UnicodeDecodeError:
+        raise FlagIncomplete("It is not UTF-8 text.") from None
+    except ValueError as error:
+        raise FlagIncomplete(f"It is not JSON: {error}.") from None
+    if not isinstance(body, dict):
+        raise FlagRejected(f"It must hold a JSON object, not {_kind(body)}.")
+    return body
+
+
+def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise FlagRejected("A key stands in it twice.")
+    return document
+
+
+def _no_constant(text: str) -> None:
+    raise FlagRejected(f"{text} is no JSON.")
+
+
+def _verify(body: Mapping[str, Any], trust: Trust, now: datetime) -> None:
+    missing = [
+        key for key in ("signature", "issued_at", "handler", "worker_id", "task_id") if not body.get(key)
+    ]
+    if missing:
+        raise FlagRejected(f"inbox.secret is configured, so a flag must carry {', '.join(missing)}.")
+    if not hmac.compare_digest(sign(body, trust.secret).encode(), str(body["signature"]).encode()):
+        raise FlagRejected("Its signature does not match its content.")
+    try:
+        issued_at = from_text(str(body["issued_at"]))
+    except ValueError:
+        raise FlagRejected("issued_at must be ISO 8601 in UTC, such as 2026-02-05T14:30:15Z.") from None
+    if now - issued_at > trust.max_age:
+        raise FlagRejected(
+            f"It was issued at {body['issued_at']}, longer ago than inbox.max_age_minutes allows."
+        )
+    if issued_at - now > CLOCK_SKEW:
+        raise FlagRejected(
+            f"It was issued at {body['issued_at']}, which is in the future: compare the clocks."
+        )
+
+
+def _agree(in_name: str | None, in_body: str | None, what: str) -> str | None:
+    if in_name is not None and in_body is not None and in_name != in_body:
+        raise FlagRejected(f"Its name says {what} {in_name!r}, its content says {in_body!r}.")
+    return in_name if in_body is None else in_body
+
+
+def _canonical(handler: str | None) -> Any:  # noqa: ANN401 (the type that came in)
+    definition = by_handler(handler) if handler is not None else None
+    return definition.handler if definition else handler
+
+
+def _text(body: Mapping[str, Any], key: str) -> str | None:
+    value = body.get(key)
+    if value is not None and not isinstance(value, str):
+        raise FlagRejected(f"{key} must be text, not {_kind(value)}.")
+    return value
+
+
+def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = body.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise FlagRejected(f"{key} must be a JSON object, not {_kind(value)}.")
+    return value or {}
+
+
+def _issuer(body: Mapping[str, Any]) -> Issuer | None:
+    value = _mapping(body, "issuer")
+    if not value:
+        return None
+    if not isinstance(value.get("id"), str) or not value["id"] or not isinstance(value.get("name", ""), str):
+        raise FlagRejected('issuer must be {"id": text, "name": text}.')
+    return Issuer(value["id"], value.get("name", ""))
+
+
+def _approvals(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    value = body.get("approvals") or []
+    if not isinstance(value, list) or not all(isinstance(vote, dict) and vote.get("id") for vote in value):
+        raise FlagRejected('approvals must be a list of {"id", "name", "at"}.')
+    return tuple(value)
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")

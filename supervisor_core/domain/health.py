@@ -1,0 +1,133 @@
+"""How a worker is, decided purely: from what was observed and one `now`, to a word and its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+GOOD_WORDS = frozenset({"running", "healthy", "ok", "idle", "busy"})
+SKEW_SECONDS = 5.0
+"""A heartbeat may be this far in the future: clocks that are kept in step differ by less."""
+
+
+class Health(StrEnum):
+    """The words of `status`."""
+
+    HEALTHY = "healthy"
+    STALE = "stale"
+    DEGRADED = "degraded"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+    FROZEN = "frozen"
+
+
+class WorkerState(StrEnum):
+    """Where a worker's life stands."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STUCK = "stuck"
+    BACKING_OFF = "backing_off"
+    QUARANTINED = "quarantined"
+
+
+class Heartbeat(NamedTuple):
+    """A worker's last word about itself. `at` is None where it does not say when."""
+
+    status: str
+    at: datetime | None
+    error: str = ""
+
+
+class Observation(NamedTuple):
+    """What was seen of a worker."""
+
+    state: WorkerState
+    paused: bool = False
+    enabled: bool = True
+    frozen: bool = False
+    started_at: datetime | None = None
+    heartbeat: Heartbeat | None = None
+    heartbeat_known: bool = True
+    """False while the drive can't be asked."""
+    max_age_seconds: float = 300.0
+    """0: none is expected."""
+
+
+class Verdict(NamedTuple):
+    """A word for programs, a reason for people, and whether somebody should look."""
+
+    health: Health
+    reason: str
+    fine: bool
+
+
+def read_heartbeat(document: Mapping[str, Any]) -> Heartbeat:
+    """A heartbeat file's content as a value. Its time is `utc`, else `timestamp`."""
+    errors = next((document[key] for key in ("error", "last_error", "errors") if document.get(key)), "")
+    words = "; ".join(map(str, errors)) if isinstance(errors, list) else str(errors)
+    return Heartbeat(str(document.get("status") or ""), _moment(document), words)
+
+
+def health(seen: Observation, now: datetime) -> Verdict:
+    """The one place that says how a worker is."""
+    if seen.state is not WorkerState.RUNNING:
+        return _not_running(seen)
+    if seen.frozen:
+        return Verdict(
+            Health.FROZEN, "alive but stopped by a signal: it does nothing until it is continued", False
+        )
+    if seen.max_age_seconds == 0:
+        return Verdict(Health.HEALTHY, "running; no heartbeat is expected", True)
+    if not seen.heartbeat_known:
+        return Verdict(Health.UNKNOWN, "running; the drive with its heartbeat can't be reached", False)
+    return _by_heartbeat(seen, now)
+
+
+def _not_running(seen: Observation) -> Verdict:
+    if seen.state is WorkerState.STUCK:
+        return Verdict(Health.UNKNOWN, "processes of it could not be ended", False)
+    if seen.paused:
+        return Verdict(Health.UNKNOWN, "paused", True)
+    if not seen.enabled:
+        return Verdict(Health.UNKNOWN, "not enabled in the configuration", True)
+    return Verdict(Health.MISSING, "not running, though it should", False)
+
+
+def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
+    beat, limit = seen.heartbeat, seen.max_age_seconds
+    young = seen.started_at is not None and (now - seen.started_at).total_seconds() < limit
+    if beat is None or beat.at is None:
+        if young:
+            return Verdict(Health.HEALTHY, "running; its first heartbeat is awaited", True)
+        return Verdict(Health.MISSING, "running, but there is no heartbeat", False)
+    age = (now - beat.at).total_seconds()
+    if age < -SKEW_SECONDS:
+        return Verdict(
+            Health.UNKNOWN, f"its heartbeat is {-age:.0f} s in the future: compare the clocks", False
+        )
+    if seen.started_at is not None and beat.at < seen.started_at and young:
+        return Verdict(Health.HEALTHY, "running; its first heartbeat is awaited", True)
+    if age >= limit:
+        return Verdict(
+            Health.STALE, f"running, but its heartbeat is {age:.0f} s old (limit {limit:.0f} s)", False
+        )
+    if beat.error:
+        return Verdict(Health.DEGRADED, f"it reports an error: {beat.error}", False)
+    if beat.status.lower() not in GOOD_WORDS and not (seen.paused and beat.status.lower() == "paused"):
+        return Verdict(Health.DEGRADED, f"it reports the status {beat.status!r}", False)
+    return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago", True)
+
+
+def _moment(document: Mapping[str, Any]) -> datetime | None:
+    for key in ("utc", "timestamp"):
+        try:
+            moment = datetime.fromisoformat(str(document[key]))
+        except (KeyError, ValueError):
+            continue
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return None

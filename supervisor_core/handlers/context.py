@@ -1,0 +1,35 @@
+"""What a handler works with: the doors of its host, and the one signature that all handlers have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from supervisor_core.adapters.drive import Drive
+from supervisor_core.adapters.inbox import Inbox
+from supervisor_core.adapters.pauses import Pauses
+from supervisor_core.adapters.processes import ProcessDoor
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.jobs import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The doors of this host. Handlers get them here and open none of their own."""
+
+    config: SupervisorConfig
+    drive: Drive
+    inbox: Inbox
+    pauses: Pauses
+    processes: ProcessDoor
+
+    def now(self) -> datetime:
+        """The wall clock, in aware UTC."""
+        return datetime.now(UTC)
+
+
+Handler = Callable[[Host, Job], Outcome]
+"""Carries out one job and says what came of it. It runs in a thread of its own and may take its time; a
+`SupervisorError` that it raises is a failure in words, anything else is a mistake of ours."""

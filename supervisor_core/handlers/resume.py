@@ -1,0 +1,24 @@
+"""Resume: the worker may work again, and is seen to be alive before that is called a success."""
+
+from __future__ import annotations
+
+from supervisor_core.adapters.worker import check_watcher_process, start_watcher
+from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.jobs import Job
+from supervisor_core.handlers.context import Host
+
+
+def resume_watcher(host: Host, job: Job) -> Outcome:
+    """Take the pause away and start the worker, unless it runs already."""
+    worker = host.config.worker(job.worker_id)
+    earlier = host.pauses.read(worker.id)
+    written = host.pauses.set(worker.id, None)
+    details: dict[str, object] = {"was_paused": earlier is not None}
+    if not written.on_drive:
+        details["drive"] = f"The pause flag is removed when the drive is back. {written.problem}"
+    running = check_watcher_process(host.processes, worker).identity
+    if running is not None:
+        message = f"{worker.id} is already running"
+        return Outcome.done(already_running=True, message=message, pid=running.pid, **details)
+    started = start_watcher(host.processes, host.drive, host.config, worker)
+    return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)

@@ -1,0 +1,40 @@
+"""Flags seen but not yet understood: since when, so that a slow writer gets a moment and a broken file an end.
+
+The moment is when *we* first saw the file as it is: the clocks of hosts that share a drive differ.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, insert, select
+
+from supervisor_core.ledger.tables import sightings
+
+REJECTED = "rejected"
+"""Instead of a fingerprint: this claimed flag's rejection is in the trail, and only the file must still be moved."""
+
+
+def first_seen(connection: Connection, name: str, fingerprint: str, now: datetime) -> datetime:
+    """Since when this file has been as it is; from now on where it is new or has changed."""
+    query = select(sightings.c.first_seen_at).where(sightings.c.name == name, sightings.c.fingerprint == fingerprint)
+    seen: datetime | None = connection.execute(query).scalar()
+    if seen is not None:
+        return seen
+    forget(connection, name)
+    connection.execute(insert(sightings), {"name": name, "fingerprint": fingerprint, "first_seen_at": now})
+    return now
+
+
+def mark(connection: Connection, name: str, fingerprint: str, now: datetime) -> bool:
+    """Note something once; False where it was noted before."""
+    query = select(sightings.c.name).where(sightings.c.name == name, sightings.c.fingerprint == fingerprint)
+    if connection.execute(query).first():
+        return False
+    connection.execute(insert(sightings), {"name": name, "fingerprint": fingerprint, "first_seen_at": now})
+    return True
+
+
+def forget(connection: Connection, name: str) -> None:
+    """The file is gone, or understood."""
+    connection.execute(delete(sightings).where(sightings.c.name == name))

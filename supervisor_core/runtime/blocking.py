@@ -1,0 +1,21 @@
+"""The bridge from the event loop to calls that block: each runs in a daemon thread, and is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from supervisor_core.adapters.threads import DaemonThreads
+
+T = TypeVar("T")
+
+
+class Blocking:
+    """Runs blocking calls off the event loop. The limit must exceed what can be slow at the same time."""
+
+    def __init__(self, limit: int) -> None:
+        self._threads = DaemonThreads("blocking", limit)
+
+    async def __call__(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401 (whatever `work` takes)
+        return await asyncio.wrap_future(self._threads.submit(work, *arguments))

@@ -1,0 +1,79 @@
+"""Where the daemon's control door is: a socket in the state folder; elsewhere a port on loopback with a token.
+
+On the path of `supervisor status`: imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+SOCKET_NAME = "control.sock"
+PORT_NAME = "control.json"
+HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+
+
+def connect(state_dir: str, timeout: float) -> tuple[socket.socket, str]:
+    """A connection to the daemon and the token that it wants; `OSError` where nobody listens."""
+    if not HAS_UNIX_SOCKETS:
+        return _connect_port(state_dir, timeout)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(timeout)
+    try:
+        with Short(state_dir) as folder:
+            connection.connect(f"{folder}/{SOCKET_NAME}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection, ""
+
+
+def listen(state_dir: str) -> socket.socket:
+    """The listening socket, open to nobody but its owner. The caller owns the state folder."""
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with Short(state_dir) as folder:
+            path = f"{folder}/{SOCKET_NAME}"
+            if os.path.lexists(path):
+                os.unlink(path)  # noqa: PTH108 (the path is only good while `folder` is open)
+            before = os.umask(0o077)
+            try:
+                listener.bind(path)
+            finally:
+                os.umask(before)
+        listener.listen(64)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+class Short:
+    """A folder under a name short enough for a socket's address, which holds about 100 characters.
+
+    Linux lends each open folder one; elsewhere a long path must do without.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._descriptor = -1
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._folder)) < 80 or sys.platform != "linux":
+            return self._folder
+        self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        return f"/proc/self/fd/{self._descriptor}"
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+def _connect_port(state_dir: str, timeout: float) -> tuple[socket.socket, str]:
+    import json
+
+    with open(os.path.join(state_dir, PORT_NAME), encoding="utf-8") as file:  # noqa: PTH118, PTH123 (no pathlib here)
+        place = json.load(file)
+    return socket.create_connection(("127.0.0.1", place["port"]), timeout), place["token"]

@@ -1,0 +1,89 @@
+"""The daemon's control door: answers a line of JSON with a line of JSON, to nobody but its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.adapters.files import write_json
+from supervisor_core.runtime import control_address
+
+REQUEST_BYTES = 64 * 1024
+READ_SECONDS = 5.0
+"""Whoever connects and says nothing for so long is let go."""
+
+Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+log = logging.getLogger(__name__)
+
+
+class ControlServer:
+    """Listens in the state folder; where there are no Unix sockets, on a loopback port with a token."""
+
+    def __init__(self, state_dir: Path, answers: Mapping[str, Answer], *, unix: bool | None = None) -> None:
+        self._state_dir = state_dir
+        self._answers = answers
+        self._unix = control_address.HAS_UNIX_SOCKETS if unix is None else unix
+        self._token = "" if self._unix else secrets.token_hex(32)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen from now on."""
+        if self._unix:
+            listener = control_address.listen(str(self._state_dir))
+            self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=REQUEST_BYTES)
+            return
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=REQUEST_BYTES)
+        port = self._server.sockets[0].getsockname()[1]
+        write_json(self._state_dir / control_address.PORT_NAME, {"port": port, "token": self._token}, mode=0o600)
+
+    async def stop(self) -> None:
+        """Stop listening, and let go of whoever still waits for an answer."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        await self._server.wait_closed()
+        name = control_address.SOCKET_NAME if self._unix else control_address.PORT_NAME
+        (self._state_dir / name).unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 (a coroutine runs in a task)
+        self._open.add(task)
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                line = await reader.readuntil(b"\n")
+            answer = await self._answer(line)
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # whoever asked has gone, or is no program of ours
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+            token, what = str(request.get("token", "")), str(request.get("do", ""))
+        except (ValueError, AttributeError):
+            return {"error": "a request is a JSON object on one line"}
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            return {"error": "wrong token"}
+        if what not in self._answers:
+            return {"error": f"unknown request {what!r}; there are {', '.join(self._answers)}"}
+        try:
+            return await self._answers[what](request)
+        except Exception as error:  # the edge of the door: whoever asked is told, and the daemon goes on
+            log.exception("the request %r failed", what)
+            return {"error": f"{type(error).__name__}: {error}"}

@@ -1,0 +1,176 @@
+"""The daemon: its services together, its control door, its life from the lock to the last word in `runtime.json`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.adapters.processes_identity import identify
+from supervisor_core.domain.jobs import FINAL, Job
+from supervisor_core.domain.times import to_text
+from supervisor_core.ledger import jobs
+from supervisor_core.runtime import notify, runtime_file
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.control_server import Answer, ControlServer
+from supervisor_core.runtime.dispatcher import Dispatcher
+from supervisor_core.runtime.observing import look
+from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.queue_processor import QueueProcessor
+from supervisor_core.runtime.results import result_document
+from supervisor_core.runtime.services import Registry, ServiceState
+
+log = logging.getLogger(__name__)
+
+SPARE_THREADS = 8
+"""Beside one for each worker's handler: the queue, the control door, looks at the workers."""
+
+STOP_MARGIN_SECONDS = 5.0
+"""What a stop may take beyond the longest time that a worker has for its own."""
+
+LONGEST_WAIT_SECONDS = 24 * 3600.0
+NOT_BUILT = "not built yet"
+LATER = ("heartbeat", "scheduler", "forwarder", "slack", "metrics")
+
+
+class Daemon:
+    """Runs until it is asked to stop, by a signal or at the control door. Workers outlive it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._config = parts.host.config
+        self._stopping = asyncio.Event()
+        self._finished = asyncio.Condition()
+        self._started_at = datetime.now(UTC)
+        self._blocking = Blocking(len(self._config.workers) + SPARE_THREADS)
+        self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
+        self._dispatcher = Dispatcher(parts, self._blocking, self._job_finished)
+        self._registry = Registry((self._queue, self._dispatcher), [(name, NOT_BUILT) for name in LATER])
+        answers: Mapping[str, Answer] = {
+            "status": self._status,
+            "wake": self._wake,
+            "wait": self._wait,
+            "stop": self._stop,
+        }
+        self._control = ControlServer(self._config.state_dir, answers)
+
+    async def run(self) -> int:
+        """Be the supervisor of this host; returns the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
+                loop.add_signal_handler(number, self._stopping.set)
+        self._note(running=True)
+        await self._registry.start(self._stopping)
+        await self._control.start()
+        self._note(running=True)
+        log.info("supervisor %s is up, pid %d", self._config.supervisor.id, os.getpid())
+        notify.ready()
+        await self._stopping.wait()
+        return await self._end()
+
+    async def _end(self) -> int:
+        notify.stopping()
+        log.info("supervisor %s is stopping; its workers go on", self._config.supervisor.id)
+        longest = max((worker.stop_timeout_seconds for worker in self._config.workers.values()), default=0.0)
+        laggards = await self._registry.stop(longest + STOP_MARGIN_SECONDS)
+        await self._control.stop()
+        self._note(running=False)
+        log.info("supervisor %s has stopped", self._config.supervisor.id)
+        return 1 if laggards else 0
+
+    def _note(self, *, running: bool) -> None:
+        me = identify(os.getpid())
+        runtime_file.write(
+            self._config.state_dir,
+            {
+                "running": running,
+                "supervisor_id": self._config.supervisor.id,
+                "pid": os.getpid(),
+                "start": me.start if me else None,
+                "boot_id": me.boot_id if me else None,
+                "hostname": socket.gethostname(),
+                "started_at": to_text(self._started_at),
+                "stopped_at": None if running else to_text(datetime.now(UTC)),
+                "services": [report.as_json() for report in self._registry.reports()],
+            },
+        )
+
+    def _wake_actors(self) -> None:
+        self._dispatcher.wake()
+
+    def _job_finished(self, _job: Job) -> None:
+        self._queue.wake()
+        self._tell_waiters()
+
+    def _tell_waiters(self) -> None:
+        async def tell() -> None:
+            async with self._finished:
+                self._finished.notify_all()
+
+        task = asyncio.ensure_future(tell())
+        self._telling = task  # the loop keeps only a weak reference
+
+    async def _wake(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        self._dispatcher.wake()
+        self._queue.wake()
+        return {"ok": True}
+
+    async def _stop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        self._stopping.set()
+        return {"ok": True, "pid": os.getpid(), "workers": list(self._config.workers)}
+
+    async def _wait(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The outcomes of a command's jobs, as soon as all of them have one."""
+        task_id = str(request.get("task_id", ""))
+        seconds = min(float(request.get("seconds", 60.0)), LONGEST_WAIT_SECONDS)
+        try:
+            async with asyncio.timeout(seconds), self._finished:
+                while True:
+                    found = await self._blocking(self._jobs_of, task_id)
+                    if found and all(job.state in FINAL for job in found):
+                        return {"done": True, "results": [result_document(job) for job in found]}
+                    await self._finished.wait()
+        except TimeoutError:
+            return {"done": False}
+
+    def _jobs_of(self, task_id: str) -> list[Job]:
+        return self._parts.ledger.read(lambda connection: jobs.of_task(connection, task_id))
+
+    async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        services = self._registry.reports()
+        workers = await self._blocking(self._look)
+        well = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in services)
+        well = well and not any(report.health == "degraded" for report in services)
+        return {
+            "healthy": well and all(worker["fine"] for worker in workers),
+            "supervisor": {
+                "id": self._config.supervisor.id,
+                "state": "running",
+                "pid": os.getpid(),
+                "started_at": to_text(self._started_at),
+            },
+            "services": [report.as_json() for report in services],
+            "workers": workers,
+        }
+
+    def _look(self) -> list[dict[str, Any]]:
+        workers = []
+        for seen in look(self._parts.host, list(self._config.workers.values())):
+            document = seen.as_json()
+            in_hand = self._dispatcher.state_of(seen.worker.id)
+            if in_hand is not None:
+                document |= {
+                    "state": str(in_hand),
+                    "fine": True,
+                    "reason": f"{in_hand}, a command is under way",
+                }
+            document["last_error"] = self._dispatcher.last_error(seen.worker.id)
+            workers.append(document)
+        return workers

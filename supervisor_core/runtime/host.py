@@ -1,0 +1,60 @@
+"""One host, put together: its doors, its ledger, its worker threads. The pass, the daemon and the shell start here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from supervisor_core.adapters.drive import Drive
+from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.adapters.inbox import Inbox
+from supervisor_core.adapters.pauses import Pauses
+from supervisor_core.adapters.processes import Processes
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.flags import Trust
+from supervisor_core.handlers import Host
+from supervisor_core.ledger.store import FILE_NAME, Ledger
+
+
+class StateFolderError(SupervisorError):
+    """The state folder can't be used."""
+
+
+def open_doors(config: SupervisorConfig) -> Host:
+    """The doors of the host that this configuration describes."""
+    drive = Drive(config.nas.root)
+    return Host(
+        config=config,
+        drive=drive,
+        inbox=Inbox(config.folder("inbox"), config.nas.file_mode),
+        pauses=Pauses(config.state_dir, config.folder("state"), drive, config.nas.file_mode),
+        processes=Processes(config.state_dir),
+    )
+
+
+def prepare_state_dir(config: SupervisorConfig) -> None:
+    """Make the state folder, ours alone."""
+    try:
+        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.state_dir.chmod(0o700)
+    except OSError as error:
+        raise StateFolderError(
+            f"The state folder {config.state_dir} can't be used: {error.strerror}.",
+            remedy="It must lie on a local disk and belong to the user who runs this (supervisor.state_dir).",
+        ) from None
+
+
+@contextmanager
+def opened_ledger(config: SupervisorConfig) -> Iterator[Ledger]:
+    """The ledger of this host, brought up to date if need be."""
+    prepare_state_dir(config)
+    with Ledger(config.state_dir / FILE_NAME, config.supervisor.id, HeadFile(config.state_dir)) as ledger:
+        yield ledger
+
+
+def trust_of(config: SupervisorConfig) -> Trust | None:
+    """What the signatures of flags are checked against; None where none is asked for."""
+    secret = config.inbox.secret.get_secret_value()
+    return Trust(secret, timedelta(minutes=config.inbox.max_age_minutes)) if secret else None

@@ -1,0 +1,198 @@
+"""The log: one line for people, its structured twin for programs, and a copy on the drive where that can be had.
+
+[2026-02-05T14:30:15.234Z] [SUPERVISOR] [INFO] [task_20260205_001 - impl HT acquire] Action completed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import logging.handlers
+import os
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.adapters.drive import Drive, DriveUnavailable
+
+EVENTS_FILE = "events.jsonl"
+COPY_WAITS_AT_MOST = 1000
+"""Lines for the drive while it is slow; beyond that they are only at home, and a line says how many."""
+
+_ROOTS = ("supervisor_core", "bot")
+_task: ContextVar[tuple[str, str | None] | None] = ContextVar("task", default=None)
+
+
+@contextlib.contextmanager
+def about(task_id: str, label: str | None) -> Iterator[None]:
+    """Everything logged in here belongs to this task."""
+    token = _task.set((task_id, label))
+    try:
+        yield
+    finally:
+        _task.reset(token)
+
+
+class LineFormatter(logging.Formatter):
+    """One line per event, whatever is in it: control characters are escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        task = _task.get()
+        third = f" [{task[0]}{f' - {task[1]}' if task[1] else ''}]" if task else ""
+        line = f"[{_time(record)}] [SUPERVISOR] [{record.levelname}]{third} {_message(record)}"
+        return "".join(character if character.isprintable() else _escaped(character) for character in line)
+
+
+class EventFormatter(logging.Formatter):
+    """The structured twin: one JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        task = _task.get()
+        event = {
+            "timestamp": _time(record),
+            "level": record.levelname,
+            "event": getattr(record, "event", "log"),
+            "message": _message(record),
+            "logger": record.name,
+            "worker_id": getattr(record, "worker_id", None),
+            "task_id": task[0] if task else None,
+            "label": task[1] if task else None,
+        }
+        return json.dumps(event, ensure_ascii=True)
+
+
+class DriveCopy(logging.Handler):
+    """Appends each line to a file on the drive, from a thread of its own. What can't be copied is counted, not kept."""
+
+    def __init__(self, path: Path, drive: Drive, max_bytes: int, mode: int) -> None:
+        super().__init__()
+        self._path, self._drive, self._max_bytes, self._mode = path, drive, max_bytes, mode
+        self._lines: queue.Queue[str | None] = queue.Queue(COPY_WAITS_AT_MOST)
+        self._lost = 0
+        self._thread = threading.Thread(target=self._run, name="log-copy", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self._lost += 1
+
+    def close(self) -> None:
+        """Copy what waits, if the drive lets us within a moment."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(None)
+        self._thread.join(1.0)
+        super().close()
+
+    def _run(self) -> None:
+        while True:
+            lines = [self._lines.get()]
+            while not self._lines.empty():
+                lines.append(self._lines.get_nowait())
+            self._copy([line for line in lines if line is not None])
+            if lines[-1] is None:
+                return
+
+    def _copy(self, lines: list[str]) -> None:
+        if not lines:
+            return
+        if self._lost:
+            lines.append(f"[{_stamp(datetime.now(UTC))}] [SUPERVISOR] [WARNING] {self._lost} lines are only at home")
+        try:
+            self._drive.call(self._append, "\n".join(lines) + "\n")
+            self._lost = 0
+        except (DriveUnavailable, OSError):
+            self._lost += len(lines)
+
+    def _append(self, text: str) -> None:
+        if not self._path.parent.parent.is_dir():
+            raise DriveUnavailable("the drive is not mounted")
+        self._path.parent.mkdir(exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if self._path.stat().st_size > self._max_bytes:
+                self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, self._mode)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def set_up(
+    state_dir: Path, file_name: str, level: str, max_bytes: int, backups: int, *, to_stderr: bool = True
+) -> list[logging.Handler]:
+    """Log to the state folder and, for a program in the foreground, to stderr. Returns what `tear_down` takes."""
+    handlers: list[logging.Handler] = [
+        _rotating(state_dir / file_name, max_bytes, backups, LineFormatter()),
+        _rotating(state_dir / EVENTS_FILE, max_bytes, backups, EventFormatter()),
+    ]
+    if to_stderr:
+        stream = logging.StreamHandler(sys.stderr)
+        stream.setFormatter(LineFormatter())
+        handlers.append(stream)
+    for name in _ROOTS:
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.propagate = False
+        for handler in handlers:
+            logger.addHandler(handler)
+    return handlers
+
+
+def add(handler: logging.Handler) -> logging.Handler:
+    """One more place for the lines to go."""
+    handler.setFormatter(LineFormatter())
+    for name in _ROOTS:
+        logging.getLogger(name).addHandler(handler)
+    return handler
+
+
+def tear_down(handlers: list[logging.Handler]) -> None:
+    """Close what was opened, so that a program that goes on has its own log again."""
+    for handler in handlers:
+        for name in _ROOTS:
+            logging.getLogger(name).removeHandler(handler)
+        handler.close()
+
+
+class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
+    """A rotating file that nobody else may read: what workers print and people type goes in."""
+
+    def _open(self) -> Any:  # noqa: ANN401 (what the base class says)
+        return open(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=_private)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _rotating(path: Path, max_bytes: int, backups: int, formatter: logging.Formatter) -> logging.Handler:
+    handler = _PrivateRotatingFile(
+        path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8", errors="backslashreplace"
+    )
+    handler.setFormatter(formatter)
+    return handler
+
+
+def _time(record: logging.LogRecord) -> str:
+    return _stamp(datetime.fromtimestamp(record.created, UTC))
+
+
+def _stamp(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    text = record.getMessage()
+    if record.exc_info:
+        text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
+    return text
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

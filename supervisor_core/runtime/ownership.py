@@ -1,0 +1,74 @@
+"""Who owns a state folder: one daemon, or passes side by side. The operating system's lock is the truth.
+
+Two locks: `supervisor.lock` is the daemon's alone, as long as it lives; `passes.lock` is shared by passes and taken
+for itself by a daemon that starts, which so waits for those under way while new ones see it coming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from supervisor_core.adapters.locks import FileLock, LockedError
+from supervisor_core.domain.errors import SupervisorError
+
+DAEMON_LOCK, PASSES_LOCK = "supervisor.lock", "passes.lock"
+PASS_WAIT_SECONDS = 60.0
+"""How long a starting daemon waits for a pass: a stop of 30 s and some git or database work fit in."""
+
+
+class AlreadyRunningError(SupervisorError):
+    """A supervisor runs already."""
+
+
+class BusyError(SupervisorError):
+    """Somebody else does this already; nothing was done."""
+
+
+@contextmanager
+def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS) -> Iterator[None]:
+    """Be the one daemon of this state folder."""
+    with ExitStack() as held:
+        daemon = FileLock(state_dir / DAEMON_LOCK, "the supervisor")
+        try:
+            held.enter_context(daemon.acquire())
+        except LockedError as error:
+            pid = f" (pid {error.holder.identity.pid})" if error.holder else ""
+            raise AlreadyRunningError(f"supervisor already running{pid}") from None
+        passes = FileLock(state_dir / PASSES_LOCK, "the supervisor")
+        try:
+            held.enter_context(passes.acquire(timeout=wait_seconds))
+        except LockedError:
+            raise BusyError(f"A pass is still at work after {wait_seconds:g} s; try again when it is done.") from None
+        yield
+
+
+@contextmanager
+def pass_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
+    """Be the one pass for this worker, beside passes for others and beside no daemon."""
+    with ExitStack() as held:
+        try:
+            FileLock(state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
+            held.enter_context(FileLock(state_dir / PASSES_LOCK).acquire(exclusive=False))
+        except LockedError as error:
+            who = f" ({error.holder})" if error.holder else ""
+            raise BusyError(f"The daemon looks after {worker_id}{who}; this pass did nothing.") from None
+        locks = state_dir / "locks"
+        locks.mkdir(mode=0o700, exist_ok=True)
+        try:
+            held.enter_context(FileLock(locks / f"worker_{worker_id}.lock", f"a pass for {worker_id}").acquire())
+        except LockedError as error:
+            who = f" ({error.holder})" if error.holder else ""
+            raise BusyError(f"Another pass for {worker_id} is under way{who}; this one did nothing.") from None
+        yield
+
+
+def daemon_holder(state_dir: Path) -> int | None:
+    """The PID of the daemon that owns the folder; 0 where one does and does not say; None where none does."""
+    lock = FileLock(state_dir / DAEMON_LOCK)
+    try:
+        lock.acquire(exclusive=False).release()
+    except LockedError as error:
+        return error.holder.identity.pid if error.holder else 0
+    return None

@@ -1,0 +1,115 @@
+"""The queue processor: flags become rows, rows that are done become result files, and pauses reach the drive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from supervisor_core.adapters.drive import DriveUnavailable
+from supervisor_core.adapters.watching import FolderWatch
+from supervisor_core.runtime import results
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.flag_intake import FlagIntake, Swept
+from supervisor_core.runtime.host import trust_of
+from supervisor_core.runtime.parts import Parts
+
+log = logging.getLogger(__name__)
+
+
+class QueueProcessor:
+    """Woken by the kernel when a flag lands on a local disk, by the poll elsewhere, and after each job."""
+
+    name = "queue_processor"
+
+    def __init__(self, parts: Parts, blocking: Blocking, filed: Callable[[], None]) -> None:
+        config = parts.host.config
+        self._parts = parts
+        self._blocking = blocking
+        self._filed = filed
+        self._poll_seconds = config.supervisor.inbox_poll_seconds
+        self._workers = list(config.workers)
+        self._intake = FlagIntake(parts.host, parts.ledger, self._workers, trust_of(config))
+        self._watch: FolderWatch | None = None
+        self._woken = asyncio.Event()
+        self._problem = ""
+
+    def wake(self) -> None:
+        """Look now."""
+        self._woken.set()
+
+    def problem(self) -> str:
+        """Why the drive can't be worked with."""
+        return self._problem
+
+    async def initialise(self) -> None:
+        """Have the kernel tell of new files, where it can."""
+        self._watch = FolderWatch()
+        descriptor = self._watch.fileno()
+        if descriptor is not None:
+            asyncio.get_running_loop().add_reader(descriptor, self._something_new)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Sweep, deliver, wait; until asked to stop."""
+        stop = asyncio.ensure_future(stopping.wait())
+        stop.add_done_callback(lambda _: self.wake())
+        try:
+            while not stopping.is_set():
+                self._woken.clear()
+                swept = await self._blocking(self._work)
+                if swept.filed:
+                    self._filed()
+                try:
+                    async with asyncio.timeout(self._poll_seconds):
+                        await self._woken.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            stop.cancel()
+        await self._blocking(self._deliver)
+
+    async def shut_down(self) -> None:
+        """Stop listening to the kernel."""
+        if self._watch is None:
+            return
+        descriptor = self._watch.fileno()
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+        self._watch.close()
+        self._watch = None
+
+    def _something_new(self) -> None:
+        if self._watch is not None:
+            self._watch.drain()
+        self.wake()
+
+    def _work(self) -> Swept:
+        swept = Swept()
+        try:
+            swept = self._sweep()
+            self._notice("")
+        except (DriveUnavailable, OSError) as error:
+            self._notice(str(error))
+        self._deliver()
+        return swept
+
+    def _sweep(self) -> Swept:
+        drive, inbox, watch = self._parts.host.drive, self._parts.host.inbox, self._watch
+        drive.check()
+        drive.call(inbox.prepare)
+        if watch is not None:
+            drive.call(watch.watch, inbox.folder)
+        return self._intake.sweep()
+
+    def _deliver(self) -> None:
+        results.deliver(self._parts.host, self._parts.ledger)
+        for worker_id in self._workers:
+            self._parts.host.pauses.settle(worker_id)
+
+    def _notice(self, problem: str) -> None:
+        """Log a change, not a state."""
+        if problem and not self._problem:
+            log.warning("the drive can't be worked with: %s", problem)
+        elif self._problem and not problem:
+            log.info("the drive can be worked with again")
+        self._problem = problem

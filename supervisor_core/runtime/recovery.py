@@ -1,0 +1,44 @@
+"""After a crash: what was started is reported as interrupted, and never run again by itself.
+
+Only whoever holds a worker's lock may do this, before it executes anything: then no executor of its jobs is alive.
+What was claimed and not yet started needs no recovery: it is simply the next to run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from supervisor_core.adapters.worker import check_watcher_process
+from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.jobs import Job, JobState
+from supervisor_core.handlers import Host
+from supervisor_core.ledger import jobs
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.logs import about
+
+log = logging.getLogger(__name__)
+
+
+def report_interrupted(host: Host, ledger: Ledger, worker_ids: Collection[str]) -> None:
+    """Give every job of these workers that was under way its outcome, its audit row and its result."""
+    for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
+        with about(job.task_id, job.label):
+            outcome = _what_is_known(job, host)
+            if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
+                log.error("%s of %s was interrupted: %s", job.handler, job.worker_id, outcome.error)
+
+
+def _what_is_known(job: Job, host: Host) -> Outcome:
+    """How the worker stands now, for whoever decides whether to ask again."""
+    found = check_watcher_process(host.processes, host.config.worker(job.worker_id))
+    pause = host.pauses.read(job.worker_id)
+    running = f"runs as pid {found.identity.pid}" if found.identity else f"is {found.presence}"
+    return Outcome.failed(
+        f"The supervisor ended while this was under way; it was not run again. {job.worker_id} {running} and is "
+        f"{'paused' if pause else 'not paused'} now. Look at it, and ask again if that is not what you want.",
+        interrupted=True,
+        pid=found.identity.pid if found.identity else None,
+        paused=pause is not None,
+    )

@@ -1,0 +1,83 @@
+"""Result files: what came of each job, written to the outbox folder of the drive from rows that wait until it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.adapters.drive import DriveUnavailable
+from supervisor_core.adapters.files import write_json
+from supervisor_core.domain import crashpoints
+from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.times import to_text
+from supervisor_core.handlers import Host
+from supervisor_core.ledger import jobs, outbox
+from supervisor_core.ledger.store import Ledger
+
+log = logging.getLogger(__name__)
+
+
+def deliver(host: Host, ledger: Ledger) -> int:
+    """Write the result files that are due; how many were written. What fails waits for a later time."""
+    written = 0
+    now = datetime.now(UTC)
+    for message in ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, now)):
+        document = _document(ledger, message.payload)
+        crashpoints.reach("result.file:before")
+        try:
+            host.drive.make_folder(host.config.folder("outbox"))
+            host.drive.call(_write, host.config.folder("outbox"), document, host.config.nas.file_mode)
+        except (DriveUnavailable, OSError) as error:
+            log.warning("a result waits for the drive: %s", error)
+            ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))
+            if isinstance(error, DriveUnavailable):
+                break  # the others would wait for the same drive
+            continue
+        crashpoints.reach("result.file:after")
+        ledger.step(outbox.sent(message, datetime.now(UTC)))
+        written += 1
+    return written
+
+
+def result_document(job: Job) -> dict[str, Any]:
+    """What a result file says."""
+    if job.outcome is None or job.finished_at is None:
+        raise ValueError(f"{job.task_id} has no outcome yet")
+    return {
+        "timestamp": to_text(job.finished_at),
+        "supervisor_id": "",
+        "worker_id": job.worker_id,
+        "task_id": job.task_id,
+        "handler": job.handler,
+        "label": job.label,
+        "state": str(job.state),
+        "success": job.outcome.success,
+        "error": job.outcome.error,
+        "details": dict(job.outcome.details),
+    }
+
+
+def _document(ledger: Ledger, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A rejected flag's result is in its row; a job's is in the job.
+
+    Of a command for several workers the first has the name that all look for; the others carry their worker's id.
+    """
+    if "document" in payload:
+        return dict(payload["document"])
+    siblings = ledger.read(lambda connection: jobs.of_task(connection, payload["task_id"]))
+    job = next(job for job in siblings if job.worker_id == payload["worker_id"])
+    document = {**result_document(job), "supervisor_id": ledger.supervisor_id}
+    if job is not siblings[0]:
+        document["file_suffix"] = f"_{job.worker_id}"
+    return document
+
+
+def _write(folder: Path, document: Mapping[str, Any], mode: int) -> None:
+    content = dict(document)
+    suffix = content.pop("file_suffix", "")
+    name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
+    write_json(folder / name, content, mode=mode)
