@@ -1,1 +1,0 @@
-"""The configuration: read, checked, and explained where it is wrong."""

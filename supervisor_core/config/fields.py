@@ -1,0 +1,218 @@
+"""The kinds of values that settings have. Each says what it expects, and never quotes a secret."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    SecretStr,
+    ValidationInfo,
+    WrapSerializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from supervisor_core.config.document import scalar
+from supervisor_core.config.raw import absolute
+from supervisor_core.config.variables import Substituted
+from supervisor_core.domain.nearest import nearest
+
+WEEK = 7 * 24 * 3600  # seconds: longer than anything here may take
+MONTH = 31 * 24 * 60  # minutes
+TICK = 0.01  # seconds: a loop with a shorter pause would be a busy one
+LONGEST_QUOTE = 40  # characters of a value that a message repeats
+LAST_PORT = 65_535
+MAX_LINE = 4096  # characters: no name, path or address is longer
+
+
+class Section(BaseModel):
+    """A section: every key known, nothing changed later, its missing sections filled with their defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:  # noqa: ANN401 (a document may hold anything)
+        """An empty section means its defaults; these are validated where the folder of the file is known."""
+        if given is None:
+            given = {}
+        if not isinstance(given, Mapping):
+            return given
+        missing: dict[str, Any] = {name: {} for name, field in cls.model_fields.items() if is_section(field.annotation)}
+        return {**missing, **given}
+
+
+def is_section(annotation: object) -> bool:
+    """Whether a setting is a section of its own."""
+    return isinstance(annotation, type) and issubclass(annotation, Section)
+
+
+def wrong(text: str) -> PydanticCustomError:
+    """The error of a value; `text` continues a sentence that begins with its key."""
+    return PydanticCustomError("said", "{text}", {"text": text})
+
+
+def kind_of(value: object) -> str:
+    """What a value is, to a person."""
+    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (bool, "true or false"),
+        ((int, float), "a number"),
+        (str, "text"),
+        ((list, tuple), "a list"),
+        (Mapping, "a section"),
+    )
+    return next((name for kind, name in kinds if isinstance(value, kind)), "empty")
+
+
+def quotable(value: object) -> str:
+    """A value as a message may repeat it, after a space: short, printable, and not out of a variable."""
+    if not isinstance(value, str) or isinstance(value, Substituted) or not value.isprintable():
+        return ""
+    return f" {value!r}" if 0 < len(value) <= LONGEST_QUOTE else ""
+
+
+def _free_text(value: object) -> str:
+    if not isinstance(value, str):
+        hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
+        hint = '; write "" for an empty text' if value is None else hint
+        raise wrong(f"must be text, but is {kind_of(value)}{hint}")
+    if "\0" in value:
+        raise wrong("must not contain the character NUL")
+    return str(value)
+
+
+def _line(value: object) -> str:
+    text = _free_text(value).rstrip("\n")
+    if len(text) > MAX_LINE or any(not character.isprintable() for character in text):
+        raise wrong("must be one line of printable text")
+    return text
+
+
+def _written(value: object) -> object:
+    """Text, or a number as it was written: an environment knows no numbers."""
+    text = getattr(value, "text", None)
+    return text if isinstance(text, str) else _secret(value)
+
+
+def _secret(value: object) -> object:
+    return value if isinstance(value, SecretStr) else _free_text(value)
+
+
+def _flag(value: object) -> bool:
+    meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
+    if not isinstance(meant, bool):
+        raise wrong(f"must be true or false, but is {kind_of(value)}")
+    return meant
+
+
+def number(low: float, high: float, *, whole: bool = False, unit: str = "") -> Callable[[object], float]:
+    """A validator for numbers between two bounds, both included."""
+    expected = f"must be a {'whole ' if whole else ''}number{unit and f' of {unit}'}"
+
+    def check(value: object) -> float:
+        meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
+        if isinstance(meant, bool) or not isinstance(meant, int | float):
+            raise wrong(f"{expected}, but is {kind_of(value)}")
+        if not math.isfinite(meant) or not low <= meant <= high:
+            raise wrong(f"{expected} from {low:g} to {high:.12g}")
+        if not whole:
+            return float(meant)
+        if meant != int(meant):
+            raise wrong(f"{expected}, without a fraction")
+        return int(meant)
+
+    return check
+
+
+def one_of(*names: str, fold: bool = False) -> Callable[[object], str]:
+    """A validator for one of a few words; with `fold` in either case, and kept as it is named here."""
+
+    def check(value: object) -> str:
+        text = _line(value)
+        found = next((name for name in names if name == text or (fold and name.casefold() == text.casefold())), None)
+        if found is None:
+            near = nearest(text, names) if quotable(value) else None
+            meant = f"; did you mean {near}?" if near else ""
+            raise wrong(f"must be one of {', '.join(names)}, not{quotable(value) or ' this'}{meant}")
+        return found
+
+    return check
+
+
+def shaped(pattern: str, expected: str, *, empty: bool = False) -> Callable[[object], str]:
+    """A validator for one line of a certain shape; `expected` completes the words "must be"."""
+    shape = re.compile(pattern)
+
+    def check(value: object) -> str:
+        text = _line(value)
+        if not (empty and not text) and not shape.fullmatch(text):
+            raise wrong(f"must be {expected}" + (", or empty" if empty else ""))
+        return text
+
+    return check
+
+
+def _path(value: object, info: ValidationInfo) -> Path:
+    if isinstance(value, Path):
+        value = str(value)
+    text = _line(value)
+    if not text:
+        raise wrong("must be a path, but is empty")
+    return Path(absolute(folder_of(info), text))
+
+
+def folder_of(info: ValidationInfo) -> Path:
+    """Where relative paths start: at the folder of the file, which the context of a validation names."""
+    folder: Path = (info.context or {}).get("folder", Path())
+    return folder
+
+
+def _path_or_none(value: object, info: ValidationInfo) -> Path | None:
+    return None if value is None or value == "" else _path(value, info)
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def _frozen(values: Mapping[Key, Value]) -> Mapping[Key, Value]:
+    return MappingProxyType(dict(values))
+
+
+def host_and_port(value: object) -> str:
+    """A `host:port`; the host of IPv6 in brackets."""
+    text = shaped(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}", "a host and a port such as 127.0.0.1:9464")(value)
+    if int(text.rpartition(":")[2]) > LAST_PORT:
+        raise wrong("must have a port from 0 to 65535")
+    return text
+
+
+def _bind(value: object) -> str:
+    return "" if value == "" else host_and_port(value)
+
+
+FreeText = Annotated[str, BeforeValidator(_free_text)]
+Line = Annotated[str, BeforeValidator(_line)]
+Written = Annotated[SecretStr, BeforeValidator(_written)]
+Secret = Annotated[SecretStr, BeforeValidator(_secret)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Seconds = Annotated[float, BeforeValidator(number(0, WEEK, unit="seconds"))]
+Pause = Annotated[float, BeforeValidator(number(TICK, WEEK, unit="seconds"))]
+Minutes = Annotated[float, BeforeValidator(number(0, MONTH, unit="minutes"))]
+Span = Annotated[float, BeforeValidator(number(TICK, MONTH, unit="minutes"))]
+FilePath = Annotated[Path, BeforeValidator(_path)]
+OptionalPath = Annotated[Path | None, BeforeValidator(_path_or_none)]
+HostPort = Annotated[str, BeforeValidator(host_and_port)]
+Bind = Annotated[str, BeforeValidator(_bind)]
+Frozen = AfterValidator(_frozen)
+Thawed = WrapSerializer(lambda values, handler: handler(dict(values)))
+"""Goes with `Frozen`: what can't be changed can still be dumped."""

@@ -1,0 +1,168 @@
+"""The configuration as the programs use it: loaded, checked as a whole, and asked about its workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel, PrivateAttr, Secret, SecretStr, ValidationError
+
+from supervisor_core.config.argv import fill
+from supervisor_core.config.checks import cross_check
+from supervisor_core.config.document import Problem
+from supervisor_core.config.models import Folders, Settings
+from supervisor_core.config.problems import problems_of
+from supervisor_core.config.raw import RawConfig, absolute, read_raw
+from supervisor_core.config.surroundings import safe_part
+from supervisor_core.config.workers import Worker
+from supervisor_core.domain.errors import UsageError
+from supervisor_core.domain.nearest import nearest
+
+
+class SupervisorConfig(Settings):
+    """A configuration that was found right, with every path absolute. It never changes."""
+
+    _path: Path = PrivateAttr()
+    _environ: Mapping[str, str] = PrivateAttr()
+    _safe: Mapping[str, str] = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 (its type is pydantic's)
+        """Where it came from travels in the context of the validation."""
+        self._path = context["path"]
+        self._environ = MappingProxyType(context["environ"])
+        self._safe = MappingProxyType(context["safe"])
+
+    @property
+    def path(self) -> Path:
+        """The absolute path of the file: `{config}` in a command."""
+        return self._path
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The `.env` beside the file, and over it the environment: where Slack's tokens are looked for."""
+        return self._environ
+
+    @property
+    def state_dir(self) -> Path:
+        """The folder on the local disk that holds the ledger."""
+        return self.supervisor.state_dir
+
+    @property
+    def log_path(self) -> Path:
+        """The log on the local disk; its copy on the drive has the same name in the folder of the logs."""
+        return self.state_dir / self.logging.file
+
+    def folder(self, name: str) -> Path:
+        """The absolute path of one of the drive's folders: state, raw, work … logs, inbox, outbox."""
+        if name not in Folders.model_fields:
+            raise KeyError(f"there is no folder {name!r}; there are {', '.join(Folders.model_fields)}")
+        return self.nas.root / str(getattr(self.nas.folders, name))
+
+    def resolve(self, text: str) -> Path:
+        """The absolute path that is meant: a relative one starts at the folder of the configuration."""
+        return Path(absolute(self.path.parent, text))
+
+    def worker(self, worker_id: str) -> Worker:
+        """The worker of this id; `UsageError` with the nearest where there is none."""
+        try:
+            return self.workers[worker_id]
+        except KeyError:
+            near = nearest(worker_id, self.workers)
+            hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.workers) or 'none at all'}."
+            raise UsageError(f"There is no worker {worker_id!a}. {hint}") from None
+
+    def pick_worker(self, worker_id: str | None = None) -> Worker:
+        """The worker that is meant: the one named, else the only one, else the default."""
+        if worker_id is not None:
+            return self.worker(worker_id)
+        if len(self.workers) == 1:
+            return next(iter(self.workers.values()))
+        if self.supervisor.default_worker:
+            return self.worker(self.supervisor.default_worker)
+        if not self.workers:
+            raise UsageError(f"There is no worker in {self.path}: add one to its section workers.")
+        raise UsageError(
+            f"Which worker? There are {', '.join(self.workers)}, and supervisor.default_worker is empty. "
+            "Name one with --worker-id."
+        )
+
+    def python_for(self, worker: Worker) -> str:
+        """The interpreter that runs this worker and its pip."""
+        return worker.python or sys.executable
+
+    def fill(self, worker: Worker, words: Iterable[str]) -> tuple[str, ...]:
+        """The words of a command with their placeholders filled for this worker."""
+        values = {"python": self.python_for(worker), "config": str(self.path), "worker_id": worker.id}
+        return tuple(fill(word, values) for word in words)
+
+    def command_for(self, worker: Worker) -> tuple[str, ...]:
+        """The exact argument list that starts this worker."""
+        return self.fill(worker, worker.command)
+
+    def environment_for(self, worker: Worker) -> dict[str, str]:
+        """The exact environment that this worker gets: nothing of ours but what is harmless, and its own."""
+        own = {name: value.get_secret_value() for name, value in worker.env.items()}
+        return {**self._safe, **own}
+
+    def spec_hash(self, worker: Worker) -> str:
+        """Changes exactly when a change of the configuration needs this worker to be started anew.
+
+        Every setting counts unless it is known to take effect without that, so none can be forgotten.
+        """
+        settings = {name: _plain(getattr(worker, name)) for name in Worker.model_fields if name not in Worker.LIVE}
+        settings |= {"id": worker.id, "command": self.command_for(worker), "python": self.python_for(worker)}
+        canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def load_supervisor_config(
+    path: str | Path | None = None, *, environ: Mapping[str, str] | None = None
+) -> SupervisorConfig:
+    """The configuration, found, read and checked; `ConfigError` with a line for everything that is wrong."""
+    given = dict(os.environ if environ is None else environ)
+    raw = read_raw(path, given)
+    try:
+        config = SupervisorConfig.model_validate(raw.data, context=_context(raw, given))
+        found: list[Problem] = []
+    except ValidationError as error:
+        config, found = None, problems_of(error, raw)
+    problems = _once_each([*raw.problems, *found, *cross_check(raw)])
+    if problems or config is None:
+        raise raw.error(problems)
+    return config
+
+
+def _context(raw: RawConfig, environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "path": Path(raw.path),
+        "folder": Path(raw.folder),
+        "environ": raw.environment,
+        "safe": safe_part(environ),
+    }
+
+
+def _once_each(problems: list[Problem]) -> list[Problem]:
+    """One complaint for each place: what follows from a missing variable is not worth a second line."""
+    first: dict[object, Problem] = {}
+    for problem in problems:
+        first.setdefault(problem[:2], problem)
+    return list(first.values())
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (any setting)
+    """A setting as JSON can hold it."""
+    if isinstance(value, BaseModel):
+        return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, SecretStr | Secret):
+        return value.get_secret_value()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,163 @@
+"""The whole configuration as frozen values; the longer sections have modules of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
+
+from supervisor_core.config.alerting import Alerts
+from supervisor_core.config.chat import Slack
+from supervisor_core.config.fields import (
+    Bind,
+    FilePath,
+    Frozen,
+    Line,
+    Pause,
+    Seconds,
+    Secret,
+    Section,
+    Span,
+    Thawed,
+    number,
+    one_of,
+    shaped,
+    wrong,
+)
+from supervisor_core.config.names import HostId, TeamName, WorkerId
+from supervisor_core.config.raw import DEFAULT_STATE_DIR
+from supervisor_core.config.urls import DatabaseUrl, FleetUrl, SecretUrl
+from supervisor_core.config.workers import Team, Worker
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+Environment = Annotated[Literal["development", "production"], BeforeValidator(one_of("development", "production"))]
+_FOLDER = r"(?![/\\~]|[A-Za-z]:)(?!.*(?:^|[/\\])\.\.(?:[/\\]|$)).+"
+Folder = Annotated[str, BeforeValidator(shaped(_FOLDER, "a path inside nas.root, relative to it"))]
+FileName = Annotated[str, BeforeValidator(shaped(r"(?!\.{1,2}$)[^/\\:]+", "the name of a file, without a folder"))]
+Table = Annotated[
+    str,
+    BeforeValidator(shaped(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?:\.[A-Za-z_][A-Za-z0-9_]{0,63})?", "a table's name")),
+]
+# What is written into the headers of a commit, where these characters have a meaning of their own.
+GitName = Annotated[str, BeforeValidator(shaped(r"[^<>]+", "a name without angle brackets"))]
+
+
+def _mode(value: object) -> int:
+    """File permissions in octal, in quotes or not; the owner always keeps reading and writing."""
+    text = getattr(value, "text", value)
+    if isinstance(value, int) and not isinstance(value, bool) and text is value:
+        return value  # the default, already a mode
+    digits = text.removeprefix("0o") if isinstance(text, str) else ""
+    mode = int(digits, 8) if digits.isascii() and digits.isdigit() and set(digits) <= set("01234567") else -1
+    if not 0 <= mode <= 0o777 or mode & 0o600 != 0o600:
+        raise wrong('must be file permissions in octal that let the owner read and write, such as "0640"')
+    return mode
+
+
+class Supervisor(Section):
+    """The supervisor of this host."""
+
+    id: HostId = ""
+    state_dir: FilePath = Path(DEFAULT_STATE_DIR)
+    heartbeat_seconds: Seconds = 30.0
+    reconcile_seconds: Pause = 30.0
+    inbox_poll_seconds: Pause = 2.0
+    default_worker: Line = ""
+
+
+class Folders(Section):
+    """The folders of the shared drive, relative to its root."""
+
+    state: Folder = "00_STATE"
+    raw: Folder = "01_RAW"
+    work: Folder = "02_WORK"
+    reference: Folder = "03_REFERENCE"
+    publish: Folder = "04_PUBLISH"
+    logs: Folder = "05_LOGS"
+    inbox: Folder = "Worker_Inbox"
+    outbox: Folder = "Worker_Outbox"
+
+
+class Nas(Section):
+    """The shared drive."""
+
+    root: FilePath = Path("var/nas")
+    folders: Folders = Field(default_factory=Folders)
+    file_mode: Annotated[int, BeforeValidator(_mode)] = 0o640
+
+
+class Inbox(Section):
+    """What a flag must bring along to be believed."""
+
+    secret: Secret = SecretStr("")
+    max_age_minutes: Span = 60.0
+
+
+class Git(Section):
+    """Who the commits of rollbacks and undos are by."""
+
+    author_name: GitName = "supervisor"
+    author_email: GitName = "supervisor@localhost"
+
+
+class Database(Section):
+    """The database that the fleet shares; without one, the ledger is it."""
+
+    url: DatabaseUrl = SecretUrl("")
+    query_timeout_seconds: Pause = 10.0
+    critical_tables: tuple[Table, ...] = ("jobs_t", "workers_t", "audit_log_t")
+
+
+class Logging(Section):
+    """What is logged, and when a log rotates."""
+
+    level: Annotated[str, BeforeValidator(one_of(*LEVELS, fold=True))] = "INFO"
+    file: FileName = "supervisor.log"
+    max_bytes: Annotated[int, BeforeValidator(number(1024, 10**12, whole=True, unit="bytes"))] = 10_485_760
+    backups: Annotated[int, BeforeValidator(number(0, 1000, whole=True))] = 5
+
+
+class Fleet(Section):
+    """The road to other hosts."""
+
+    url: FleetUrl = SecretUrl("")
+    credentials: Secret = SecretStr("")
+
+
+class Metrics(Section):
+    """Where metrics and the health page are served."""
+
+    bind: Bind = "127.0.0.1:9464"
+
+
+def _named(value: object) -> object:
+    return {} if value is None else value
+
+
+class Settings(Section):
+    """Every section there is."""
+
+    environment: Environment = "development"
+    supervisor: Supervisor = Field(default_factory=Supervisor)
+    nas: Nas = Field(default_factory=Nas)
+    inbox: Inbox = Field(default_factory=Inbox)
+    git: Git = Field(default_factory=Git)
+    database: Database = Field(default_factory=Database)
+    logging: Logging = Field(default_factory=Logging)
+    workers: Annotated[Mapping[WorkerId, Worker], BeforeValidator(_named), Frozen, Thawed] = Field(default_factory=dict)
+    teams: Annotated[Mapping[TeamName, Team], BeforeValidator(_named), Frozen, Thawed] = Field(default_factory=dict)
+    slack: Slack = Field(default_factory=Slack)
+    alerts: Alerts = Field(default_factory=Alerts)
+    fleet: Fleet = Field(default_factory=Fleet)
+    metrics: Metrics = Field(default_factory=Metrics)
+
+    @model_validator(mode="after")
+    def _knows_its_keys(self) -> Settings:
+        """Workers and teams are told what they are called, so that each can be passed around alone."""
+        for worker_id, worker in self.workers.items():
+            worker._id = worker_id  # noqa: SLF001 (a key only its parent knows)
+        for name, team in self.teams.items():
+            team._name = name  # noqa: SLF001
+        return self

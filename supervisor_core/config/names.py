@@ -1,0 +1,97 @@
+"""Names that people give: which ones a worker, a team or a host may have, and why the others are refused."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from supervisor_core.config.fields import quotable, shaped, wrong
+from supervisor_core.domain.catalog import FAMILIES, HANDLERS, find, nearest_command
+
+MAX_NAME = 64  # characters, of a worker, a team or a host
+FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing
+_WORKER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|nan|inf|infinity", re.IGNORECASE)
+
+
+def worker_id_fault(name: str) -> str | None:
+    """Why a worker may not be called so, in words that follow its name; None where it may."""
+    folded = name.casefold()
+    if not _WORKER.fullmatch(name):
+        return "is no worker id: it has 1 to 64 letters, digits, dots and hyphens, no dot or hyphen first"
+    if _NUMBER.fullmatch(name):
+        return "is no worker id: a number would be taken for an argument; put a letter in front"
+    if folded == "all":
+        return "is no worker id: it means every worker"
+    if find(name) or folded in FAMILIES or folded in HANDLERS:
+        return "is no worker id: it is a command's name"
+    if folded in FLAG_WORDS:
+        return "is no worker id: in the name of a flag it would be taken for a part of the command"
+    return None
+
+
+def host_id() -> str:
+    """What this host is called where the configuration gives it no name."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("._-")[:MAX_NAME]
+    return name or "supervisor"
+
+
+def _worker_id(value: object) -> str:
+    name = str(value)
+    fault = worker_id_fault(name)
+    if fault:
+        raise wrong(fault)
+    return name
+
+
+def _team_name(value: object) -> str:
+    try:
+        return str(_plain_name(value))
+    except ValueError:
+        raise wrong(
+            "is no name for a team: one has 1 to 64 letters A-Z, digits, dots, hyphens and underscores"
+        ) from None
+
+
+def _host(value: object) -> str:
+    return host_id() if value == "" else _plain_name(value)
+
+
+def _command_name(value: object) -> str:
+    """A command by its name, or by an alias or its handler, which become its name."""
+    definition = find(value) if isinstance(value, str) else None
+    if definition is not None:
+        return definition.name
+    near = nearest_command(value) if isinstance(value, str) and quotable(value) else None
+    raise wrong("must be the name of a command" + (f"; did you mean {near}?" if near else ""))
+
+
+_plain_name = shaped(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name of 1 to 64 letters, digits, dots, hyphens and underscores"
+)
+
+WorkerId = Annotated[str, BeforeValidator(_worker_id)]
+TeamName = Annotated[str, BeforeValidator(_team_name)]
+HostId = Annotated[str, BeforeValidator(_host)]
+CommandName = Annotated[str, BeforeValidator(_command_name)]
+PersonId = Annotated[
+    str,
+    BeforeValidator(shaped(r"[UW][A-Z0-9]+|S[A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), or "*"')),
+]
+ChannelId = Annotated[
+    str,
+    BeforeValidator(shaped(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name")),
+]
+OptionalChannel = Annotated[
+    str,
+    BeforeValidator(
+        shaped(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name", empty=True)
+    ),
+]
+EscalationTarget = Annotated[
+    str,
+    BeforeValidator(shaped(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel's id (C…)")),
+]

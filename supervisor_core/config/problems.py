@@ -1,0 +1,103 @@
+"""What pydantic found wrong, as sentences for people: which key, which line, what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from supervisor_core.config.document import Path, Problem
+from supervisor_core.config.fields import Section, is_section, kind_of
+from supervisor_core.config.models import Settings
+from supervisor_core.config.raw import RawConfig, dotted
+from supervisor_core.config.workers import EXAMPLE
+from supervisor_core.domain.nearest import nearest
+
+_CHOSEN: Mapping[Path, str] = {("workers",): "ID", ("teams",): "NAME"}
+_KEY = "[key]"  # how pydantic marks an error of a mapping's key
+_LISTS = ("tuple_type", "list_type")
+_SECTIONS = ("model_type", "model_attributes_type", "mapping_type", "dict_type")
+
+
+def problems_of(error: ValidationError, raw: RawConfig) -> list[Problem]:
+    """Every finding, once, with its line."""
+    found = []
+    for detail in error.errors(include_url=False):
+        path = tuple(part for part in detail["loc"] if part != _KEY)
+        found.append((raw.line_of(path), path, _sentence(detail, path)))
+    return found
+
+
+def keys_of(section: type[Section]) -> tuple[str, ...]:
+    """The keys of a section, as they are written."""
+    return tuple(field.alias or name for name, field in section.model_fields.items())
+
+
+def sections(annotation: object) -> Iterator[type[Section]]:
+    """The kind of section that a setting holds: itself, or the items of its list or mapping."""
+    if isinstance(annotation, type) and is_section(annotation):
+        yield annotation
+        return
+    for argument in get_args(annotation):
+        yield from sections(argument)
+
+
+def _sentence(detail: ErrorDetails, path: Path) -> str:
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return _unknown(path)
+    if kind == "missing":
+        example = f"; it says how the worker is started, for example {EXAMPLE}" if path[-1] == "command" else ""
+        return f"is missing{example}"
+    if kind in _LISTS:
+        return f"must be a list such as [a, b], but is {kind_of(detail['input'])}"
+    if kind in _SECTIONS:
+        return f"must be a section with settings of its own, but is {kind_of(detail['input'])}"
+    if kind == "too_short":
+        return "must not be empty"
+    return detail["msg"] if kind == "said" else "has a value that can't be used"
+
+
+def _unknown(path: Path) -> str:
+    section = _section_at(path[:-1])
+    key = str(path[-1])
+    known = keys_of(section)
+    what = "section" if section is Settings else "role" if path[:-1] == ("slack", "access") else "setting"
+    near = nearest(key, known)
+    if near:
+        return f"is not a {what}; did you mean {near}?"
+    elsewhere = [place for place in places(Settings, ()) if place[-1] == key]
+    if len(elsewhere) == 1:
+        return f"is not a {what} here; it belongs to {dotted(elsewhere[0][:-1]) or 'the outermost level'}"
+    return f"is not a {what}; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
+
+
+def _section_at(path: Path) -> type[Section]:
+    """The section that a path leads to; keys of workers and teams, and places in lists, stay inside it."""
+    current: type[Section] = Settings
+    for part in path:
+        field = next((field for name, field in current.model_fields.items() if part in (name, field.alias)), None)
+        inner = next(sections(field.annotation), None) if field else None
+        current = inner or current
+    return current
+
+
+def places(section: type[Section], path: Path) -> Iterator[Path]:
+    """Every setting there is; `ID` and `NAME` stand for the keys that people choose."""
+    for name, field in section.model_fields.items():
+        here = (*path, field.alias or name)
+        yield here
+        inner = next(sections(field.annotation), None)
+        if inner is not None:
+            yield from places(inner, (*here, *_chosen(here)))
+
+
+def _chosen(path: Path) -> tuple[str, ...]:
+    return (_CHOSEN[path],) if path in _CHOSEN else ()
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 (a document may hold anything)
+    """A part of a document that should be a section, as one; anything else is complained of elsewhere."""
+    return value if isinstance(value, Mapping) else {}

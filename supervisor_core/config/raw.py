@@ -1,0 +1,255 @@
+"""The raw configuration: the file found and read, its variables replaced, nothing else checked.
+
+On the path of `supervisor status`, which has 40 ms in all: no pydantic, dataclasses, pathlib or logging here,
+and the parser of YAML only when there is something to parse.
+"""
+
+# ruff: noqa: PTH100, PTH109, PTH111, PTH113, PTH118, PTH120, PTH123
+# Importing pathlib alone would cost a tenth of the time that `status` has.
+from __future__ import annotations
+
+import os
+
+from supervisor_core.domain.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from supervisor_core.config.document import Document, Path, Problem
+
+VARIABLE = "SUPERVISOR_CONFIG"
+FALLBACKS = ("config.yaml", "config.dev.yaml")
+ENV_FILE = ".env"
+MAX_BYTES = 1_000_000  # a configuration of a thousand workers has a third of this
+MAX_KEY = 80  # characters of a key that a message repeats
+MAX_PROBLEMS = 50  # lines in one error; more than that has one common cause
+DEFAULT_STATE_DIR = "./var"
+
+# What the parser says, and what a person would say. Its own words never appear: they may quote the document.
+_YAML_WORDS = (
+    (
+        "mapping values are not allowed",
+        "a colon stands where none may be; text that contains a colon needs quotes",
+    ),
+    ("could not find expected ':'", "a colon is missing after a key"),
+    (
+        "did not find expected key",
+        "the indentation or the quotes of this line, or of the one above, are wrong",
+    ),
+    ("did not find expected '-' indicator", "the items of a list must begin in the same column"),
+    ("did not find expected ',' or", "a bracket or brace is not closed, or a comma is missing"),
+    ("did not find expected node content", "a bracket or brace is not closed, or a value is missing"),
+    ("found character that cannot start", "a tab, or a character that needs quotes, begins a value"),
+    ("found a tab character", "a tab is used where spaces are needed"),
+    ("found unexpected end of stream", "a quote is not closed"),
+    ("found unknown escape character", "inside double quotes a backslash must be doubled, or use single quotes"),
+)
+_IN_BRACES = "; inside { } and [ ] a ${VARIABLE} needs quotes around it"
+
+
+class RawConfig:
+    """A configuration as it was read. `problems` holds what is already known to be wrong with its values."""
+
+    __slots__ = ("data", "environment", "folder", "label", "lines", "path", "problems")
+
+    def __init__(self, path: str, label: str, document: Document, environment: dict[str, str]) -> None:
+        self.path = path
+        """The absolute path of the file."""
+        self.label = label
+        """The file as the person named it, for messages."""
+        self.folder = os.path.dirname(path)
+        self.data: dict[str, Any] = document.data
+        self.lines: dict[Path, int] = document.lines
+        self.problems: list[Problem] = document.problems
+        self.environment = environment
+        """The `.env` beside the file, and over it the environment."""
+
+    def __repr__(self) -> str:
+        return f"RawConfig({self.path!r})"
+
+    def line_of(self, path: Path) -> int:
+        """The line of a setting, or of the nearest section around one that is not there."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+    def resolve(self, text: str) -> str:
+        """The absolute path that is meant: a relative one starts at the folder of the configuration."""
+        return absolute(self.folder, text)
+
+    def error(self, problems: list[Problem]) -> ConfigError:
+        """All of these in one error, a line each, in the order of the file."""
+        ordered = sorted(problems, key=lambda problem: problem[0])
+        lines = [self._sentence(*problem) for problem in ordered[:MAX_PROBLEMS]]
+        if len(ordered) > MAX_PROBLEMS:
+            lines.append(f"{self.label}: and {len(ordered) - MAX_PROBLEMS} more")
+        return ConfigError("\n".join(lines))
+
+    def _sentence(self, line: int, path: Path, text: str) -> str:
+        subject = dotted(path)
+        return f"{self.label} line {line}: {subject} {text}" if subject else f"{self.label} line {line}: {text}"
+
+
+def absolute(folder: str | os.PathLike[str], text: str) -> str:
+    """The path from a folder on, with `~` for a home; symbolic links stay what they are."""
+    return os.path.abspath(os.path.join(folder, os.path.expanduser(text)))
+
+
+def dotted(path: Path) -> str:
+    """A path as people write it: `workers.OrionMX.probes[0].http`."""
+    return "".join(_step(part, first=place == 0) for place, part in enumerate(path))
+
+
+def _step(part: str | int, *, first: bool) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    name = part if len(part) <= MAX_KEY else part[: MAX_KEY - 1] + "…"
+    if not name.isprintable() or not name.strip() or name != name.strip():
+        name = ascii(name)
+    return name if first else f".{name}"
+
+
+def find_config(path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> str:
+    """The file to read, as it was named: the one given, else `SUPERVISOR_CONFIG`, else the usual one here."""
+    if path is not None:
+        named = os.fspath(path)
+        if not named:
+            raise ConfigError("The configuration file given with --config has an empty name.")
+        return named
+    named = (os.environ if environ is None else environ).get(VARIABLE, "")
+    if named:
+        return named
+    for candidate in FALLBACKS:
+        if os.path.lexists(candidate):
+            return candidate
+    raise ConfigError(
+        f"There is no configuration: --config was not given, {VARIABLE} is not set, and neither "
+        f"{' nor '.join(FALLBACKS)} is in {_here()}."
+    )
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "the current folder, which is gone"
+
+
+def read_raw(path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> RawConfig:
+    """The configuration found and read; `ConfigError` for what can't be read as one.
+
+    A variable that is not set is no error yet but a problem of the result: `status` must work in a shell that
+    lacks the secrets of the daemon.
+    """
+    given = os.environ if environ is None else environ
+    label = find_config(path, given)
+    text = _read(label, "The configuration file")
+    absolute = os.path.abspath(label)
+    environment = {**_env_beside(absolute, label), **given}
+    return RawConfig(absolute, label, _parse(text, label, environment), environment)
+
+
+def state_dir_of(raw: RawConfig) -> str:
+    """The absolute `supervisor.state_dir`, of a configuration that may be wrong everywhere else."""
+    path: Path = ("supervisor", "state_dir")
+    section = raw.data.get("supervisor")
+    if section is None:
+        return raw.resolve(DEFAULT_STATE_DIR)
+    if not isinstance(section, dict):
+        raise raw.error([(raw.line_of(path[:1]), path[:1], "must be a section with settings of its own")])
+    known = [problem for problem in raw.problems if problem[1] == path]
+    if known:
+        raise raw.error(known)
+    value = section.get("state_dir", DEFAULT_STATE_DIR)
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise raw.error([(raw.line_of(path), path, "must be the path of a folder")])
+    return raw.resolve(value)
+
+
+def _read(label: str, what: str) -> str:
+    try:
+        with open(label, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"{what} {label} does not exist.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{what} {label} is a folder; name the file in it.") from None
+    except PermissionError:
+        raise ConfigError(f"{what} {label} may not be read by this user.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name is not possible"
+        raise ConfigError(f"{what} {ascii(label)[1:-1]} can't be read: {reason}.") from None
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{what} {label} is larger than {MAX_BYTES:,} bytes; is it the right file?")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{what} {label} is not UTF-8 text: look at line {line}, or save it as UTF-8.") from None
+
+
+def _env_beside(path: str, label: str) -> dict[str, str]:
+    beside = os.path.join(os.path.dirname(path), ENV_FILE)
+    if not os.path.isfile(beside):  # a folder of this name is somebody's virtual environment
+        return {}
+    from supervisor_core.config.variables import parse_env
+
+    name = os.path.join(os.path.dirname(label), ENV_FILE)
+    found, problems = parse_env(_read(name, "The file of variables"))
+    if problems:
+        raise ConfigError("\n".join(f"{name} line {line}: {text}" for line, text in problems[:MAX_PROBLEMS]))
+    return found
+
+
+def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
+    if not text.strip():
+        raise ConfigError(f"The configuration file {label} is empty; config.example.yaml shows what belongs in it.")
+    import yaml
+
+    from supervisor_core.config.document import DocumentError, build
+
+    try:
+        document = build(_events(yaml, text), environment)
+    except DocumentError as error:
+        line, path, reason = error.problem
+        subject = f"{dotted(path)} " if path else ""
+        raise ConfigError(f"{label} line {line}: {subject}{reason}") from None
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(f"{label} {_plain_words(error, text)}") from None
+    except yaml.YAMLError:
+        raise ConfigError(f"{label} line {_odd_line(text)}: there is a character that YAML does not allow") from None
+    if document.data is None:
+        raise ConfigError(f"The configuration file {label} has no settings; config.example.yaml shows what there is.")
+    if not isinstance(document.data, dict):
+        raise ConfigError(f"{label} line 1: a configuration is a list of `key: value` lines, not just a value or items")
+    return document
+
+
+def _events(yaml: Any, text: str) -> Iterator[Any]:  # noqa: ANN401 (a module that is imported late)
+    """The parser's events, by the parser in C where there is one: it is ten times as fast."""
+    events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return events
+
+
+def _plain_words(error: Any, text: str) -> str:  # noqa: ANN401
+    """Where the YAML is wrong, and how, for people who don't know YAML's own terms."""
+    said = str(error.problem or "")
+    words = next((plain for begin, plain in _YAML_WORDS if said.startswith(begin)), "")
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return "is not valid YAML"
+    lines = text.splitlines()
+    here = lines[mark.line] if mark.line < len(lines) else ""
+    hint = _IN_BRACES if "${" in here and "$$" not in here else ""
+    place = f"line {mark.line + 1}, column {mark.column + 1}"
+    return f"{place}: this is not valid YAML: {words or 'look here'}{hint}"
+
+
+def _odd_line(text: str) -> int:
+    """The line of the first character that is neither printable nor a space of some kind."""
+    for place, character in enumerate(text):
+        if not character.isprintable() and character not in "\t\r\n\x85\ufeff":
+            return text.count("\n", 0, place) + 1
+    return 1
