@@ -44,11 +44,13 @@ class WrittenFloat(float):
 
 
 class DocumentError(Exception):
-    """The document can't be read any further; the arguments are the line, the path and the reason."""
+    """The document can't be read any further. Without a path the reason is a sentence of its own."""
 
-    def __init__(self, line: int, path: Path, reason: str) -> None:
+    def __init__(self, line: int, path: Path | None, reason: str) -> None:
         super().__init__(line, path, reason)
-        self.problem: Problem = (line, path, reason)
+        self.line = line
+        self.path = path
+        self.reason = reason
 
 
 class Document:
@@ -123,12 +125,12 @@ class _Builder:
     def _document(self, event: Any) -> None:  # noqa: ANN401
         self._documents += 1
         if self._documents > 1:
-            raise DocumentError(_line(event), (), "a second document begins here; a configuration is one document")
+            raise DocumentError(_line(event), None, "a second document begins here; a configuration is one document")
 
     def _scalar(self, event: Any) -> None:  # noqa: ANN401
         line = _line(event)
         if event.tag not in _TEXT_TAGS:
-            raise DocumentError(line, self._path(), "tags (`!…`) are not used in a configuration")
+            raise DocumentError(line, self._path(), "has a tag (`!…`), which is not used in a configuration")
         plain = event.implicit[0]
         if self._stack and self._stack[-1].awaits_key:
             self._key(event.value, line)
@@ -160,11 +162,11 @@ class _Builder:
     def _begin(self, event: Any) -> None:  # noqa: ANN401
         line = _line(event)
         if event.tag is not None:
-            raise DocumentError(line, self._path(), "tags (`!…`) are not used in a configuration")
+            raise DocumentError(line, self._path(), "has a tag (`!…`), which is not used in a configuration")
         if self._stack and self._stack[-1].awaits_key:
             raise DocumentError(line, self._stack[-1].path, "has a key that is a list or a mapping; a key is text")
         if len(self._stack) >= MAX_DEPTH:
-            raise DocumentError(line, (), f"this is nested more than {MAX_DEPTH} levels deep")
+            raise DocumentError(line, None, f"this is nested more than {MAX_DEPTH} levels deep")
         before = self._nodes
         self._count(1, line)
         path = self._path()
@@ -231,7 +233,7 @@ class _Builder:
     def _count(self, nodes: int, line: int) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise DocumentError(line, (), f"with its references this document has more than {MAX_NODES} values")
+            raise DocumentError(line, None, f"with its references this document has more than {MAX_NODES} values")
 
     _HANDLERS = {  # noqa: RUF012 (never written to)
         "DocumentStartEvent": _document,

@@ -4,7 +4,7 @@ On the path of `supervisor status`, which has 40 ms in all: no pydantic, datacla
 and the parser of YAML only when there is something to parse.
 """
 
-# ruff: noqa: PTH100, PTH109, PTH111, PTH113, PTH118, PTH120, PTH123
+# ruff: noqa: PTH100, PTH109, PTH111, PTH112, PTH113, PTH118, PTH120, PTH123
 # Importing pathlib alone would cost a tenth of the time that `status` has.
 from __future__ import annotations
 
@@ -177,6 +177,8 @@ def _read(label: str, what: str) -> str:
     except IsADirectoryError:
         raise ConfigError(f"{what} {label} is a folder; name the file in it.") from None
     except PermissionError:
+        if os.path.isdir(label):  # what Windows says of a folder
+            raise ConfigError(f"{what} {label} is a folder; name the file in it.") from None
         raise ConfigError(f"{what} {label} may not be read by this user.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not possible"
@@ -213,9 +215,8 @@ def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
     try:
         document = build(_events(yaml, text), environment)
     except DocumentError as error:
-        line, path, reason = error.problem
-        subject = f"{dotted(path)} " if path else ""
-        raise ConfigError(f"{label} line {line}: {subject}{reason}") from None
+        subject = "" if error.path is None else f"{dotted(error.path) or 'the document'} "
+        raise ConfigError(f"{label} line {error.line}: {subject}{error.reason}") from None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{label} {_plain_words(error, text)}") from None
     except yaml.YAMLError:
