@@ -1,0 +1,54 @@
+"""Starts the command line with a crash point armed, from outside: `python -m tests.support.armed POINT run …`.
+
+POINT is a name, or `name#3` for the third time it is passed; the process then kills itself as `kill -9` would. With
+`trace:FILE` instead, every point that is passed is written to that file, a line each.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from supervisor_core.domain import crashpoints
+
+
+def arm(point: str) -> None:
+    """Replace the empty `reach` by one that looks for this point."""
+    if point.startswith("trace:"):
+        _trace(Path(point.removeprefix("trace:")))
+        return
+    name, _, count = point.partition("#")
+    left = int(count or 1)
+    lock = threading.Lock()
+
+    def reach(passed: str) -> None:
+        nonlocal left
+        if passed != name:
+            return
+        with lock:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+                threading.Event().wait()  # never goes on from here
+
+    crashpoints.reach = reach
+
+
+def _trace(path: Path) -> None:
+    lock = threading.Lock()
+
+    def reach(passed: str) -> None:
+        with lock, path.open("a") as file:
+            file.write(f"{passed}\n")
+
+    crashpoints.reach = reach
+
+
+if __name__ == "__main__":
+    arm(sys.argv[1])
+    from supervisor_core.cli import main
+
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,167 @@
+"""A supervisor's home for a test: a folder with a configuration, real workers, and the real programs run in it.
+
+Everything that was started is ended when the test is over, by its identity, also when the test failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from supervisor_core.adapters.processes import Processes
+from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 30.0
+RUN_SECONDS = 60.0
+SUPERVISOR = (sys.executable, "-m", "supervisor_core.cli")
+
+
+def demo_command(*options: str) -> list[str]:
+    """The command of a demo worker that beats often."""
+    place = ["--worker-id", "{worker_id}", "--state-dir", "nas/00_STATE"]
+    return ["{python}", "-m", "supervisor_core.demo.worker", *place, "--heartbeat-seconds", "0.2", *options]
+
+
+class Home:
+    """One host in a temporary folder."""
+
+    def __init__(self, folder: Path, workers: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.nas = folder / "nas"
+        self.nas.mkdir(parents=True)
+        self.state_dir = folder / "var"
+        self.inbox = self.nas / "Worker_Inbox"
+        self.outbox = self.nas / "Worker_Outbox"
+        self.config = folder / "config.yaml"
+        self.worker_ids = tuple(workers)
+        self._daemons: list[subprocess.Popen[bytes]] = []
+        document = {
+            "supervisor": {"id": "TestHost", "state_dir": "var", "inbox_poll_seconds": 0.5},
+            "nas": {"root": "nas"},
+            "workers": workers,
+            **settings,
+        }
+        self.config.write_text(yaml.safe_dump(document, sort_keys=False))
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What the programs run with: nothing of the test runner's that could change what they do."""
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+        return {**kept, "PYTHONPATH": str(ROOT), "SUPERVISOR_CONFIG": str(self.config)}
+
+    def supervisor(self, *words: str, program: Sequence[str] = SUPERVISOR) -> subprocess.CompletedProcess[str]:
+        """Run the command line to its end."""
+        return subprocess.run(
+            [*program, *words],
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+        )
+
+    def json(self, *words: str) -> Any:
+        """What a command prints with `--json`."""
+        done = self.supervisor(*words, "--json")
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def start_daemon(self, *, program: Sequence[str] = SUPERVISOR, wait: bool = True) -> subprocess.Popen[bytes]:
+        """`supervisor run` in the background; with `wait`, it is up when this returns."""
+        with (self.folder / "daemon.log").open("ab") as log:
+            daemon = subprocess.Popen(
+                [*program, "run"], cwd=self.folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self._daemons.append(daemon)
+        if wait:
+            wait_until(lambda: self.is_up(daemon), START_SECONDS, f"the daemon came up:\n{self.daemon_log()}")
+        return daemon
+
+    def is_up(self, daemon: subprocess.Popen[bytes]) -> bool:
+        """Whether it answers and all its services run."""
+        assert daemon.poll() is None, f"the daemon ended with {daemon.returncode}:\n{self.daemon_log()}"
+        try:
+            status = ask(str(self.state_dir), {"do": "status"})
+        except (NotRunningError, UnresponsiveError):
+            return False
+        return all(service["state"] in ("running", "disabled") for service in status["services"])
+
+    def status(self) -> dict[str, Any]:
+        """The live status, from the daemon."""
+        return ask(str(self.state_dir), {"do": "status"})
+
+    def worker(self, worker_id: str) -> dict[str, Any]:
+        """One worker of the live status."""
+        return next(worker for worker in self.status()["workers"] if worker["id"] == worker_id)
+
+    def daemon_log(self) -> str:
+        """What the daemons of this home wrote, the end of it."""
+        path = self.folder / "daemon.log"
+        return path.read_text()[-4000:] if path.exists() else ""
+
+    def drop_flag(self, name: str, body: Mapping[str, Any] | bytes | None = None) -> None:
+        """Drop a flag as a careful program does: written beside, then renamed."""
+        self.inbox.mkdir(exist_ok=True)
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        temporary = self.inbox / f".{name}.tmp"
+        temporary.write_bytes(data)
+        temporary.rename(self.inbox / name)
+
+    def result(self, handler: str, task_id: str) -> dict[str, Any] | None:
+        """A result file, or None while there is none."""
+        path = self.outbox / f"supervisor_result_{handler}_{task_id}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def audit(self, task_id: str | None = None) -> list[dict[str, Any]]:
+        """The audit trail, oldest first; of one task where one is named."""
+        rows = self.json("audit", "--limit", "100000")
+        return [row for row in reversed(rows) if task_id in (None, row["task_id"])]
+
+    def running_copies(self, worker_id: str) -> list[int]:
+        """The PIDs of all processes on this machine that are this home's worker."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                here = (entry / "cwd").resolve() == self.folder.resolve()
+            except OSError:
+                continue
+            if entry.name.isdigit() and here and b"--worker-id" in words and worker_id.encode() in words:
+                found.append(int(entry.name))
+        return found
+
+    def end(self) -> None:
+        """End what was started: the daemons first, so that none starts a worker anew."""
+        for daemon in self._daemons:
+            if daemon.poll() is None:
+                daemon.kill()
+            daemon.wait()
+        processes = Processes(self.state_dir)
+        for worker_id in self.worker_ids:
+            report = processes.stop(worker_id, timeout=0.1)
+            assert report.stopped, report
+
+
+@contextmanager
+def a_home(
+    folder: Path,
+    workers: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Iterator[Home]:
+    """A home with one demo worker, `OrionMX`, unless others are given."""
+    usual = {"OrionMX": {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}}
+    home = Home(folder, usual if workers is None else workers, settings)
+    try:
+        yield home
+    finally:
+        home.end()
