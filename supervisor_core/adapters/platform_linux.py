@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
+from bisect import bisect_left
 from functools import cache
 from typing import Any
 
@@ -35,16 +37,27 @@ def facts(pid: int) -> Facts | None:
         return _missing(pid)
 
 
-def table() -> dict[int, Facts]:
-    """Every process that we may see, by PID. Threads are not listed."""
-    found: dict[int, Facts] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                found[int(name)] = _parse(int(name), _read(f"/proc/{name}/stat"))
-            except OSError:
-                continue  # it ended meanwhile, or is hidden from us
-    return found
+def glance(pid: int) -> Facts | None:
+    """The same, where one that is hidden may be passed over like one that has ended."""
+    try:
+        return _parse(pid, _read(f"/proc/{pid}/stat"))
+    except OSError:
+        return None
+
+
+def pids() -> list[int]:
+    """Every process that we may see, the newest first. Threads are not listed.
+
+    A process that forks and ends all the time is always the newest: looked at last, it would be gone by then.
+    """
+    listed = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
+    first = bisect_left(listed, -newest_pid(), key=operator.neg)
+    return listed[first:] + listed[:first]  # numbers above the newest are from before they began anew
+
+
+def newest_pid() -> int:
+    """The number given last to a process or a thread: the same before and after means that none was born."""
+    return int(_read("/proc/loadavg").split()[-1])
 
 
 def is_thread(pid: int) -> bool:

@@ -12,6 +12,7 @@ Written with care, and untested: the tests run on Linux. What differs on Windows
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -32,6 +33,7 @@ _LETTERS = {
     psutil.STATUS_ZOMBIE: "Z",
     psutil.STATUS_DEAD: "X",
 }
+_looks = itertools.count()
 _KILL, _FREEZE, _CONTINUE = (
     int(getattr(signal, name, number)) for name, number in (("SIGKILL", 9), ("SIGSTOP", 19), ("SIGCONT", 18))
 )
@@ -54,13 +56,22 @@ def facts(pid: int) -> Facts | None:
         raise PermissionError(f"process {pid} exists, but is not shown to this user") from error
 
 
-def table() -> dict[int, Facts]:
-    """Every process that we may see, by PID."""
-    found: dict[int, Facts] = {}
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            found[process.pid] = _facts(process)
-    return found
+def glance(pid: int) -> Facts | None:
+    """The same, where one that is hidden may be passed over like one that has ended."""
+    try:
+        return _facts(psutil.Process(pid))
+    except (psutil.Error, OSError):
+        return None
+
+
+def pids() -> list[int]:
+    """Every process that we may see; most systems number the newest highest."""
+    return sorted(psutil.pids(), reverse=True)
+
+
+def newest_pid() -> int:
+    """Never the same twice: this system does not tell whether a process was born meanwhile."""
+    return next(_looks)
 
 
 def is_thread(_pid: int) -> bool:
@@ -89,9 +100,7 @@ def launch_options() -> dict[str, Any]:
 def send(identity: ProcessIdentity, number: int) -> bool:
     """Signal exactly this process, as far as the system can. False where it has ended."""
     if identity.pid <= 1 or identity.pid == os.getpid():
-        raise RefusedError(
-            f"Process {identity.pid} is never signalled: it is the system's first, or ourselves."
-        )
+        raise RefusedError(f"Process {identity.pid} is never signalled: it is the system's first, or ourselves.")
     with _translated():
         process = _verified(identity)
         if process is None:

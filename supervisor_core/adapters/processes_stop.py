@@ -6,9 +6,9 @@ frozen, so that nobody can fork while the others are killed; killed; and looked 
 
 from __future__ import annotations
 
-import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,14 +19,11 @@ from supervisor_core.adapters.processes_signals import CONTINUE, FREEZE, KILL, T
 from supervisor_core.adapters.processes_values import Life, Member, ProcessIdentity
 from supervisor_core.domain.errors import RefusedError, UsageError
 
-REST_GRACE_SECONDS = (
-    2.0  # for those who were not asked before: long enough to flush a file, short for a person
-)
-FREEZE_BOUND_SECONDS = (
-    2.0  # freezing takes milliseconds; a set that forks faster than this is killed unfrozen
-)
+REST_GRACE_SECONDS = 2.0  # for those who were not asked before: long enough to flush a file, short for a person
+FREEZE_BOUND_SECONDS = 2.0  # freezing takes milliseconds; a set that forks faster than this is killed unfrozen
 FREEZE_STEP_SECONDS = 0.002  # a stop signal is obeyed within microseconds, unless a system call is in the way
 KILL_WAIT_SECONDS = 5.0  # who lives on after this hangs inside the kernel, and no signal helps
+EMPTY_LOOKS = 5  # one is enough where nothing was born meanwhile; on a busy host more of them find more
 KILL_ROUNDS = 3  # a new member after a freeze is rare; after three the answer is honest: stuck
 
 _HELD = frozenset("TtDZXx")  # letters of processes that can't fork at the moment
@@ -82,7 +79,7 @@ def end(
     timeout: float = 30.0,
 ) -> StopReport:
     """End a worker's whole set, and say what came of it."""
-    if leader and leader.pid in own_line(platform.table(), os.getpid()):
+    if leader and leader.pid in own_line():
         raise RefusedError(
             f"Worker {worker_id} (pid {leader.pid}) has started this program, and can't be stopped by it.",
             remedy="Stop it from a shell of your own.",
@@ -105,8 +102,10 @@ class _Ending:
         had_leader = self.leader is not None and not state(self.leader).ended
         self.look()
         asked = self.ask_leader(stop_signal, timeout) if had_leader else set()
-        self.ask_rest(asked if stop_signal == TERMINATE else set())
-        survivors = self.kill_all()
+        survivors = self.look_closely()
+        if survivors:
+            self.ask_rest(survivors, asked if stop_signal == TERMINATE else set())
+            survivors = self.kill_all()
         return StopReport(
             self.worker_id,
             ending=self.how(had_leader=had_leader),
@@ -116,11 +115,23 @@ class _Ending:
             survivors=survivors,
         )
 
-    def look(self) -> tuple[Member, ...]:
+    def look(self, on_sight: Callable[[ProcessIdentity], object] | None = None) -> tuple[Member, ...]:
         """Who lives now, by a fresh look."""
-        members = process_set(self.generation, self.leader, self.known)
+        members = process_set(self.generation, self.leader, self.known, on_sight)
         self.known.update({member.identity: member for member in members})
         return members
+
+    def look_closely(self) -> tuple[Member, ...]:
+        """The same, where nobody is an answer that must be true.
+
+        A look takes a moment, and a process that forks and ends all the time may slip through; but not where
+        nothing at all was born on this host from before the look until after it.
+        """
+        for _ in range(EMPTY_LOOKS):
+            newest = platform.newest_pid()
+            if (members := self.look()) or platform.newest_pid() == newest:
+                return members
+        return ()
 
     def ask_leader(self, number: int, timeout: float) -> set[ProcessIdentity]:
         leader = self.leader
@@ -133,9 +144,8 @@ class _Ending:
         processes_children.exit_code(leader)
         return {leader}
 
-    def ask_rest(self, asked: set[ProcessIdentity]) -> None:
+    def ask_rest(self, rest: tuple[Member, ...], asked: set[ProcessIdentity]) -> None:
         """Everyone still there gets TERM and a moment, unless all of them have had theirs already."""
-        rest = self.look()
         unasked = [member for member in rest if member.identity not in asked]
         for member in unasked:
             _send(member.identity, TERMINATE)
@@ -151,7 +161,7 @@ class _Ending:
         """
         tried: set[ProcessIdentity] = set()
         for _ in range(KILL_ROUNDS):
-            if all(member.identity in tried for member in self.look()):
+            if all(member.identity in tried for member in self.look_closely()):
                 break
             left = self.freeze()
             for member in reversed(left):
@@ -161,7 +171,7 @@ class _Ending:
             wait_ended([member.identity for member in left], KILL_WAIT_SECONDS)
             if self.leader:
                 processes_children.exit_code(self.leader)
-        survivors = self.look()
+        survivors = self.look_closely()
         for member in survivors:
             self.killed.pop(member.identity, None)
         return survivors
@@ -173,16 +183,22 @@ class _Ending:
         as well can't have been forked behind the back of the first.
         """
         deadline = time.monotonic() + FREEZE_BOUND_SECONDS
+        before: set[ProcessIdentity] = set()
         frozen: set[ProcessIdentity] = set()
         quiet = False
+
+        def freeze(identity: ProcessIdentity) -> None:
+            if identity not in frozen and _send(identity, FREEZE):
+                frozen.add(identity)
+
         while True:
-            members = self.look()
-            new = [member for member in members if member.identity not in frozen]
+            members = self.look(on_sight=freeze)
+            new = [member.identity for member in members if member.identity not in before]
             if (not new and quiet) or time.monotonic() >= deadline:
                 return members
-            for member in new:
-                _send(member.identity, FREEZE)
-            frozen.update(member.identity for member in new)
+            for identity in new:
+                freeze(identity)
+            before.update(new)
             quiet = not new and all(member.state in _HELD for member in members)
             if not quiet:
                 time.sleep(FREEZE_STEP_SECONDS)
