@@ -56,9 +56,7 @@ def write_json(path: str | Path, document: object, *, mode: int = 0o640) -> None
     write_atomically(path, text + "\n", mode=mode)
 
 
-def read_json(
-    path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES
-) -> dict[str, Any] | None:
+def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:
     """The JSON object in a file, or None where there is no file.
 
     One that is no regular file, too big, or no JSON object is an `UnreadableError`; with `tolerant` it is

@@ -38,9 +38,7 @@ def available() -> bool:
 def send(identity: ProcessIdentity, number: int) -> bool:
     """Signal exactly this process. False where it has ended; `PermissionError` where we may not."""
     if identity.pid <= 1 or identity.pid == os.getpid():
-        raise RefusedError(
-            f"Process {identity.pid} is never signalled: it is the system's first, or ourselves."
-        )
+        raise RefusedError(f"Process {identity.pid} is never signalled: it is the system's first, or ourselves.")
     if not available():
         return _send_checked(identity, number)
     with _opened(identity) as descriptor:

@@ -74,9 +74,7 @@ class FakeProcesses:
 
     def identify(self, pid: int) -> ProcessIdentity | None:
         """The identity of the process that has this PID now."""
-        return next(
-            (known for known, life in self._lives.items() if known.pid == pid and not life.ended), None
-        )
+        return next((known for known, life in self._lives.items() if known.pid == pid and not life.ended), None)
 
     def state(self, identity: ProcessIdentity) -> Life:
         """Whether exactly this process lives."""
@@ -92,9 +90,7 @@ class FakeProcesses:
         if found.presence is not Presence.STOPPED or found.leftovers:
             raise RefusedError(f"Worker {spec.worker_id} runs already, or something of it does.")
         if not spec.command or self._broken.get(spec.worker_id):
-            raise LaunchError(
-                f"Worker {spec.worker_id} can't be started: {self._broken.get(spec.worker_id)}."
-            )
+            raise LaunchError(f"Worker {spec.worker_id} can't be started: {self._broken.get(spec.worker_id)}.")
         identity = self._new_identity()
         record = WorkerRecord(
             worker_id=spec.worker_id,

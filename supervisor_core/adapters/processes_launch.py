@@ -93,16 +93,12 @@ def _refuse_second_copy(state_dir: Path, worker_id: str) -> None:
         raise RefusedError(f"Worker {worker_id} may be running. {found.reason}")
     if found.leftovers:
         names = ", ".join(str(member) for member in found.leftovers)
-        raise RefusedError(
-            f"Of an earlier start of {worker_id} there is still {names}.", remedy="Stop it first."
-        )
+        raise RefusedError(f"Of an earlier start of {worker_id} there is still {names}.", remedy="Stop it first.")
 
 
 def _check_spec(spec: LaunchSpec) -> None:
     if not spec.command or not spec.command[0]:
-        raise LaunchError(
-            f"Worker {spec.worker_id} has no command.", remedy="Give it one in the configuration."
-        )
+        raise LaunchError(f"Worker {spec.worker_id} has no command.", remedy="Give it one in the configuration.")
     if not spec.cwd.is_dir():
         raise LaunchError(
             f"The folder {spec.cwd}, in which worker {spec.worker_id} is to run, does not exist.",
@@ -116,17 +112,13 @@ def _opened_log(path: Path) -> Iterator[int]:
 
     Only its own folder is made, never one above: a drive that is not mounted must not turn into a folder.
     """
-    flags = (
-        os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    )
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         path.parent.mkdir(exist_ok=True)
         descriptor = os.open(path, flags, LOG_MODE)
     except OSError as error:
         why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-        raise LaunchError(
-            f"The log file {path} can't be opened: {why}.", remedy="Is the drive there?"
-        ) from error
+        raise LaunchError(f"The log file {path} can't be opened: {why}.", remedy="Is the drive there?") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise LaunchError(f"The log file {path} is no regular file.", remedy="Move away what is there.")
@@ -168,9 +160,7 @@ def _why(spec: LaunchSpec, error: OSError | ValueError) -> str:
         where = "" if os.sep in program else f" on the PATH {spec.env.get('PATH', os.defpath)!r}"
         return f"there is no {program}{where}"
     if isinstance(error, PermissionError):
-        found = (
-            shutil.which(program, path=spec.env.get("PATH", os.defpath)) if os.sep not in program else program
-        )
+        found = shutil.which(program, path=spec.env.get("PATH", os.defpath)) if os.sep not in program else program
         return f"{found or program} may not be executed"
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
         return f"{program} is no program (a script needs a first line that names its interpreter)"

@@ -128,7 +128,5 @@ def _from_document(document: dict[str, Any]) -> WorkerRecord:
 
 def _in_folder(state_dir: Path, worker_id: str, ending: str) -> Path:
     if not _WORKER_ID.fullmatch(worker_id):
-        raise UsageError(
-            f"{worker_id!r} is no worker id: up to 64 letters, digits, dots, hyphens, no dot first."
-        )
+        raise UsageError(f"{worker_id!r} is no worker id: up to 64 letters, digits, dots, hyphens, no dot first.")
     return state_dir / "workers" / f"{worker_id}.{ending}"

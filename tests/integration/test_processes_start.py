@@ -234,9 +234,7 @@ def test_a_missing_folder_is_named(home: Home) -> None:
         ("fifo", "can't be opened|no regular"),
     ],
 )
-def test_a_log_that_can_not_be_written_is_named_and_nothing_is_started(
-    home: Home, log: str, words: str
-) -> None:
+def test_a_log_that_can_not_be_written_is_named_and_nothing_is_started(home: Home, log: str, words: str) -> None:
     (home.folder / "link").symlink_to(home.folder / "elsewhere")
     os.mkfifo(home.folder / "fifo")
     with pytest.raises(LaunchError, match=words):
@@ -402,9 +400,7 @@ def stranger(home: Home) -> Iterator[ProcessIdentity]:
     child.wait()
 
 
-def test_a_pid_that_belongs_to_another_process_by_now_is_never_signalled(
-    home: Home, stranger: ProcessIdentity
-) -> None:
+def test_a_pid_that_belongs_to_another_process_by_now_is_never_signalled(home: Home, stranger: ProcessIdentity) -> None:
     home.start(IDLE)
     home.door.stop(ID, timeout=10)
     generation = new_generation(home.state_dir, ID)
@@ -419,9 +415,7 @@ def test_a_pid_that_belongs_to_another_process_by_now_is_never_signalled(
 
 def test_a_record_of_another_boot_means_nobody(home: Home, stranger: ProcessIdentity) -> None:
     before = stranger._replace(boot_id="00000000-0000-0000-0000-000000000000")
-    write_record(
-        home.state_dir, WorkerRecord(ID, new_generation(home.state_dir, ID), "running", identity=before)
-    )
+    write_record(home.state_dir, WorkerRecord(ID, new_generation(home.state_dir, ID), "running", identity=before))
     assert home.door.find(ID).presence is Presence.STOPPED
     assert home.door.stop(ID).ending == "nothing"
     assert state(stranger) is Life.ALIVE
@@ -517,9 +511,7 @@ def test_a_thread_is_no_process(home: Home) -> None:
     assert identify(number) is None
 
 
-@pytest.mark.skipif(
-    os.uname().machine != "x86_64", reason="the number of a system call is that of this machine"
-)
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number of a system call is that of this machine")
 def test_a_process_whose_first_thread_has_ended_is_no_zombie(home: Home) -> None:
     code = (
         "import ctypes, threading, time\n"

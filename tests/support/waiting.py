@@ -19,7 +19,5 @@ def wait_until(condition: Callable[[], T], timeout: float = 10.0, message: str =
         if answer:
             return answer
         if time.monotonic() >= deadline:
-            raise AssertionError(
-                f"waited {timeout:g} s in vain for {message}; the last answer was {answer!r}"
-            )
+            raise AssertionError(f"waited {timeout:g} s in vain for {message}; the last answer was {answer!r}")
         time.sleep(STEP_SECONDS)

@@ -46,9 +46,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
         assert held.read() == b"old"
 
 
-def test_a_failure_leaves_the_old_file_and_no_temporary_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_leaves_the_old_file_and_no_temporary_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_atomically(tmp_path / "a", b"old")
 
     def full(descriptor: int, data: bytes) -> None:
@@ -154,9 +152,7 @@ BROKEN = [b"", b"{", b"[1]", b'{"a": NaN}', b"\xff\xfe{}", b"[" * 100_000, b'"te
 
 
 @pytest.mark.parametrize("content", BROKEN, ids=lambda content: repr(content[:8]))
-def test_a_broken_file_is_an_error_that_names_it_or_none_where_that_is_asked(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_a_broken_file_is_an_error_that_names_it_or_none_where_that_is_asked(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(UnreadableError, match=r"a\.json"):
         read_json(tmp_path / "a.json")

@@ -205,8 +205,7 @@ for _ in range(20):
         os.unlink(sys.argv[2])
 """
     runs = [
-        subprocess.Popen([sys.executable, "-c", code, str(path), str(inside)], stderr=subprocess.PIPE)
-        for _ in range(4)
+        subprocess.Popen([sys.executable, "-c", code, str(path), str(inside)], stderr=subprocess.PIPE) for _ in range(4)
     ]
     said = [run.communicate(timeout=60)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0, 0], said
