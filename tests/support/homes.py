@@ -146,6 +146,8 @@ class Home:
             if daemon.poll() is None:
                 daemon.kill()
             daemon.wait()
+        if not self.state_dir.exists():
+            return  # nothing was ever started
         processes = Processes(self.state_dir)
         for worker_id in self.worker_ids:
             report = processes.stop(worker_id, timeout=0.1)

@@ -1,0 +1,166 @@
+"""The first road as an operator walks it: a command from the shell, or a flag dropped by hand, to the audit trail."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.homes import Home, a_home, demo_command
+from tests.support.waiting import wait_until
+
+ME = getpass.getuser()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with a_home(tmp_path / "home") as made:
+        yield made
+
+
+def test_a_command_from_the_shell_stops_a_real_worker_and_the_audit_trail_says_who_asked(home: Home) -> None:
+    home.start_daemon()
+    (pid,) = home.running_copies("OrionMX")
+
+    sent = home.supervisor("send", "pause hotfix test", "--wait")
+
+    assert (sent.returncode, sent.stderr) == (0, "")
+    assert sent.stdout.startswith("ok: OrionMX is paused")
+    assert not Path(f"/proc/{pid}").exists()
+    (row,) = home.audit()
+    assert (row["action"], row["target_id"], row["outcome"]) == ("PAUSE", "OrionMX", "success")
+    assert (row["actor"], row["label"]) == (f"cli:{ME}", f"{ME} - hotfix test")
+    assert json.loads(row["details_json"])["label"] == "hotfix test"
+    table = home.supervisor("audit").stdout
+    assert f"{ME} - hotfix test" in table
+    status = home.supervisor("status")
+    assert status.returncode == 0, "paused by a person is not unhealthy"
+    assert f"paused by {ME} - hotfix test" in status.stdout
+
+
+def test_a_flag_dropped_by_hand_does_the_same(home: Home) -> None:
+    home.start_daemon()
+    (home.inbox / "supervisor_pause_OrionMX.flag").write_text('{"label": "by hand"}')
+    wait_until(lambda: home.worker("OrionMX")["paused"], 10, "the worker is paused")
+    wait_until(lambda: list(home.outbox.glob("*.json")), 10, "there is a result")
+    (row,) = home.audit()
+    assert (row["actor"], row["label"], row["outcome"]) == (f"file:{ME}", f"{ME} - by hand", "success")
+    (path,) = home.outbox.iterdir()
+    result = json.loads(path.read_text())
+    assert path.name == f"supervisor_result_pause_{row['task_id']}.json"
+    keys = {"timestamp", "supervisor_id", "worker_id", "task_id", "handler", "success", "error", "details"}
+    assert keys <= set(result)
+    assert (result["supervisor_id"], result["worker_id"], result["success"]) == ("TestHost", "OrionMX", True)
+
+
+def test_an_empty_flag_made_with_touch_means_no_parameters_once_it_has_settled(home: Home) -> None:
+    home.start_daemon()
+    (home.inbox / "supervisor_pause_OrionMX.flag").touch()
+    wait_until(lambda: home.worker("OrionMX")["paused"], 15, "the worker is paused")
+
+
+def test_pause_and_resume_bring_the_worker_back(home: Home) -> None:
+    home.start_daemon()
+    (first,) = home.running_copies("OrionMX")
+    assert home.json("send", "pause", "--wait")["success"]
+    assert home.running_copies("OrionMX") == []
+    again = home.json("send", "pause again", "--wait")
+    assert (again["success"], again["details"]["already_paused"]) == (True, True)
+    resumed = home.json("send", "resume", "--wait")
+    (second,) = home.running_copies("OrionMX")
+    assert resumed["success"]
+    assert resumed["details"]["pid"] == second != first
+    assert not (home.nas / "00_STATE" / "supervisor_pause_OrionMX.flag").exists()
+    already = home.json("send", "resume", "--wait")
+    assert (already["success"], already["details"]["already_running"]) == (True, True)
+    assert home.running_copies("OrionMX") == [second]
+
+
+def test_workers_outlive_the_daemon_and_the_next_one_takes_them_over(home: Home) -> None:
+    home.start_daemon()
+    (pid,) = home.running_copies("OrionMX")
+    stopped = home.supervisor("stop")
+    assert (stopped.returncode, "OrionMX" in stopped.stdout) == (0, True)
+    assert home.running_copies("OrionMX") == [pid]
+    home.start_daemon()
+    assert home.worker("OrionMX")["pid"] == pid
+    assert home.running_copies("OrionMX") == [pid]
+    assert home.json("send", "pause", "--wait")["success"], "the next one can stop what it did not start"
+    assert home.running_copies("OrionMX") == []
+
+
+def test_a_killed_daemon_leaves_one_worker_and_status_says_stale(home: Home) -> None:
+    daemon = home.start_daemon()
+    (pid,) = home.running_copies("OrionMX")
+    daemon.kill()
+    daemon.wait()
+    status = home.supervisor("status", "--json")
+    document = json.loads(status.stdout)
+    assert (status.returncode, document["supervisor"]["state"]) == (1, "stale")
+    assert document["workers"][0]["pid"] == pid, "the workers' live facts are shown all the same"
+    home.start_daemon()
+    assert home.running_copies("OrionMX") == [pid]
+
+
+def test_a_second_daemon_is_refused_and_names_the_first(home: Home) -> None:
+    daemon = home.start_daemon()
+    second = home.supervisor("run")
+    assert (second.returncode, second.stderr.strip()) == (
+        1,
+        f"supervisor: supervisor already running (pid {daemon.pid})",
+    )
+
+
+def test_several_workers_are_one_command_with_an_outcome_each(tmp_path: Path) -> None:
+    worker = {"command": demo_command(), "start_grace_seconds": 0.2}
+    with a_home(tmp_path / "home", {"North": worker, "South": worker}) as home:
+        home.start_daemon()
+        outcome = home.json("send", "pause all maintenance", "--wait")
+        assert outcome["success"]
+        assert [each["worker_id"] for each in outcome["details"]["workers"]] == ["North", "South"]
+        rows = home.audit(outcome["task_id"])
+        assert sorted(row["target_id"] for row in rows) == ["North", "South"]
+        asked = home.supervisor("send", "pause")
+        assert (asked.returncode, "North" in asked.stderr) == (2, True)
+
+
+def test_bad_grammar_queues_nothing_and_says_what_was_expected(home: Home) -> None:
+    for text, expected in {
+        "puase OrionMX": "pause OrionMX",
+        "rollback 11": "1 to 10",
+        "pause orionmx": "OrionMX",
+        "pause hot/fix": "/",
+        "": "",
+    }.items():
+        sent = home.supervisor("send", text, "--wait")
+        if text:
+            assert sent.returncode == 2, text
+            assert expected in sent.stderr
+        assert "Traceback" not in sent.stderr
+    assert home.audit() == []
+    home.start_daemon()
+    assert not home.worker("OrionMX")["paused"]
+
+
+def test_what_is_not_built_yet_says_so(home: Home) -> None:
+    sent = home.supervisor("send", "rollback 3 hotfix")
+    assert (sent.returncode, "not built yet" in sent.stderr) == (1, True)
+    assert home.audit() == []
+
+
+def test_without_a_daemon_a_command_waits_for_the_next_pass(home: Home) -> None:
+    sent = home.supervisor("send", "pause for later")
+    assert (sent.returncode, "next pass" in sent.stdout) == (0, True)
+    done = home.supervisor("once", "--worker-id", "OrionMX")
+    assert done.returncode == 0, done.stderr
+    (row,) = home.audit()
+    assert (row["action"], row["outcome"]) == ("PAUSE", "success")
+
+
+def test_waiting_in_vain_ends_with_1_and_says_that_the_command_goes_on(home: Home) -> None:
+    sent = home.supervisor("send", "pause", "--wait", "--timeout", "0.5")
+    assert sent.returncode == 1
+    assert "No outcome after 0.5 s" in sent.stdout
