@@ -174,6 +174,7 @@ lock = FileLock(sys.argv[1]).acquire()
 ready, done = os.pipe(), os.pipe()
 child = os.fork()
 if child == 0:
+    os.close(done[1])  # so that it ends with its parent, whatever becomes of that
     held = lock.held
     lock.release()
     os.write(ready[1], b"h" if held else b"-")
