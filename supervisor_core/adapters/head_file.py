@@ -47,9 +47,7 @@ class HeadFile:
                 if known and known.audit_id >= head.audit_id:
                     return
                 heads[head.supervisor_id] = head
-                document = {
-                    name: {"audit_id": each.audit_id, "hash": each.hash} for name, each in heads.items()
-                }
+                document = {name: {"audit_id": each.audit_id, "hash": each.hash} for name, each in heads.items()}
                 write_json(self._path, document, mode=0o600)
         except (OSError, LockedError):
             log.warning("the head of the audit trail could not be noted at %s", self._path, exc_info=True)

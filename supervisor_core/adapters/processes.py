@@ -102,8 +102,8 @@ class Processes:
         return process_set(found.record.generation, found.identity)
 
     def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0) -> StopReport:
-        """End a worker's whole set. Its record goes with the last of it and stays while something lives."""
-        from supervisor_core.adapters.processes_records import forget_record
+        """End a worker's whole set. Its record goes with the last of it, and says `stuck` while something lives."""
+        from supervisor_core.adapters.processes_records import STUCK, forget_record, write_record
         from supervisor_core.adapters.processes_stop import StopReport, end, signal_number
 
         number = signal_number(stop_signal)
@@ -123,6 +123,8 @@ class Processes:
                 )
             if report.stopped:
                 forget_record(self._state_dir, worker_id)
+            elif found.record is not None:
+                write_record(self._state_dir, found.record._replace(state=STUCK))
             return report
 
     def reap(self) -> tuple[Exit, ...]:

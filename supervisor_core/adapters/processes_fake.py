@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from supervisor_core.adapters.processes_children import Exit
 from supervisor_core.adapters.processes_find import FoundWorker, Presence
 from supervisor_core.adapters.processes_launch import LaunchError, LaunchSpec
-from supervisor_core.adapters.processes_records import RUNNING, WorkerRecord
+from supervisor_core.adapters.processes_records import RUNNING, STUCK, WorkerRecord
 from supervisor_core.adapters.processes_stop import Ending, StopReport, signal_number
 from supervisor_core.adapters.processes_values import Life, Member, ProcessIdentity
 from supervisor_core.domain.errors import RefusedError
@@ -142,6 +142,7 @@ class FakeProcesses:
             if ending is Ending.KILLED and worker.killable:
                 killed.insert(0, self._leader(worker))
         if not worker.killable:
+            worker.record = worker.record._replace(state=STUCK)
             return StopReport(worker_id, ending, seconds, survivors=self.members(worker_id))
         if worker.life.running:
             self._end(worker, TERMINATED if ending is Ending.GRACEFUL else KILLED)

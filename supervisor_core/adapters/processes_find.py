@@ -10,6 +10,7 @@ from supervisor_core.adapters.files import UnreadableError
 from supervisor_core.adapters.processes_identity import state
 from supervisor_core.adapters.processes_records import (
     STARTING,
+    STUCK,
     WorkerRecord,
     lock_path,
     place_of,
@@ -39,6 +40,12 @@ class FoundWorker(NamedTuple):
     adopted: bool = False
     """Found by its generation, and not by its record: whoever started it did not live to write that."""
     reason: str = ""
+
+    @property
+    def stuck(self) -> bool:
+        """Whether something of it lives that a stop could not end."""
+        lives = self.presence is Presence.RUNNING or bool(self.leftovers)
+        return lives and self.record is not None and self.record.state == STUCK
 
     @property
     def identity(self) -> ProcessIdentity | None:

@@ -17,6 +17,7 @@ from supervisor_core.domain.errors import UsageError
 
 STARTING = "starting"
 RUNNING = "running"
+STUCK = "stuck"  # a stop left somebody alive; ends with the next stop that does not
 RECORD_MODE = 0o600
 FOLDER_MODE = 0o700
 
@@ -112,7 +113,7 @@ def _from_document(document: dict[str, Any]) -> WorkerRecord:
     identity = None
     if document["pid"] is not None:
         identity = ProcessIdentity(int(document["pid"]), int(document["start"]), str(document["boot_id"]))
-    if document["state"] not in {STARTING, RUNNING} or (document["state"] == RUNNING and identity is None):
+    if document["state"] not in {STARTING, RUNNING, STUCK} or (document["state"] == RUNNING and identity is None):
         raise ValueError(f"state {document['state']!r}, pid {document['pid']!r}")
     return WorkerRecord(
         worker_id=str(document["worker_id"]),

@@ -32,9 +32,7 @@ def is_stopped(found: FoundWorker) -> bool:
     return found.presence is Presence.STOPPED and not found.leftovers
 
 
-def start_watcher(
-    processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker
-) -> ProcessIdentity:
+def start_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> ProcessIdentity:
     """Start the worker with its configured command, and see it alive after its grace period.
 
     `LaunchError` with the end of its output where it did not live so long.

@@ -6,7 +6,8 @@ import argparse
 
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.runtime import logs
-from supervisor_core.runtime.host import open_doors, opened_ledger, prepare_state_dir
+from supervisor_core.runtime.doors import open_doors
+from supervisor_core.runtime.host import opened_ledger, prepare_state_dir
 from supervisor_core.runtime.ownership import BusyError
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.single_pass import SinglePass

@@ -6,7 +6,7 @@ from typing import Any
 
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.runtime import runtime_file
-from supervisor_core.runtime.host import open_doors
+from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.observing import look
 from supervisor_core.runtime.ownership import daemon_holder
 

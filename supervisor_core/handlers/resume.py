@@ -11,14 +11,16 @@ from supervisor_core.handlers.context import Host
 def resume_watcher(host: Host, job: Job) -> Outcome:
     """Take the pause away and start the worker, unless it runs already."""
     worker = host.config.worker(job.worker_id)
+    found = check_watcher_process(host.processes, worker)
+    if found.stuck:
+        return Outcome.failed(f"{worker.id} is stuck: what a stop could not end must end first. Pause it again.")
     earlier = host.pauses.read(worker.id)
     written = host.pauses.set(worker.id, None)
     details: dict[str, object] = {"was_paused": earlier is not None}
     if not written.on_drive:
         details["drive"] = f"The pause flag is removed when the drive is back. {written.problem}"
-    running = check_watcher_process(host.processes, worker).identity
-    if running is not None:
+    if found.identity is not None:
         message = f"{worker.id} is already running"
-        return Outcome.done(already_running=True, message=message, pid=running.pid, **details)
+        return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
     started = start_watcher(host.processes, host.drive, host.config, worker)
     return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)

@@ -5,14 +5,26 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Dialect, Integer, String, Text, TypeDecorator
-from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy import TIMESTAMP, BigInteger, Dialect, Integer, String, Text, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
 from supervisor_core.domain.times import from_text, require_aware, to_text
 
-LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 RowId = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up by itself on INTEGER alone
+
+
+class LongText(TypeDecorator[str]):
+    """Text of any length; a plain TEXT of MariaDB ends at 64 KB."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name in ("mysql", "mariadb"):
+            from sqlalchemy.dialects.mysql import LONGTEXT  # slow to import, and not needed on SQLite
+
+            return dialect.type_descriptor(LONGTEXT())
+        return dialect.type_descriptor(Text())
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -27,9 +39,11 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         if dialect.name in ("mysql", "mariadb"):
-            return dialect.type_descriptor(mysql.DATETIME(fsp=6))
+            from sqlalchemy.dialects.mysql import DATETIME
+
+            return dialect.type_descriptor(DATETIME(fsp=6))
         if dialect.name == "postgresql":
-            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True, precision=6))
+            return dialect.type_descriptor(TIMESTAMP(timezone=True))
         return dialect.type_descriptor(String(27))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401

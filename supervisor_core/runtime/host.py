@@ -1,4 +1,4 @@
-"""One host, put together: its doors, its ledger, its worker threads. The pass, the daemon and the shell start here."""
+"""One host's own place: its state folder and the ledger in it. The pass, the daemon and the shell start here."""
 
 from __future__ import annotations
 
@@ -6,32 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from supervisor_core.adapters.drive import Drive
 from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.adapters.inbox import Inbox
-from supervisor_core.adapters.pauses import Pauses
-from supervisor_core.adapters.processes import Processes
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.flags import Trust
-from supervisor_core.handlers import Host
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 
 
 class StateFolderError(SupervisorError):
     """The state folder can't be used."""
-
-
-def open_doors(config: SupervisorConfig) -> Host:
-    """The doors of the host that this configuration describes."""
-    drive = Drive(config.nas.root)
-    return Host(
-        config=config,
-        drive=drive,
-        inbox=Inbox(config.folder("inbox"), config.nas.file_mode),
-        pauses=Pauses(config.state_dir, config.folder("state"), drive, config.nas.file_mode),
-        processes=Processes(config.state_dir),
-    )
 
 
 def prepare_state_dir(config: SupervisorConfig) -> None:

@@ -24,7 +24,7 @@ from supervisor_core.domain.health import (
     read_heartbeat,
 )
 from supervisor_core.domain.times import to_text
-from supervisor_core.handlers import Host
+from supervisor_core.handlers.context import Host
 
 DRIVE_SECONDS = 1.0
 """How long a look waits for the drive: `status` must answer within two seconds, whatever the drive does."""
@@ -84,8 +84,10 @@ def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
 
 def state_of(found: FoundWorker) -> WorkerState:
     """Where a worker's life stands, by its processes alone."""
-    if found.presence is Presence.RUNNING:
+    if found.presence is Presence.RUNNING and not found.stuck:
         return WorkerState.RUNNING
+    if found.presence is Presence.RUNNING:
+        return WorkerState.STUCK
     return WorkerState.STUCK if found.leftovers or found.presence is Presence.UNVERIFIABLE else WorkerState.STOPPED
 
 

@@ -75,4 +75,6 @@ def test_what_cannot_be_killed_is_stuck_named_and_1(home: Home) -> None:
     (row,) = home.audit()
     assert row["outcome"] == "failure"
     assert home.running_copies("OrionMX") == [pid], "it lives, and nobody says otherwise"
-    assert home.worker("OrionMX")["pid"] == pid
+    worker = home.worker("OrionMX")
+    assert (worker["state"], worker["pid"], worker["fine"]) == ("stuck", pid, False)
+    assert home.supervisor("send", "resume", "--wait").returncode == 1

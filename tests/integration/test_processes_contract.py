@@ -268,6 +268,6 @@ def test_the_fake_can_say_that_a_worker_can_not_be_killed(tmp_path: Path) -> Non
     report = stage.door.stop(ID, timeout=0.1)
     assert (report.state, report.stopped) == ("stuck", False)
     assert [member.identity for member in report.survivors] == [identity]
-    assert stage.door.find(ID).presence is Presence.RUNNING
+    assert (stage.door.find(ID).presence, stage.door.find(ID).stuck) == (Presence.RUNNING, True)
     stage.fake.unkillable(ID, is_so=False)
     assert stage.door.stop(ID).stopped

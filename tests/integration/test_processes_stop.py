@@ -336,6 +336,7 @@ def test_who_can_not_be_ended_is_named_and_the_worker_is_stuck(home: Home, monke
     assert str(report.survivors[0]).startswith("python")
     assert grandchild not in {member.identity for member in report.killed}
     assert [member.identity for member in home.door.find(ID).leftovers] == [grandchild]
+    assert home.door.find(ID).stuck
     with pytest.raises(RefusedError, match="there is still"):
         home.door.start(home.python(IDLE))
     assert home.door.stop(ID, timeout=10).stopped

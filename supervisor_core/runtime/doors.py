@@ -1,0 +1,22 @@
+"""The doors of one host, opened as its configuration says. No ledger here: `status` looks without a database."""
+
+from __future__ import annotations
+
+from supervisor_core.adapters.drive import Drive
+from supervisor_core.adapters.inbox import Inbox
+from supervisor_core.adapters.pauses import Pauses
+from supervisor_core.adapters.processes import Processes
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.handlers.context import Host
+
+
+def open_doors(config: SupervisorConfig) -> Host:
+    """The doors of the host that this configuration describes."""
+    drive = Drive(config.nas.root)
+    return Host(
+        config=config,
+        drive=drive,
+        inbox=Inbox(config.folder("inbox"), config.nas.file_mode),
+        pauses=Pauses(config.state_dir, config.folder("state"), drive, config.nas.file_mode),
+        processes=Processes(config.state_dir),
+    )

@@ -1,0 +1,73 @@
+"""How long the road is, from `send` to the outcome and from a flag to its result, next to what it needs at least."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from supervisor_core.runtime.control_client import ask
+from tests.support.homes import Home, a_home
+
+ROUNDS = 40
+STEPS = 5
+"""A command is five transactions: filed, claimed, started, done, and its result sent; each is an fsync."""
+
+
+def measure() -> str:
+    """`pause` of a worker that is paused already: all of the road, and none of the worker's own time."""
+    with tempfile.TemporaryDirectory() as folder, a_home(Path(folder) / "home") as home:
+        home.start_daemon()
+        home.supervisor("send", "pause", "--wait")
+        rows = {
+            "one fsync of a small file on this disk": _fsync(home.folder),
+            "a flag, from its rename to its result file": [_flag(home, number) for number in range(ROUNDS)],
+            "`supervisor send … --wait`, the whole program": _timed(
+                lambda: home.supervisor("send", "pause", "--wait"), ROUNDS // 4
+            ),
+            "python -c 'import yaml, pydantic, sqlalchemy'": _timed(
+                lambda: home.supervisor("-c", "import yaml, pydantic, sqlalchemy", program=(sys.executable,)),
+                ROUNDS // 4,
+            ),
+            "asking the daemon for its status": _timed(lambda: ask(str(home.state_dir), {"do": "status"}), ROUNDS),
+        }
+    lines = ["| what | median, ms | longest, ms |", "| --- | --- | --- |"]
+    lines += [f"| {name} | {statistics.median(times):.1f} | {max(times):.1f} |" for name, times in rows.items()]
+    return "\n".join(lines)
+
+
+def _timed(work: Callable[[], object], rounds: int) -> list[float]:
+    times = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - begun) * 1000)
+    return times
+
+
+def _flag(home: Home, number: int) -> float:
+    task_id = f"task_bench_{number}"
+    result = home.outbox / f"supervisor_result_pause_{task_id}.json"
+    temporary = home.inbox / ".bench.tmp"
+    temporary.write_text("{}")
+    begun = time.perf_counter()
+    temporary.rename(home.inbox / f"supervisor_pause_OrionMX_{task_id}.flag")
+    while not result.exists():
+        time.sleep(0.0005)
+    return (time.perf_counter() - begun) * 1000
+
+
+def _fsync(folder: Path) -> list[float]:
+    path = folder / "fsync"
+    with path.open("wb") as file:
+
+        def once() -> None:
+            file.write(b"x" * 200)
+            file.flush()
+            os.fsync(file.fileno())
+
+        return _timed(once, ROUNDS)
