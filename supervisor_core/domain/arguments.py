@@ -123,9 +123,7 @@ class Arguments:
             raise GrammarError(f"{said} stands there twice.", repair=self._with("", length=2))
         value = self.words[self._at + 1] if self._at + 1 < len(self.words) else None
         if value is None or (not value.quoted and self._is_keyword(value.text)):
-            raise GrammarError(
-                f"After {said} comes {parameter.word}: {parameter.help}.", repair=self._with("")
-            )
+            raise GrammarError(f"After {said} comes {parameter.word}: {parameter.help}.", repair=self._with(""))
         self._at += 1
         self.values[parameter.name] = self._judged(read_word, parameter, value)
         return True
@@ -191,9 +189,7 @@ class Arguments:
         if found == "help":
             found = nearest_command(rest[0].text) or ""
         head = joined(self.words[: self.start])
-        return GrammarError(
-            f"There is no command {shown(said)}; help shows them all.", repair=f"{head} {found}"
-        )
+        return GrammarError(f"There is no command {shown(said)}; help shows them all.", repair=f"{head} {found}")
 
     def _text(self, rest: Sequence[Word]) -> None:
         """The words that are left: a label, a reason, or a mistake."""

@@ -80,9 +80,7 @@ _SEEING = (
     CommandDefinition(
         "history",
         "Draws the health of a worker over time.",
-        parameters=(
-            Parameter("span", Kind.CHOICE, "24h|7d", "how far back", default="24h", choices=("24h", "7d")),
-        ),
+        parameters=(Parameter("span", Kind.CHOICE, "24h|7d", "how far back", default="24h", choices=("24h", "7d")),),
         target=TargetRule.WORKERS,
         suggested_for=("graph", "chart", "uptime"),
         schedulable=True,
@@ -93,9 +91,7 @@ _SEEING = (
         "Shows who did what, when, and what came of it, the newest first.",
         parameters=(
             Parameter("by", Kind.PERSON, "@user", "only what one person did", keyword="by", high=MAX_PERSON),
-            Parameter(
-                "since", Kind.SINCE, "2d", "from when on: a duration back, or a date in UTC", keyword="since"
-            ),
+            Parameter("since", Kind.SINCE, "2d", "from when on: a duration back, or a date in UTC", keyword="since"),
             Parameter("limit", Kind.NUMBER, "N", "how many rows", default=20, low=1, high=50),
         ),
         target=TargetRule.FILTER,
@@ -196,9 +192,7 @@ _ACTING = (
         "Keeps alerts about a worker quiet for a while; they are still recorded.",
         recorded_as="MUTED",
         parameters=(
-            Parameter(
-                "seconds", Kind.DURATION, "2h", "for how long", default=HOUR, low=MINUTE, high=30 * DAY
-            ),
+            Parameter("seconds", Kind.DURATION, "2h", "for how long", default=HOUR, low=MINUTE, high=30 * DAY),
             _REASON,
         ),
         target=TargetRule.WORKERS,
@@ -358,9 +352,7 @@ def _key(word: str) -> str:
 
 
 _BY_WORD = {
-    _key(word): definition
-    for definition in CATALOG.values()
-    for word in (definition.name, *definition.aliases)
+    _key(word): definition for definition in CATALOG.values() for word in (definition.name, *definition.aliases)
 }
 
 FAMILIES: Mapping[str, tuple[CommandDefinition, ...]] = MappingProxyType(

@@ -98,9 +98,7 @@ def check_value(parameter: Parameter, value: object) -> Any:  # noqa: ANN401 (pa
     return _CHECKS[parameter.kind](parameter, value)
 
 
-def check_all(
-    owner: str, parameters: Iterable[Parameter], params: Mapping[str, Any] | None
-) -> Mapping[str, Any]:
+def check_all(owner: str, parameters: Iterable[Parameter], params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The values of all parameters: those left out (or null) at their defaults, none that is not known.
 
     They may come as JSON from whoever wrote it, so nothing is taken for granted.
@@ -126,9 +124,7 @@ def _unknown_key(owner: str, key: str, known: tuple[str, ...]) -> ParameterError
     expected = f"it knows {', '.join(known)}" if known else "it has none"
     found = nearest(key, known) or (known[0] if len(known) == 1 else None)
     hint = f" Did you mean {found}?" if found else ""
-    return ParameterError(
-        f"{owner} has no parameter {key[:SHOWN]!a}: {expected}.{hint}", key=key, nearest=found
-    )
+    return ParameterError(f"{owner} has no parameter {key[:SHOWN]!a}: {expected}.{hint}", key=key, nearest=found)
 
 
 def _number(parameter: Parameter, value: object) -> int:

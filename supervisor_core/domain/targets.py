@@ -78,8 +78,7 @@ def unknown(word: str, context: GrammarContext) -> GrammarError:
     more = len(context.workers) - NAMED
     known += f" and {more} more" if more > 0 else ""
     return GrammarError(
-        f"{shown(word)} is no target here. A target is a worker ({known}), team:NAME, a pattern such as a*, "
-        f"or all.",
+        f"{shown(word)} is no target here. A target is a worker ({known}), team:NAME, a pattern such as a*, or all.",
         instead=nearest(word, (*context.workers, *(TEAM + name for name in context.teams), ALL)),
     )
 

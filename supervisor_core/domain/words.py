@@ -74,12 +74,8 @@ def one_line(text: str) -> str:
     if odd is None:
         return line
     mended = "".join(character if character.isprintable() else " " for character in line)
-    what = {"\n": "a line break", "\r": "a line break", "\t": "a tab"}.get(
-        odd, f"the character U+{ord(odd):04X}"
-    )
-    raise GrammarError(
-        f"A command is one line of printable characters; this one has {what} in it.", repair=mended
-    )
+    what = {"\n": "a line break", "\r": "a line break", "\t": "a tab"}.get(odd, f"the character U+{ord(odd):04X}")
+    raise GrammarError(f"A command is one line of printable characters; this one has {what} in it.", repair=mended)
 
 
 def _single(line: str, start: int, last_end: int) -> Word | None:
@@ -100,9 +96,7 @@ def _word(line: str, start: int) -> Word:
     while position < len(line) and line[position] != " ":
         match = _PIECE.match(line, position)
         if match is None:
-            raise GrammarError(
-                f"A double quote is opened and not closed: {shown(line[position:])}.", repair=f'{line}"'
-            )
+            raise GrammarError(f"A double quote is opened and not closed: {shown(line[position:])}.", repair=f'{line}"')
         if match["inside"] is not None:
             quoted = True
             parts.append(_visible(match["inside"], doubled=True))

@@ -99,9 +99,7 @@ def test_the_desk_records_its_own_by_their_own_names() -> None:
 
 
 def test_code_goes_first_then_the_worker_and_then_reports() -> None:
-    tiers = {
-        name: {definition.handler for definition in WITH_HANDLER if definition.tier is name} for name in Tier
-    }
+    tiers = {name: {definition.handler for definition in WITH_HANDLER if definition.tier is name} for name in Tier}
     assert tiers[Tier.EMERGENCY] == set()
     assert tiers[Tier.CODE] == {"update_code", "update_code_deps", "rollback_code", "undo_code"}
     assert tiers[Tier.LIFECYCLE] == {"pause", "resume", "restart_watcher"}

@@ -141,9 +141,7 @@ GOOD = [
     ),
     (
         'schedule add n “*/5 * * * MON” "mute all 1h it\'s late"',
-        Command(
-            "schedule add", params={"name": "n", "cron": "*/5 * * * MON", "command": "mute all 1h it's late"}
-        ),
+        Command("schedule add", params={"name": "n", "cron": "*/5 * * * MON", "command": "mute all 1h it's late"}),
     ),
     (
         'schedule add n "* * * * *" /supervisor status',
@@ -156,9 +154,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("text", "command"), GOOD)
-def test_a_command_is_understood_and_its_canonical_text_means_the_same(
-    text: str, command: Command | None
-) -> None:
+def test_a_command_is_understood_and_its_canonical_text_means_the_same(text: str, command: Command | None) -> None:
     understood = parse(text, DEFAULT)
     if command is not None:
         assert understood == command
@@ -304,10 +300,7 @@ def test_the_worker_inside_a_schedule_can_be_chosen_too() -> None:
     for text in ('schedule add n "0 3 * * *" restart now', 'schedule add n "0 3 * * *" "restart now"'):
         error = _mistake(text, SEVERAL)
         assert isinstance(error, NeedsTarget)
-        assert (
-            render(parse(error.completed("VegaMX"), SEVERAL))
-            == 'schedule add n "0 3 * * *" restart VegaMX now'
-        )
+        assert render(parse(error.completed("VegaMX"), SEVERAL)) == 'schedule add n "0 3 * * *" restart VegaMX now'
 
 
 def test_a_default_that_is_no_worker_is_no_default() -> None:

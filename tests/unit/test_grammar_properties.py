@@ -83,9 +83,7 @@ def _commands(draw: st.DrawFn) -> Command:
         return Command(OVERVIEW)
     target = ""
     if definition.target is not TargetRule.NONE:
-        target = draw(
-            st.sampled_from([*WORKERS, "all", "team:archive", "team:a&lt;b", "w*", "[!x]*", "[<@&lt;Ow]*"])
-        )
+        target = draw(st.sampled_from([*WORKERS, "all", "team:archive", "team:a&lt;b", "w*", "[!x]*", "[<@&lt;Ow]*"]))
     if definition.target is TargetRule.FILTER and draw(st.booleans()):
         target = ""
     given_params = {parameter.name: draw(_values(parameter)) for parameter in definition.parameters}

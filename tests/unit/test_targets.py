@@ -53,9 +53,7 @@ def test_any_other_word_is_no_target(word: str) -> None:
         ("*" * 101, None),
     ],
 )
-def test_a_team_or_pattern_that_means_nobody_is_an_error_with_the_nearest(
-    word: str, nearest: str | None
-) -> None:
+def test_a_team_or_pattern_that_means_nobody_is_an_error_with_the_nearest(word: str, nearest: str | None) -> None:
     with pytest.raises(GrammarError) as caught:
         resolve(word, FLEET)
     assert caught.value.instead == nearest

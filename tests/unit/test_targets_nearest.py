@@ -12,9 +12,7 @@ WORD = st.text(alphabet="abc", max_size=7)
 
 
 def _plainly(one: str, other: str) -> int:
-    table = {(row, 0): row for row in range(len(one) + 1)} | {
-        (0, column): column for column in range(len(other) + 1)
-    }
+    table = {(row, 0): row for row in range(len(one) + 1)} | {(0, column): column for column in range(len(other) + 1)}
     for row in range(1, len(one) + 1):
         for column in range(1, len(other) + 1):
             options = [
@@ -22,12 +20,7 @@ def _plainly(one: str, other: str) -> int:
                 table[row, column - 1] + 1,
                 table[row - 1, column - 1] + (one[row - 1] != other[column - 1]),
             ]
-            if (
-                row > 1
-                and column > 1
-                and one[row - 2] == other[column - 1]
-                and one[row - 1] == other[column - 2]
-            ):
+            if row > 1 and column > 1 and one[row - 2] == other[column - 1] and one[row - 1] == other[column - 2]:
                 options.append(table[row - 2, column - 2] + 1)
             table[row, column] = min(options)
     return table[len(one), len(other)]

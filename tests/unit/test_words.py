@@ -128,9 +128,7 @@ def test_any_quoted_text_reads_as_one_word_of_exactly_these_characters(text: str
     assert (word.text, word.quoted) == (text, True)
 
 
-@given(
-    st.text(alphabet="abö\"'“\u2019 &;<>@:amp—-1_.", max_size=30).map(lambda text: " ".join(text.split(" ")))
-)
+@given(st.text(alphabet="abö\"'“\u2019 &;<>@:amp—-1_.", max_size=30).map(lambda text: " ".join(text.split(" "))))
 @settings(max_examples=300, deadline=None)
 def test_text_is_left_bare_only_where_it_reads_as_itself(text: str) -> None:
     assert " ".join(_texts(bare_or_quoted(text))) == text
