@@ -35,8 +35,14 @@ def is_stopped(found: FoundWorker) -> bool:
 def start_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> ProcessIdentity:
     """Start the worker with its configured command, and see it alive after its grace period.
 
-    `LaunchError` with the end of its output where it did not live so long.
+    What an earlier life left behind is ended first. `LaunchError` with the end of its output where it did not live
+    so long.
     """
+    if check_watcher_process(processes, worker).leftovers:
+        report = stop_watcher_gracefully(processes, worker)
+        if not report.stopped:
+            names = ", ".join(map(str, report.survivors))
+            raise LaunchError(f"{worker.id} is not started: of its last life {names} could not be ended.")
     log = worker_log(config, worker)
     drive.make_folder(log.parent)
     written_before = log.stat().st_size if log.exists() else 0
