@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from supervisor_core.domain.texts import one_line
+from supervisor_core.domain.times import require_aware
+
 GOOD_WORDS = frozenset({"running", "healthy", "ok", "idle", "busy"})
+LONGEST_SAID = 300
+"""So many characters of what a worker says about itself are repeated to people."""
+
 SKEW_SECONDS = 5.0
 """A heartbeat may be this far in the future: clocks that are kept in step differ by less."""
 
@@ -69,8 +75,8 @@ class Verdict(NamedTuple):
 def read_heartbeat(document: Mapping[str, Any]) -> Heartbeat:
     """A heartbeat file's content as a value. Its time is `utc`, else `timestamp`."""
     errors = next((document[key] for key in ("error", "last_error", "errors") if document.get(key)), "")
-    words = "; ".join(map(str, errors)) if isinstance(errors, list) else str(errors)
-    return Heartbeat(str(document.get("status") or ""), _moment(document), words)
+    words = "; ".join(map(_said, errors)) if isinstance(errors, list) else _said(errors)
+    return Heartbeat(_said(document.get("status") or ""), _moment(document), one_line(words, LONGEST_SAID))
 
 
 def health(seen: Observation, now: datetime) -> Verdict:
@@ -78,9 +84,7 @@ def health(seen: Observation, now: datetime) -> Verdict:
     if seen.state is not WorkerState.RUNNING:
         return _not_running(seen)
     if seen.frozen:
-        return Verdict(
-            Health.FROZEN, "alive but stopped by a signal: it does nothing until it is continued", False
-        )
+        return Verdict(Health.FROZEN, "alive but stopped by a signal: it does nothing until it is continued", False)
     if seen.max_age_seconds == 0:
         return Verdict(Health.HEALTHY, "running; no heartbeat is expected", True)
     if not seen.heartbeat_known:
@@ -107,15 +111,11 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
         return Verdict(Health.MISSING, "running, but there is no heartbeat", False)
     age = (now - beat.at).total_seconds()
     if age < -SKEW_SECONDS:
-        return Verdict(
-            Health.UNKNOWN, f"its heartbeat is {-age:.0f} s in the future: compare the clocks", False
-        )
+        return Verdict(Health.UNKNOWN, f"its heartbeat is {-age:.0f} s in the future: compare the clocks", False)
     if seen.started_at is not None and beat.at < seen.started_at and young:
         return Verdict(Health.HEALTHY, "running; its first heartbeat is awaited", True)
     if age >= limit:
-        return Verdict(
-            Health.STALE, f"running, but its heartbeat is {age:.0f} s old (limit {limit:.0f} s)", False
-        )
+        return Verdict(Health.STALE, f"running, but its heartbeat is {age:.0f} s old (limit {limit:.0f} s)", False)
     if beat.error:
         return Verdict(Health.DEGRADED, f"it reports an error: {beat.error}", False)
     if beat.status.lower() not in GOOD_WORDS and not (seen.paused and beat.status.lower() == "paused"):
@@ -127,7 +127,15 @@ def _moment(document: Mapping[str, Any]) -> datetime | None:
     for key in ("utc", "timestamp"):
         try:
             moment = datetime.fromisoformat(str(document[key]))
-        except (KeyError, ValueError):
+            return require_aware(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        except (KeyError, ValueError, RecursionError):
             continue
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return None
+
+
+def _said(value: object) -> str:
+    """What a worker wrote, as one line: it may be anything that JSON can hold."""
+    try:
+        return one_line(str(value), LONGEST_SAID)
+    except (ValueError, RecursionError):  # a number of thousands of digits, a list in a list in a list
+        return "something that can't be shown"
