@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,10 +18,16 @@ from supervisor_core.domain.catalog import FLAG_HANDLERS, by_handler, check_para
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.errors import SupervisorError, UsageError
 from supervisor_core.domain.labels import clean_label
-from supervisor_core.domain.times import from_text
+from supervisor_core.domain.times import from_text, to_text
 
 MAX_BYTES = 64 * 1024
 """A flag is a few hundred bytes; what is larger was not meant for us, or means harm."""
+
+MAX_DEPTH = 20
+"""Objects and lists inside each other; ours have three. What Python can't follow must be refused, not followed."""
+
+MAX_ISSUER_ID, MAX_ISSUER_NAME = 128, 255
+"""Characters: what the tables hold."""
 
 CLOCK_SKEW = timedelta(minutes=5)
 """How far in the future a signed flag may lie: hosts that share a drive do not share a clock."""
@@ -99,9 +107,7 @@ def parse_unknown_name(name: str, worker_ids: tuple[str, ...]) -> str | None:
     return next((part for part in parts if part in worker_ids), None)
 
 
-def parse_body(
-    data: bytes, name: FlagName, made_task_id: str, now: datetime, trust: Trust | None
-) -> FlagOrder:
+def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, trust: Trust | None) -> FlagOrder:
     """What the flag orders. `made_task_id` is its task id where neither name nor content has one.
 
     Raises `FlagIncomplete` for what may yet become whole, `FlagRejected` with the reason for all else.
@@ -162,7 +168,12 @@ def _document(data: bytes) -> dict[str, Any]:
     if not data.strip():
         raise FlagIncomplete("It is empty.")
     try:
-        body = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_no_twice, parse_constant=_no_constant)
+        body = json.loads(
+            data.decode("utf-8-sig"),
+            object_pairs_hook=_no_twice,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
     except RecursionError:
         raise FlagRejected("Its JSON is nested too deeply.") from None
     except UnicodeDecodeError:
@@ -171,7 +182,23 @@ def _document(data: bytes) -> dict[str, Any]:
         raise FlagIncomplete(f"It is not JSON: {error}.") from None
     if not isinstance(body, dict):
         raise FlagRejected(f"It must hold a JSON object, not {_kind(body)}.")
+    if _is_deeper(body, MAX_DEPTH):
+        raise FlagRejected("Its JSON is nested too deeply.")
     return body
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Whether there are more levels than these, found without going further."""
+    level: list[object] = [value]
+    for _ in range(most):
+        inside: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inside.extend(each.values())
+            elif isinstance(each, list):
+                inside.extend(each)
+        level = inside
+    return any(isinstance(each, (dict, list)) for each in level)
 
 
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -185,26 +212,28 @@ def _no_constant(text: str) -> None:
     raise FlagRejected(f"{text} is no JSON.")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # it would be written back as what is no JSON
+        raise FlagRejected("A number in it is too large.")
+    return number
+
+
 def _verify(body: Mapping[str, Any], trust: Trust, now: datetime) -> None:
-    missing = [
-        key for key in ("signature", "issued_at", "handler", "worker_id", "task_id") if not body.get(key)
-    ]
+    missing = [key for key in ("signature", "issued_at", "handler", "worker_id", "task_id") if not body.get(key)]
     if missing:
         raise FlagRejected(f"inbox.secret is configured, so a flag must carry {', '.join(missing)}.")
-    if not hmac.compare_digest(sign(body, trust.secret).encode(), str(body["signature"]).encode()):
+    signature = str(body["signature"]).encode("utf-8", "backslashreplace")
+    if not hmac.compare_digest(sign(body, trust.secret).encode(), signature):
         raise FlagRejected("Its signature does not match its content.")
     try:
         issued_at = from_text(str(body["issued_at"]))
     except ValueError:
         raise FlagRejected("issued_at must be ISO 8601 in UTC, such as 2026-02-05T14:30:15Z.") from None
     if now - issued_at > trust.max_age:
-        raise FlagRejected(
-            f"It was issued at {body['issued_at']}, longer ago than inbox.max_age_minutes allows."
-        )
+        raise FlagRejected(f"It was issued at {to_text(issued_at)}, longer ago than inbox.max_age_minutes allows.")
     if issued_at - now > CLOCK_SKEW:
-        raise FlagRejected(
-            f"It was issued at {body['issued_at']}, which is in the future: compare the clocks."
-        )
+        raise FlagRejected(f"It was issued at {to_text(issued_at)}, which is in the future: compare the clocks.")
 
 
 def _agree(in_name: str | None, in_body: str | None, what: str) -> str | None:
@@ -233,19 +262,37 @@ def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _issuer(body: Mapping[str, Any]) -> Issuer | None:
-    value = _mapping(body, "issuer")
-    if not value:
+    if body.get("issuer") is None:
         return None
-    if not isinstance(value.get("id"), str) or not value["id"] or not isinstance(value.get("name", ""), str):
-        raise FlagRejected('issuer must be {"id": text, "name": text}.')
-    return Issuer(value["id"], value.get("name", ""))
+    value = _mapping(body, "issuer")
+    issuer_id, name = value.get("id"), value.get("name", "")
+    if not issuer_id or not _is_name(issuer_id, MAX_ISSUER_ID) or not _is_name(name, MAX_ISSUER_NAME):
+        raise FlagRejected('issuer must be {"id": text, "name": text}, each one line without control characters.')
+    return Issuer(issuer_id, name)
 
 
 def _approvals(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    value = body.get("approvals") or []
-    if not isinstance(value, list) or not all(isinstance(vote, dict) and vote.get("id") for vote in value):
-        raise FlagRejected('approvals must be a list of {"id", "name", "at"}.')
+    value = [] if body.get("approvals") is None else body["approvals"]
+    if not isinstance(value, list) or not all(isinstance(vote, dict) and _is_vote(vote) for vote in value):
+        raise FlagRejected('approvals must be a list of {"id": text, "name": text, "at": text}.')
     return tuple(value)
+
+
+def _is_vote(vote: Mapping[str, Any]) -> bool:
+    limits = {"id": MAX_ISSUER_ID, "name": MAX_ISSUER_NAME, "at": MAX_ISSUER_ID}
+    return bool(vote.get("id")) and all(_is_name(vote.get(key) or "", most) for key, most in limits.items())
+
+
+def _is_name(value: object, most: int) -> bool:
+    """Whether this is text that can be kept anywhere and breaks no line: emoji yes, surrogates and NULs no."""
+    return (
+        isinstance(value, str)
+        and len(value) <= most
+        and not any(unicodedata.category(character) in _NOT_IN_NAMES for character in value)
+    )
+
+
+_NOT_IN_NAMES = ("Cc", "Cs", "Zl", "Zp")
 
 
 def _kind(value: object) -> str:
