@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor_core.domain.labels import audit_label
+from supervisor_core.domain.texts import storable
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -57,6 +58,8 @@ class Outcome:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
+        if self.error is not None:  # it may repeat a file name or what a program printed
+            object.__setattr__(self, "error", storable(self.error))
 
     @classmethod
     def done(cls, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)
