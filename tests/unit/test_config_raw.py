@@ -11,6 +11,7 @@ import pytest
 
 from supervisor_core.config.raw import MAX_BYTES, RawConfig, find_config, read_raw, state_dir_of
 from supervisor_core.domain.errors import ConfigError
+from tests.support.unprivileged import as_nobody
 
 
 def read(folder: Path, text: str, **environ: str) -> RawConfig:
@@ -100,12 +101,11 @@ class TestReading:
         with pytest.raises(ConfigError, match="is a folder; name the file in it"):
             read_raw(tmp_path, {})
 
-    @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
     def test_a_file_that_may_not_be_read_is_said_to_be_one(self, tmp_path: Path) -> None:
         file = tmp_path / "config.yaml"
         file.write_text("environment: development")
         file.chmod(0)
-        with pytest.raises(ConfigError, match="may not be read by this user"):
+        with as_nobody(), pytest.raises(ConfigError, match="may not be read by this user"):
             read_raw(file, {})
 
     def test_a_path_through_a_file_and_an_impossible_name_can_not_be_read(self, tmp_path: Path) -> None:
