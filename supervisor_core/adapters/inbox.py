@@ -17,14 +17,24 @@ from pathlib import Path
 
 from supervisor_core.adapters.files import read_limited, sync_folder, write_atomically
 from supervisor_core.domain import crashpoints
-from supervisor_core.domain.flags import MAX_BYTES, SUFFIX
+from supervisor_core.domain.flags import MAX_BYTES, SUFFIX, is_task_id
+from supervisor_core.domain.texts import storable
 
 PROCESSING, REJECTED = "processing", "rejected"
+
+LONGEST_NAME = 255
+"""Bytes that a file system takes for a name. A right flag's name, with its token, is never longer."""
+
+CUT = "…"
+"""Where the middle of a name was left out: no right flag has it, so what is cut can't become one."""
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+"""A file's time may be anything; what every database takes lies between these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A flag that is ours: nobody else can find it any more."""
+    """A flag that is ours: nobody else can find it any more. `name` is as it was, where that could be kept."""
 
     name: str
     token: str
@@ -74,14 +84,15 @@ class Inbox:
 
     def claim(self, name: str, token: str) -> Claimed | None:
         """Take the flag; None where somebody was faster."""
-        path = self._processing / f"{name}.{token}"
+        kept = _keepable(name, token)
+        path = self._processing / f"{kept}.{token}"
         crashpoints.reach("flag.claim:before")
         try:
             (self.folder / name).rename(path)
         except FileNotFoundError:
             return None
         crashpoints.reach("flag.claim:after")
-        return Claimed(name, token, path)
+        return Claimed(kept, token, path)
 
     def settle(self) -> None:
         """Make the claims last through a loss of power, before anything is done because of them."""
@@ -92,8 +103,8 @@ class Inbox:
         """Flags that somebody claimed and did not finish; whoever holds the worker's lock may go on with them."""
         found = []
         for name in sorted(os.listdir(self._processing)):
-            flag, separator, token = name.partition(f"{SUFFIX}.")
-            if separator:
+            flag, separator, token = name.rpartition(f"{SUFFIX}.")
+            if separator and is_task_id(token):
                 found.append(Claimed(flag + SUFFIX, token, self._processing / name))
         return found
 
@@ -103,7 +114,8 @@ class Inbox:
 
     def adopt(self, name: str, token: str) -> None:
         """Give a stray a token, so that it is a leftover."""
-        (self._processing / name).rename(self._processing / f"{name}.{token}")
+        with suppress(FileNotFoundError):  # whoever put it there took it away
+            (self._processing / name).rename(self._processing / f"{_keepable(name, token)}.{token}")
 
     def read(self, flag: Claimed) -> bytes:
         """What is in a claimed flag."""
@@ -112,7 +124,7 @@ class Inbox:
     def facts(self, flag: Claimed) -> Facts:
         """When it was filed and whose file it is."""
         found = flag.path.lstat()
-        return Facts(datetime.fromtimestamp(found.st_mtime, UTC), _user_name(found.st_uid))
+        return Facts(_moment(found.st_mtime), _user_name(found.st_uid))
 
     def remove(self, flag: Claimed) -> None:
         """It has been taken over into the ledger."""
@@ -124,12 +136,29 @@ class Inbox:
         """Put it aside with its reason, for a person to look at."""
         names = itertools.chain([flag.name], (f"{flag.name}.{number}" for number in itertools.count(2)))
         target = next(path for path in map(self._rejected.joinpath, names) if not os.path.lexists(path))
-        write_atomically(target.with_name(f"{target.name}.reason.txt"), f"{reason}\n", mode=self._mode)
+        write_atomically(target.with_name(f"{target.name}.reason.txt"), f"{storable(reason)}\n", mode=self._mode)
         crashpoints.reach("flag.reject:before")
         with suppress(FileNotFoundError):
             flag.path.rename(target)
         crashpoints.reach("flag.reject:after")
         return target
+
+
+def _keepable(name: str, token: str) -> str:
+    """The name itself, unless it is no text or leaves no room for the token: then what can be kept of it."""
+    text = os.fsencode(name).decode("utf-8", "replace")
+    data, most = text.encode(), LONGEST_NAME - len(f".{token}")
+    if len(data) <= most:
+        return text
+    half = (most - len(CUT.encode())) // 2
+    return f"{data[:half].decode(errors='ignore')}{CUT}{data[-half:].decode(errors='ignore')}"
+
+
+def _moment(seconds: float) -> datetime:
+    try:
+        return min(max(datetime.fromtimestamp(seconds, UTC), EARLIEST), LATEST)
+    except (ValueError, OverflowError, OSError):  # no date has so large a number
+        return EARLIEST if seconds < 0 else LATEST
 
 
 def _user_name(uid: int) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, select
 
+from supervisor_core.domain.texts import storable
 from supervisor_core.ledger.tables import sightings
 
 REJECTED = "rejected"
@@ -17,24 +18,26 @@ REJECTED = "rejected"
 
 def first_seen(connection: Connection, name: str, fingerprint: str, now: datetime) -> datetime:
     """Since when this file has been as it is; from now on where it is new or has changed."""
-    query = select(sightings.c.first_seen_at).where(sightings.c.name == name, sightings.c.fingerprint == fingerprint)
+    key = storable(name)
+    query = select(sightings.c.first_seen_at).where(sightings.c.name == key, sightings.c.fingerprint == fingerprint)
     seen: datetime | None = connection.execute(query).scalar()
-    if seen is not None:
+    if seen is not None and seen <= now:  # else our clock was set back, and would let it wait for as long
         return seen
     forget(connection, name)
-    connection.execute(insert(sightings), {"name": name, "fingerprint": fingerprint, "first_seen_at": now})
+    connection.execute(insert(sightings), {"name": key, "fingerprint": fingerprint, "first_seen_at": now})
     return now
 
 
 def mark(connection: Connection, name: str, fingerprint: str, now: datetime) -> bool:
     """Note something once; False where it was noted before."""
-    query = select(sightings.c.name).where(sightings.c.name == name, sightings.c.fingerprint == fingerprint)
+    key = storable(name)
+    query = select(sightings.c.name).where(sightings.c.name == key, sightings.c.fingerprint == fingerprint)
     if connection.execute(query).first():
         return False
-    connection.execute(insert(sightings), {"name": name, "fingerprint": fingerprint, "first_seen_at": now})
+    connection.execute(insert(sightings), {"name": key, "fingerprint": fingerprint, "first_seen_at": now})
     return True
 
 
 def forget(connection: Connection, name: str) -> None:
     """The file is gone, or understood."""
-    connection.execute(delete(sightings).where(sightings.c.name == name))
+    connection.execute(delete(sightings).where(sightings.c.name == storable(name)))
