@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.adapters.files import read_json, write_json
 from supervisor_core.domain import crashpoints
+from supervisor_core.domain.texts import one_line
 
 PRIVATE = 0o600
+
+LONGEST_SAID = 128
+"""Characters of a hand-made flag that are repeated; a task id or an actor has no more."""
 
 
 class Pause(NamedTuple):
@@ -71,7 +75,7 @@ class Pauses:
             found = self._drive.call(_read_flag, self._folder, worker_id)
         except (DriveUnavailable, OSError):
             return _pause(copy.get("pause"))
-        if found != _pause(copy.get("pause")):
+        if found != _pause(copy.get("pause")) and self._copy(worker_id) == copy:  # else it was changed meanwhile
             self._write_copy(worker_id, found, waits=False)
         return found
 
@@ -79,14 +83,16 @@ class Pauses:
         """Let the worker rest, or no longer. It holds from now on, whether or not the drive can be told yet."""
         self._write_copy(worker_id, pause, waits=True)
         crashpoints.reach("pause.copy:after")
-        return self.settle(worker_id)
+        return self._tell(worker_id, pause)
 
     def settle(self, worker_id: str) -> Written:
         """Tell the drive what it does not know yet."""
         copy = self._copy(worker_id)
         if not copy.get("waits"):
             return Written(on_drive=True)
-        pause = _pause(copy.get("pause"))
+        return self._tell(worker_id, _pause(copy.get("pause")))
+
+    def _tell(self, worker_id: str, pause: Pause | None) -> Written:
         try:
             self._drive.make_folder(self._folder)
             self._drive.call(_write_flag, self._folder, worker_id, pause, self._mode)
@@ -108,7 +114,12 @@ class Pauses:
 def _pause(document: object) -> Pause | None:
     if not isinstance(document, dict):
         return None
-    return Pause(*(str(document.get(name) or "") for name in Pause._fields))
+    return Pause(*(_said(document.get(name)) for name in Pause._fields))
+
+
+def _said(value: object) -> str:
+    """What stands in a flag, which anybody may have written: text in one line, or nothing."""
+    return one_line(value, LONGEST_SAID) if isinstance(value, str) else ""
 
 
 def _read_flag(folder: Path, worker_id: str) -> Pause | None:
