@@ -7,10 +7,10 @@ sweep under the same task id), or the row. Only whoever holds the lock of a work
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -32,6 +32,7 @@ from supervisor_core.domain.flags import (
 )
 from supervisor_core.domain.jobs import FINAL, Job, new_task_id
 from supervisor_core.domain.labels import audit_label
+from supervisor_core.domain.texts import storable
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers import HANDLERS, Host
 from supervisor_core.ledger import jobs, sightings
@@ -57,15 +58,27 @@ class Swept:
 class _Rejection:
     reason: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", storable(self.reason))
+
 
 class FlagIntake:
     """Sweeps the flags of these workers."""
 
-    def __init__(self, host: Host, ledger: Ledger, worker_ids: Collection[str], trust: Trust | None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        ledger: Ledger,
+        worker_ids: Collection[str],
+        trust: Trust | None,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
         self._host = host
         self._ledger = ledger
         self._workers = tuple(worker_ids)
         self._trust = trust
+        self._now = now or host.now
+        self._immovable: set[str] = set()
 
     def sweep(self) -> Swept:
         """Take everything that is ready. `DriveUnavailable` where the drive is not."""
@@ -82,12 +95,22 @@ class FlagIntake:
                 continue
             if not self._is_ripe(name):
                 unripe += 1
-            elif flag := call(inbox.claim, name, new_task_id(self._now())):
+            elif flag := self._claim(name):
                 claimed.append(flag)
         if not claimed:
             return Swept(unripe=unripe)
         call(inbox.settle)
         return self._take(claimed, unripe)
+
+    def _claim(self, name: str) -> Claimed | None:
+        """The flag, unless somebody was faster, or it may not be moved: that must not keep the others waiting."""
+        try:
+            return self._host.drive.call(self._host.inbox.claim, name, new_task_id(self._now()))
+        except PermissionError as error:
+            if name not in self._immovable:
+                self._immovable.add(name)
+                log.error("flag %s may not be moved, so it is not followed: %s", name, error.strerror)  # noqa: TRY400
+            return None
 
     def _is_ours(self, name: str) -> bool:
         flag = parse_name(name)
@@ -120,7 +143,10 @@ class FlagIntake:
         flag = parse_name(name)
         if flag is None:
             known = ", ".join(HANDLERS)
-            raise FlagRejected(f"Its name holds no handler that there is. There are: {known}.")
+            raise FlagRejected(
+                f"It must be named supervisor_HANDLER_WORKER.flag or supervisor_HANDLER_WORKER_TASKID.flag. "
+                f"Handlers are {known}; a task id is 1 to 128 letters, digits, hyphens or underscores."
+            )
         order = parse_body(data, flag, token, self._now(), self._trust)
         if order.handler not in HANDLERS:
             raise FlagRejected(f"{order.handler} is known, but not built yet; nothing was done.")
@@ -187,15 +213,16 @@ class FlagIntake:
         return self._ledger.submit(lambda connection: self._file_once(connection, flag, new, now))
 
     def _file_once(self, connection: Connection, flag: Claimed, new: jobs.NewJob, now: datetime) -> Job | None:
-        """A job, or for a task id seen before the first outcome once more."""
+        """The job that must still be done; for a task id that has its outcome, that outcome once more."""
         sightings.forget(connection, flag.name)
         job = jobs.file(connection, self._ledger.supervisor_id, new, now)
         if job is None:
             earlier = jobs.find(connection, new.task_id, new.worker_id)
             log.info("flag %s: task %s was here before; it is not run again", flag.name, new.task_id)
-            if earlier is not None and earlier.state in FINAL:
-                message = jobs.result_message(new.task_id, new.worker_id)
-                record(connection, self._ledger.supervisor_id, None, (message,), now)
+            if earlier is None or earlier.state not in FINAL:
+                return earlier  # filed by a sweep that then lost the drive, and told nobody
+            message = jobs.result_message(new.task_id, new.worker_id)
+            record(connection, self._ledger.supervisor_id, None, (message,), now)
         return job
 
     def _refuse(
@@ -233,6 +260,3 @@ class FlagIntake:
         )
         message = Message(jobs.RESULT_FILE, f"{task_id}/{name.worker_id}", {"document": document})
         record(connection, self._ledger.supervisor_id, entry, (message,), now)
-
-    def _now(self) -> datetime:
-        return datetime.now(UTC)

@@ -57,7 +57,7 @@ class QueueProcessor:
             while not stopping.is_set():
                 self._woken.clear()
                 swept = await self._blocking(self._work)
-                if swept.filed:
+                if swept is None or swept.filed:
                     self._filed()
                 try:
                     async with asyncio.timeout(self._poll_seconds):
@@ -83,8 +83,9 @@ class QueueProcessor:
             self._watch.drain()
         self.wake()
 
-    def _work(self) -> Swept:
-        swept = Swept()
+    def _work(self) -> Swept | None:
+        """What the sweep brought; None where the drive went away in the middle, so that nobody knows."""
+        swept = None
         try:
             swept = self._sweep()
             self._notice("")

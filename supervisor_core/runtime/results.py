@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.adapters.drive import DriveUnavailable
-from supervisor_core.adapters.files import write_json
+from supervisor_core.adapters.files import write_atomically
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.times import to_text
@@ -31,7 +32,7 @@ def deliver(host: Host, ledger: Ledger) -> int:
         try:
             host.drive.make_folder(host.config.folder("outbox"))
             host.drive.call(_write, host.config.folder("outbox"), document, host.config.nas.file_mode)
-        except (DriveUnavailable, OSError) as error:
+        except (DriveUnavailable, OSError, ValueError) as error:  # ValueError: one that is no JSON holds up no other
             log.warning("a result waits for the drive: %s", error)
             ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))
             if isinstance(error, DriveUnavailable):
@@ -80,4 +81,6 @@ def _write(folder: Path, document: Mapping[str, Any], mode: int) -> None:
     content = dict(document)
     suffix = content.pop("file_suffix", "")
     name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
-    write_json(folder / name, content, mode=mode)
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
+    # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
+    write_atomically(folder / name, f"{text}\n".encode("utf-8", "backslashreplace"), mode=mode)
