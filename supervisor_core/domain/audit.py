@@ -58,7 +58,5 @@ class ChainHead:
 
 def row_hash(row: Mapping[str, Any]) -> str:
     """The hash that this row must carry."""
-    values = [
-        to_text(value) if isinstance(value, datetime) else value for value in map(row.get, HASHED_FIELDS)
-    ]
+    values = [to_text(value) if isinstance(value, datetime) else value for value in map(row.get, HASHED_FIELDS)]
     return hashlib.sha256(canonical_json(values).encode()).hexdigest()

@@ -52,9 +52,7 @@ def nearest_label(text: str) -> str | None:
     plain = unicodedata.normalize("NFKD", text)
     # Accents and apostrophes vanish; whatever else a label may not have stood between words.
     joined = "".join(
-        character
-        for character in plain
-        if not unicodedata.combining(character) and character not in _APOSTROPHES
+        character for character in plain if not unicodedata.combining(character) and character not in _APOSTROPHES
     )
     return " ".join(_NOT_IN_A_NAME.sub(" ", joined).split())[:MAX_LABEL].strip() or None
 

@@ -43,7 +43,11 @@ class Ledger:
         self._heads = heads
         self._engine = ledger_engine(path)
         self._reader = reading(self._engine)
-        schema.ensure(self._engine)
+        try:
+            schema.ensure(self._engine)
+        except BaseException:
+            self._engine.dispose()
+            raise
         self._writer = Writer(self._engine, self._new_head, self._keep_head)
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from supervisor_core.domain.errors import TemporaryError
 
 MOST_PER_TRANSACTION = 200
 """Bounds how long others wait for the write lock; at 200 small writes a transaction lasts some milliseconds."""
+
+
+log = logging.getLogger(__name__)
 
 
 class LedgerUnavailable(TemporaryError):
@@ -83,16 +87,42 @@ class Writer:
         results: list[tuple[_Job, Any, BaseException | None]] = []
         try:
             with self._engine.begin() as connection:
-                results = [_attempt(connection, job) for job in jobs]
+                for job in jobs:
+                    results.append(_attempt(connection, job))
+                    _must_be_open(connection, results[-1][2])
                 note = self._before_commit(connection)
-            self._after_commit(note)
+            self._follow_up(note)
         except BaseException as error:  # noqa: BLE001 (the edge of the thread: everybody who waits is told)
-            results = [(job, None, error) for job in jobs]
+            results = [(job, None, _of_the_group(error)) for job in jobs]
         for job, value, problem in results:
             if problem is None:
                 job.future.set_result(value)
             else:
                 job.future.set_exception(_in_our_words(problem))
+
+    def _follow_up(self, note: Any) -> None:  # noqa: ANN401 (what `before_commit` returned)
+        """What is written stays written, and nobody may be told otherwise."""
+        try:
+            self._after_commit(note)
+        except Exception:
+            log.exception("what follows a commit went wrong; the commit holds")
+
+
+def _must_be_open(connection: Connection, problem: BaseException | None) -> None:
+    """A disk that is full or broken can make SQLite undo the whole transaction, and a commit then says nothing."""
+    driver = connection.connection.dbapi_connection
+    if not getattr(driver, "in_transaction", True):
+        raise LedgerUnavailable(
+            f"The ledger can't be written: {problem or 'its transaction is gone'}.",
+            remedy="Is the disk full, or the state folder away?",
+        )
+
+
+def _of_the_group(problem: BaseException) -> BaseException:
+    """What keeps a whole group from being written is no fault of any of them."""
+    if isinstance(problem, OSError):
+        return LedgerUnavailable(f"The ledger can't be written: {problem}.", remedy="Is the state folder away?")
+    return problem
 
 
 def _in_our_words(problem: BaseException) -> BaseException:

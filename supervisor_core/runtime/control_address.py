@@ -8,6 +8,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
+
+LOOK_AGAIN_SECONDS = 0.01
 
 SOCKET_NAME = "control.sock"
 PORT_NAME = "control.json"
@@ -22,11 +25,25 @@ def connect(state_dir: str, timeout: float) -> tuple[socket.socket, str]:
     connection.settimeout(timeout)
     try:
         with Short(state_dir) as folder:
-            connection.connect(f"{folder}/{SOCKET_NAME}")
+            _connect_patiently(connection, f"{folder}/{SOCKET_NAME}", timeout)
     except BaseException:
         connection.close()
         raise
     return connection, ""
+
+
+def _connect_patiently(connection: socket.socket, path: str, timeout: float) -> None:
+    """Wait where too many wait already, which Linux refuses at once: somebody is there, and may be frozen."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            connection.connect(path)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise TimeoutError from None
+            time.sleep(LOOK_AGAIN_SECONDS)
+        else:
+            return
 
 
 def listen(state_dir: str) -> socket.socket:

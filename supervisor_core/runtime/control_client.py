@@ -40,8 +40,8 @@ def ask(state_dir: str, request: dict[str, Any], timeout: float = 2.0) -> dict[s
             raise UnresponsiveError from None
         except OSError:
             raise NotRunningError from None
-    if not answer:
-        raise NotRunningError  # it ended while we asked
+    if not answer.endswith(b"\n"):
+        raise NotRunningError  # it ended while we asked, or while it answered
     document: dict[str, Any] = json.loads(answer)
     return document
 

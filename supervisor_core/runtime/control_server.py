@@ -76,9 +76,9 @@ class ControlServer:
         try:
             request = json.loads(line)
             token, what = str(request.get("token", "")), str(request.get("do", ""))
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return {"error": "a request is a JSON object on one line"}
-        if not hmac.compare_digest(token.encode(), self._token.encode()):
+        if not hmac.compare_digest(token.encode("utf-8", "backslashreplace"), self._token.encode()):
             return {"error": "wrong token"}
         if what not in self._answers:
             return {"error": f"unknown request {what!r}; there are {', '.join(self._answers)}"}

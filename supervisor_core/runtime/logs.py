@@ -82,7 +82,9 @@ class DriveCopy(logging.Handler):
         try:
             self._lines.put_nowait(self.format(record))
         except queue.Full:
-            self._lost += 1
+            self._lost += 1  # the base class holds our lock here
+        except Exception:  # noqa: BLE001 (a line that can't be written must not stop whoever wrote it)
+            self.handleError(record)
 
     def close(self) -> None:
         """Copy what waits, if the drive lets us within a moment."""
@@ -103,13 +105,24 @@ class DriveCopy(logging.Handler):
     def _copy(self, lines: list[str]) -> None:
         if not lines:
             return
-        if self._lost:
-            lines.append(f"[{_stamp(datetime.now(UTC))}] [SUPERVISOR] [WARNING] {self._lost} lines are only at home")
+        said, text = self._lost, "\n".join(lines) + "\n"
+        if said:
+            text += f"[{_stamp(datetime.now(UTC))}] [SUPERVISOR] [WARNING] {said} lines are only at home\n"
         try:
-            self._drive.call(self._append, "\n".join(lines) + "\n")
-            self._lost = 0
+            self._drive.call(self._append, text)
+            change = -said  # and not to zero: more may have been lost while this was on its way
         except (DriveUnavailable, OSError):
-            self._lost += len(lines)
+            change = len(lines)
+        with self._counting():
+            self._lost += change
+
+    @contextlib.contextmanager
+    def _counting(self) -> Iterator[None]:
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()
 
     def _append(self, text: str) -> None:
         if not self._path.parent.parent.is_dir():

@@ -17,6 +17,9 @@ DAEMON_LOCK, PASSES_LOCK = "supervisor.lock", "passes.lock"
 PASS_WAIT_SECONDS = 60.0
 """How long a starting daemon waits for a pass: a stop of 30 s and some git or database work fit in."""
 
+LOOK_SECONDS = 1.0
+"""How long a starting daemon waits for those who only look; a look takes less than a millisecond."""
+
 
 class AlreadyRunningError(SupervisorError):
     """A supervisor runs already."""
@@ -32,7 +35,7 @@ def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS) -
     with ExitStack() as held:
         daemon = FileLock(state_dir / DAEMON_LOCK, "the supervisor")
         try:
-            held.enter_context(daemon.acquire())
+            held.enter_context(_acquire(daemon))
         except LockedError as error:
             pid = f" (pid {error.holder.identity.pid})" if error.holder else ""
             raise AlreadyRunningError(f"supervisor already running{pid}") from None
@@ -42,6 +45,16 @@ def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS) -
         except LockedError:
             raise BusyError(f"A pass is still at work after {wait_seconds:g} s; try again when it is done.") from None
         yield
+
+
+def _acquire(lock: FileLock) -> FileLock:
+    """Take the daemon's lock. Who only looks whether somebody has it (`status`, a pass) has it for that moment."""
+    try:
+        return lock.acquire()
+    except LockedError as error:
+        if error.holder is not None:
+            raise
+        return lock.acquire(timeout=LOOK_SECONDS)
 
 
 @contextmanager

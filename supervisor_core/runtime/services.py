@@ -22,6 +22,9 @@ FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 60.0
 STEADY_SECONDS = 60.0
 """A service that ran for so long starts its back-off anew."""
 
+CANCEL_SECONDS = 2.0
+"""What a service that did not stop gets to let go of everything once it is cut off."""
+
 
 class ServiceState(StrEnum):
     """Where a service's life stands."""
@@ -100,6 +103,8 @@ class Keeper:
                 await self._live(stopping)
             except Exception as error:  # the edge of a service: it fails alone
                 log.exception("service %s failed", self.service.name)
+                if loop.time() - begun > STEADY_SECONDS:
+                    delay = FIRST_RETRY_SECONDS
                 self._report = replace(
                     self._report,
                     state=ServiceState.ERROR,
@@ -110,9 +115,9 @@ class Keeper:
                 self.ready.set()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), delay)
-                steady = loop.time() - begun > STEADY_SECONDS
-                delay = FIRST_RETRY_SECONDS if steady else min(delay * 2, LONGEST_RETRY_SECONDS)
+                delay = min(delay * 2, LONGEST_RETRY_SECONDS)
         self._report = replace(self._report, state=ServiceState.STOPPED, health="unknown", reason="stopped")
+        self.ready.set()  # also where it was asked to stop before it began: somebody may wait
 
     async def _live(self, stopping: asyncio.Event) -> None:
         try:
@@ -149,7 +154,8 @@ class Registry:
         for task in late:
             log.error("service %s did not stop within %.0f s; it is ended", self._tasks[task], bound_seconds)
             task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        if late:  # not for ever: one that hangs in its shutting down as well is left to the end of the program
+            await asyncio.wait(late, timeout=CANCEL_SECONDS)
         return laggards
 
     def reports(self) -> list[Report]:

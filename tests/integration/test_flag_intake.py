@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -442,7 +443,7 @@ def test_results_wait_for_the_drive_in_order(scene: Scene) -> None:
 def test_a_sighting_of_a_name_that_is_no_text_is_kept(scene: Scene) -> None:
     for expected in (True, False):
         assert scene.ledger.write(lambda connection: sightings.mark(connection, "\udcff", "x", START)) is expected
-    seen = [scene.ledger.write(lambda c: sightings.first_seen(c, "\udcfe", "x", START + timedelta(s))) for s in (0, 1)]
-    assert seen == [START, START]
+    for later in (START, START + timedelta(1)):
+        assert scene.ledger.write(partial(sightings.first_seen, name="\udcfe", fingerprint="x", now=later)) == START
     scene.ledger.write(lambda connection: sightings.forget(connection, "\udcff"))
     assert scene.ledger.write(lambda connection: sightings.mark(connection, "\udcff", "x", START))

@@ -101,14 +101,10 @@ def test_a_step_moves_the_row_and_writes_what_follows(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(insert(jobs), a_job())
         assert steps.take(connection, HOST, step, NOW)
-        assert not steps.take(connection, HOST, step, NOW), (
-            "it is no longer queued: the second one has lost the race"
-        )
+        assert not steps.take(connection, HOST, step, NOW), "it is no longer queued: the second one has lost the race"
     with engine.connect() as connection:
         assert connection.execute(select(jobs.c.state, jobs.c.claimed_at)).one() == ("claimed", NOW)
-        assert connection.execute(select(audit_log.c.audit_id, audit_log.c.label)).all() == [
-            (1, "anna - hotfix")
-        ]
+        assert connection.execute(select(audit_log.c.audit_id, audit_log.c.label)).all() == [(1, "anna - hotfix")]
         assert connection.execute(select(outbox.c.state, outbox.c.due_at)).all() == [("pending", NOW)]
 
 
@@ -160,12 +156,8 @@ def test_a_row_rewritten_with_its_hash_is_found_by_the_row_after_it(engine: Engi
     assert fault.audit_id == 3
 
 
-@pytest.mark.parametrize(
-    ("removed", "named"), [((1,), 1), ((3,), 3), ((4, 5), 4), ((5,), 5), ((1, 2, 3, 4, 5), 1)]
-)
-def test_a_removed_row_is_named_the_newest_included(
-    engine: Engine, removed: tuple[int, ...], named: int
-) -> None:
+@pytest.mark.parametrize(("removed", "named"), [((1,), 1), ((3,), 3), ((4, 5), 4), ((5,), 5), ((1, 2, 3, 4, 5), 1)])
+def test_a_removed_row_is_named_the_newest_included(engine: Engine, removed: tuple[int, ...], named: int) -> None:
     head = write_chain(engine)
     with engine.begin() as connection:
         connection.execute(audit_log.delete().where(audit_log.c.audit_id.in_(removed)))

@@ -1,0 +1,316 @@
+"""Services: each fails alone, is tried again with growing patience, and is named when it does not stop.
+
+The loop's clock is virtual: where all wait, it jumps to the next moment at which something is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from supervisor_core.runtime.services import CANCEL_SECONDS, Registry, ServiceState
+
+T = TypeVar("T")
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop that never waits for the clock."""
+
+    def __init__(self) -> None:
+        self.elapsed = 0.0
+        super().__init__(_Jumping(self))
+
+    def time(self) -> float:
+        return self.elapsed
+
+
+class _Jumping(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        found = super().select(0 if timeout is not None else None)
+        if not found and timeout:
+            self._loop.elapsed += timeout
+        return found
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(work)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Steady:
+    """A service that does what it should; others differ in one thing."""
+
+    name = "steady"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.begun_at: list[float] = []
+        self.trouble = ""
+
+    async def initialise(self) -> None:
+        self.calls.append("initialise")
+        self.begun_at.append(now())
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        self.calls.append("run")
+        await stopping.wait()
+
+    async def shut_down(self) -> None:
+        self.calls.append("shut_down")
+
+    def problem(self) -> str:
+        return self.trouble
+
+
+class Failing(Steady):
+    """Fails at a place, so many times, after so many seconds."""
+
+    name = "failing"
+
+    def __init__(self, where: str, times: int = 10**9, after: float = 0.0) -> None:
+        super().__init__()
+        self._where, self._times, self._after = where, times, after
+
+    async def _maybe(self, where: str) -> None:
+        if where == self._where and self._times > 0:
+            self._times -= 1
+            await asyncio.sleep(self._after)
+            raise OSError(28, "No space left on device")
+
+    async def initialise(self) -> None:
+        await super().initialise()
+        await self._maybe("initialise")
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        self.calls.append("run")
+        await self._maybe("run")
+        await stopping.wait()
+
+    async def shut_down(self) -> None:
+        await super().shut_down()
+        await self._maybe("shut_down")
+
+
+class Scene:
+    def __init__(self, *services: Steady) -> None:
+        self.services = services
+        self.registry = Registry(services, [("slack", "no token")])
+        self.stopping = asyncio.Event()
+
+    async def start(self) -> None:
+        async with asyncio.timeout(1000):
+            await self.registry.start(self.stopping)
+
+    async def stop(self, seconds: float = 5) -> list[str]:
+        self.stopping.set()
+        return await self.registry.stop(seconds)
+
+    def report(self, name: str) -> Any:
+        return next(report for report in self.registry.reports() if report.name == name)
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("supervisor_core"), "propagate", True)
+
+
+def test_a_service_goes_its_way_from_starting_to_stopped() -> None:
+    async def story() -> None:
+        service = Steady()
+        scene = Scene(service)
+        assert scene.report("steady").state is ServiceState.STARTING
+        await scene.start()
+        report = scene.report("steady").as_json()
+        assert (report["state"], report["health"], report["reason"]) == ("running", "healthy", "running")
+        assert report["last_health_at"].endswith("Z")
+        service.trouble = "the drive is away"
+        assert (scene.report("steady").health, scene.report("steady").reason) == ("degraded", "the drive is away")
+        assert scene.report("slack").as_json()["state"] == "disabled"
+        assert await scene.stop() == []
+        assert scene.report("steady").state is ServiceState.STOPPED
+        assert service.calls == ["initialise", "run", "shut_down"]
+
+    run(story())
+
+
+@pytest.mark.parametrize("where", ["initialise", "run"])
+def test_one_that_raises_at_once_is_seen_and_pulls_no_other_down(where: str) -> None:
+    async def story() -> None:
+        failing, steady = Failing(where), Steady()
+        scene = Scene(failing, steady)
+        await scene.start()
+        await asyncio.sleep(0)
+        report = scene.report("failing")
+        assert (report.state, report.health) == (ServiceState.ERROR, "degraded")
+        assert report.last_error == "OSError: [Errno 28] No space left on device"
+        assert "tried again in 1 s" in report.reason
+        assert scene.report("steady").state is ServiceState.RUNNING
+        assert failing.calls.count("shut_down") == 1, "it lets go of what it had, however it failed"
+        assert await scene.stop() == []
+        assert steady.calls == ["initialise", "run", "shut_down"]
+
+    run(story())
+
+
+def test_it_is_tried_again_ever_more_patiently_and_never_quickly_again_while_it_goes_on_failing() -> None:
+    async def story() -> None:
+        failing = Failing("initialise")
+        scene = Scene(failing)
+        await scene.start()
+        await asyncio.sleep(400)
+        waits = [round(after - before) for before, after in zip(failing.begun_at, failing.begun_at[1:], strict=False)]
+        assert waits[:6] == [1, 2, 4, 8, 16, 32]
+        assert set(waits[6:]) == {60}
+        assert len(waits) > 8
+        assert await scene.stop() == []
+
+    run(story())
+
+
+def test_one_that_ran_for_long_before_it_failed_is_tried_again_soon() -> None:
+    async def story() -> None:
+        failing = Failing("run", times=4, after=100)
+        scene = Scene(failing)
+        await scene.start()
+        await asyncio.sleep(600)
+        waits = [round(after - before) for before, after in zip(failing.begun_at, failing.begun_at[1:], strict=False)]
+        assert waits == [101] * 4
+        assert scene.report("failing").state is ServiceState.RUNNING
+        assert scene.report("failing").health == "healthy"
+        assert await scene.stop() == []
+
+    run(story())
+
+
+def test_one_that_ends_though_nobody_asked_has_failed() -> None:
+    class Ending(Steady):
+        async def run(self, stopping: asyncio.Event) -> None:
+            return
+
+    async def story() -> None:
+        scene = Scene(Ending())
+        await scene.start()
+        await asyncio.sleep(0.5)
+        assert "nobody asked" in scene.report("steady").last_error
+        await scene.stop()
+
+    run(story())
+
+
+def test_one_that_raises_while_it_shuts_down_has_stopped_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        scene = Scene(Failing("shut_down"), Steady())
+        await scene.start()
+        before = now()
+        assert await scene.stop() == []
+        assert now() - before < 1
+        report = scene.report("failing")
+        assert report.state is ServiceState.STOPPED
+        assert "No space left" in str(report.last_error)
+
+    run(story())
+    assert "service failing failed" in caplog.text
+
+
+def test_a_stop_ends_the_wait_for_the_next_try() -> None:
+    async def story() -> None:
+        scene = Scene(Failing("initialise"))
+        await scene.start()
+        await asyncio.sleep(100)
+        before = now()
+        assert await scene.stop(5) == []
+        assert now() - before < 1
+
+    run(story())
+
+
+class Laggard(Steady):
+    """Goes on though it was asked to stop; stubborn: also though it was cut off."""
+
+    name = "laggard"
+
+    def __init__(self, *, stubborn: bool) -> None:
+        super().__init__()
+        self.release = asyncio.Event()
+        self._stubborn = stubborn
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        await self.release.wait()
+
+    async def shut_down(self) -> None:
+        await super().shut_down()
+        if self._stubborn:
+            await self.release.wait()
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_one_that_does_not_stop_is_named_and_not_waited_for(stubborn: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        laggard = Laggard(stubborn=stubborn)
+        scene = Scene(laggard, Steady())
+        await scene.start()
+        before = now()
+        assert await scene.stop(5) == ["laggard"]
+        assert now() - before <= 5 + CANCEL_SECONDS + 0.1
+        assert laggard.calls[-1] == "shut_down"
+        assert scene.report("steady").state is ServiceState.STOPPED
+        laggard.release.set()
+
+    run(story())
+    assert "laggard did not stop within 5 s" in caplog.text
+
+
+def test_asked_to_stop_before_it_began_the_start_comes_back() -> None:
+    async def story() -> None:
+        scene = Scene(Steady())
+        scene.stopping.set()
+        await scene.start()
+        assert scene.services[0].calls == []
+        assert await scene.stop() == []
+
+    run(story())
+
+
+def test_asked_to_stop_while_one_is_still_getting_ready_the_start_comes_back() -> None:
+    class Slow(Steady):
+        async def initialise(self) -> None:
+            await super().initialise()
+            await asyncio.sleep(30)
+
+    async def story() -> None:
+        scene = Scene(Slow())
+        starting = asyncio.ensure_future(scene.start())
+        await asyncio.sleep(1)
+        scene.stopping.set()
+        await starting
+        assert await scene.stop(60) == []
+
+    run(story())
+
+
+def test_nothing_to_stop_is_stopped_at_once() -> None:
+    assert run(Registry([]).stop(5)) == []
+
+
+def test_the_virtual_clock_waits_for_nothing() -> None:
+    async def story(wait: Callable[[float], Coroutine[Any, Any, None]]) -> float:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(10**6):
+                await wait(10**7)
+        return now()
+
+    assert run(story(asyncio.sleep)) == pytest.approx(10**6)
