@@ -91,13 +91,13 @@ def _wait(config: SupervisorConfig, ledger: Ledger, task_id: str, seconds: float
         try:
             request = {"do": "wait", "task_id": task_id, "seconds": left}
             answer = ask(str(config.state_dir), request, timeout=left + 1)
+            if not answer.get("stopping"):
+                return answer["results"] if answer.get("done") else None
         except (NotRunningError, UnresponsiveError):
             found = ledger.read(lambda connection: jobs.of_task(connection, task_id))
             if all(job.state in FINAL for job in found):
                 return [result_document(job) for job in found]
-            time.sleep(min(LOOK_SECONDS, left))
-        else:
-            return answer["results"] if answer.get("done") else None
+        time.sleep(min(LOOK_SECONDS, left))
     return None
 
 

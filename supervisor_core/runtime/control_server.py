@@ -18,6 +18,8 @@ REQUEST_BYTES = 64 * 1024
 READ_SECONDS = 5.0
 """Whoever connects and says nothing for so long is let go."""
 
+LAST_ANSWER_SECONDS = 1.0
+
 Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 log = logging.getLogger(__name__)
@@ -45,10 +47,12 @@ class ControlServer:
         write_json(self._state_dir / control_address.PORT_NAME, {"port": port, "token": self._token}, mode=0o600)
 
     async def stop(self) -> None:
-        """Stop listening, and let go of whoever still waits for an answer."""
+        """Stop listening; who has asked is answered, unless that takes too long."""
         if self._server is None:
             return
         self._server.close()
+        if self._open:
+            await asyncio.wait(self._open, timeout=LAST_ANSWER_SECONDS)
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)

@@ -79,6 +79,7 @@ class Daemon:
         notify.stopping()
         log.info("supervisor %s is stopping; its workers go on", self._config.supervisor.id)
         longest = max((worker.stop_timeout_seconds for worker in self._config.workers.values()), default=0.0)
+        self._tell_waiters()
         laggards = await self._registry.stop(longest + STOP_MARGIN_SECONDS)
         await self._control.stop()
         self._note(running=False)
@@ -123,21 +124,22 @@ class Daemon:
         return {"ok": True}
 
     async def _stop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        self._stopping.set()
         workers = await self._blocking(self._look)
+        self._stopping.set()
         return {"ok": True, "pid": os.getpid(), "workers": [worker["id"] for worker in workers if worker["pid"]]}
 
     async def _wait(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The outcomes of a command's jobs, as soon as all of them have one."""
+        """The outcomes of a command's jobs, as soon as all have one; `stopping` where we can no longer wait for that."""
         task_id = str(request.get("task_id", ""))
         seconds = min(float(request.get("seconds", 60.0)), LONGEST_WAIT_SECONDS)
         try:
             async with asyncio.timeout(seconds), self._finished:
-                while True:
+                while not self._stopping.is_set():
                     found = await self._blocking(self._jobs_of, task_id)
                     if found and all(job.state in FINAL for job in found):
                         return {"done": True, "results": [result_document(job) for job in found]}
                     await self._finished.wait()
+                return {"done": False, "stopping": True}
         except TimeoutError:
             return {"done": False}
 
