@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from supervisor_core.config import load_supervisor_config
-from supervisor_core.runtime import logs
 from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.host import opened_ledger, prepare_state_dir
+from supervisor_core.runtime.host import logging_as_configured, opened_ledger, prepare_state_dir
 from supervisor_core.runtime.ownership import BusyError
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.single_pass import SinglePass
@@ -25,15 +24,9 @@ def run(options: argparse.Namespace) -> int:
     worker = config.pick_worker(options.worker_id)
     prepare_state_dir(config)
     host = open_doors(config)
-    log = config.logging
-    handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups)
-    copy = config.folder("logs") / log.file
-    handlers.append(logs.add(logs.DriveCopy(copy, host.drive, log.max_bytes, config.nas.file_mode)))
     try:
-        with opened_ledger(config) as ledger:
+        with logging_as_configured(config, host.drive), opened_ledger(config) as ledger:
             return 0 if SinglePass(Parts(host, ledger), worker, heal=options.heal).run() else 1
     except BusyError as error:
         print(error)
         return 0
-    finally:
-        logs.tear_down(handlers)

@@ -6,10 +6,9 @@ import argparse
 import asyncio
 
 from supervisor_core.config import load_supervisor_config
-from supervisor_core.runtime import logs
 from supervisor_core.runtime.daemon import Daemon
 from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.host import opened_ledger, prepare_state_dir
+from supervisor_core.runtime.host import logging_as_configured, opened_ledger, prepare_state_dir
 from supervisor_core.runtime.ownership import daemon_ownership
 from supervisor_core.runtime.parts import Parts
 
@@ -24,12 +23,5 @@ def run(options: argparse.Namespace) -> int:
     prepare_state_dir(config)
     with daemon_ownership(config.state_dir):
         host = open_doors(config)
-        log = config.logging
-        handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups)
-        copy = config.folder("logs") / log.file
-        handlers.append(logs.add(logs.DriveCopy(copy, host.drive, log.max_bytes, config.nas.file_mode)))
-        try:
-            with opened_ledger(config) as ledger:
-                return asyncio.run(Daemon(Parts(host, ledger)).run())
-        finally:
-            logs.tear_down(handlers)
+        with logging_as_configured(config, host.drive), opened_ledger(config) as ledger:
+            return asyncio.run(Daemon(Parts(host, ledger)).run())

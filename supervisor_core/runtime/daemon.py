@@ -129,7 +129,7 @@ class Daemon:
         return {"ok": True, "pid": os.getpid(), "workers": [worker["id"] for worker in workers if worker["pid"]]}
 
     async def _wait(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The outcomes of a command's jobs, as soon as all have one; `stopping` where we can no longer wait for that."""
+        """The outcomes of a command's jobs, as soon as all have one; `stopping` where that can't be waited for."""
         task_id = str(request.get("task_id", ""))
         seconds = min(float(request.get("seconds", 60.0)), LONGEST_WAIT_SECONDS)
         try:

@@ -1,4 +1,4 @@
-"""One host's own place: its state folder and the ledger in it. The pass, the daemon and the shell start here."""
+"""One host's own place: its state folder with the ledger in it, and its log."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+from supervisor_core.adapters.drive import Drive
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.flags import Trust
 from supervisor_core.ledger.store import FILE_NAME, Ledger
+from supervisor_core.runtime import logs
 
 
 class StateFolderError(SupervisorError):
@@ -27,6 +29,19 @@ def prepare_state_dir(config: SupervisorConfig) -> None:
             f"The state folder {config.state_dir} can't be used: {error.strerror}.",
             remedy="It must lie on a local disk and belong to the user who runs this (supervisor.state_dir).",
         ) from None
+
+
+@contextmanager
+def logging_as_configured(config: SupervisorConfig, drive: Drive) -> Iterator[None]:
+    """Log to the state folder, to stderr, and as a copy to the drive."""
+    log = config.logging
+    handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups)
+    copy = logs.DriveCopy(config.folder("logs") / log.file, drive, log.max_bytes, config.nas.file_mode)
+    handlers.append(logs.add(copy))
+    try:
+        yield
+    finally:
+        logs.tear_down(handlers)
 
 
 @contextmanager
