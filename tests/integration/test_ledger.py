@@ -145,7 +145,6 @@ def test_a_writer_killed_in_the_middle_leaves_a_readable_ledger_with_a_whole_cha
             count, faults = verified(ledger, folder)
             assert faults == []
             assert count >= 20
-            assert count % 20 == 0 or count > 20
             ledger.audit(entry())
             assert verified(ledger, folder) == (count + 1, [])
 
@@ -176,7 +175,7 @@ def test_the_files_are_ours_alone(ledger: Ledger, folder: Path) -> None:
 # One writer, many writes
 
 
-def fail(connection: Connection) -> None:
+def fail(connection: Connection) -> ChainHead:
     audit.append(connection, HOST, entry(666), NOW)
     raise ZeroDivisionError
 
@@ -184,8 +183,8 @@ def fail(connection: Connection) -> None:
 def test_of_a_group_the_one_that_raises_is_undone_alone(ledger: Ledger, folder: Path) -> None:
     with Held(ledger):
         futures = [ledger.submit(fail if number == 2 else appending(number)) for number in range(5)]
-    heads = [future.result(5).audit_id for number, future in enumerate(futures) if number != 2]
-    assert heads == [1, 2, 3, 4]
+    heads = [future.result(5) for number, future in enumerate(futures) if number != 2]
+    assert [head.audit_id for head in heads] == [1, 2, 3, 4]
     with pytest.raises(ZeroDivisionError):
         futures[2].result(5)
     assert numbers(ledger) == [0, 1, 3, 4]
@@ -232,9 +231,7 @@ def test_a_transaction_that_sqlite_undid_is_told_to_everybody_in_it(ledger: Ledg
     """On a broken disk SQLite may roll back by itself, and a commit after that says nothing."""
 
     def lose_it(connection: Connection) -> None:
-        driver = connection.connection.dbapi_connection
-        assert isinstance(driver, sqlite3.Connection)
-        driver.execute("ROLLBACK")
+        connection.connection.cursor().execute("ROLLBACK")
         raise sqlite3.OperationalError("disk I/O error")
 
     with Held(ledger):
@@ -423,7 +420,8 @@ def test_a_step_and_what_follows_from_it_are_written_together_or_not_at_all(ledg
     ledger.step(jobs.claim(job, NOW))
     ledger.step(jobs.begin(job, NOW))
     step = jobs.finish(job, Outcome.done(), NOW, 0)
-    unwritable = replace(step, outbox=(Message("x", "x", {1: "a", "b": 2}),))  # keys that can't be sorted
+    unsortable: Any = {1: "a", "b": 2}
+    unwritable = replace(step, outbox=(Message("x", "x", unsortable),))
     with pytest.raises(TypeError):
         ledger.step(unwritable)
     unchanged = ledger.read(lambda connection: jobs.find(connection, "t1", "OrionMX"))
