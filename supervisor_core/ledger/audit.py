@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -171,8 +170,3 @@ def _rows_of(connection: Connection, chain: str) -> Generator[dict[str, Any], No
     with connection.execute(query, execution_options={"yield_per": 1000}) as result:
         for row in result.mappings():
             yield dict(row)
-
-
-def as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for programs: as it is stored, with the details also as JSON."""
-    return {**row, "details": json.loads(row["details_json"])}

@@ -23,6 +23,7 @@ class Waiting:
     """One row that has not been sent."""
 
     outbox_id: int
+    version: int
     kind: str
     payload: Mapping[str, Any]
     attempts: int
@@ -38,15 +39,16 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
         .limit(limit)
     )
     return [
-        Waiting(row["outbox_id"], row["kind"], json.loads(row["payload_json"]), row["attempts"], row["created_at"])
+        Waiting(
+            outbox_id=row["outbox_id"],
+            version=row["version"],
+            kind=row["kind"],
+            payload=json.loads(row["payload_json"]),
+            attempts=row["attempts"],
+            created_at=row["created_at"],
+        )
         for row in connection.execute(query).mappings()
     ]
-
-
-def next_due_at(connection: Connection, kind: str) -> datetime | None:
-    """When the next one of this kind is due; None while nothing waits."""
-    query = select(outbox.c.due_at).where(outbox.c.state == PENDING, outbox.c.kind == kind)
-    return connection.execute(query.order_by(outbox.c.due_at).limit(1)).scalar()
 
 
 def count_pending(connection: Connection, kind: str) -> int:
@@ -56,8 +58,9 @@ def count_pending(connection: Connection, kind: str) -> int:
 
 
 def sent(message: Waiting, now: datetime) -> Step:
-    """pending → sent."""
-    return Step(outbox, {"outbox_id": message.outbox_id}, (PENDING,), SENT, {"sent_at": now})
+    """pending → sent, unless it was ordered anew meanwhile: then it stays pending."""
+    key = {"outbox_id": message.outbox_id, "version": message.version}
+    return Step(outbox, key, (PENDING,), SENT, {"sent_at": now})
 
 
 def postpone(connection: Connection, message: Waiting, error: str, now: datetime) -> None:

@@ -23,7 +23,11 @@ PENDING, SENT = "pending", "sent"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that must happen outside after the step: a result file now, a card in Slack later."""
+    """Something that must happen outside after the step: a result file now, a card in Slack later.
+
+    There is one row for each kind and subject. Its version rises with each order, so that whoever sends one never
+    takes a newer one for sent.
+    """
 
     kind: str
     subject: str
@@ -71,13 +75,19 @@ def record(
     if entry is not None:
         audit.append(connection, supervisor_id, entry, now)
     for message in messages:
-        row = {
-            "kind": message.kind,
-            "subject": message.subject,
-            "state": PENDING,
-            "payload_json": canonical_json(message.payload),
-            "attempts": 0,
-            "created_at": now,
-            "due_at": now + timedelta(seconds=message.delay_seconds),
-        }
-        connection.execute(insert(outbox), row)
+        _order(connection, message, now)
+
+
+def _order(connection: Connection, message: Message, now: datetime) -> None:
+    """Order a message; one of the same kind and subject is told anew, and what waited of it need not be told first."""
+    content = {
+        "state": PENDING,
+        "payload_json": canonical_json(message.payload),
+        "attempts": 0,
+        "due_at": now + timedelta(seconds=message.delay_seconds),
+    }
+    same = and_(outbox.c.kind == message.kind, outbox.c.subject == message.subject)
+    if connection.execute(update(outbox).where(same).values(version=outbox.c.version + 1, **content)).rowcount:
+        return
+    names = {"kind": message.kind, "subject": message.subject, "version": 1, "created_at": now}
+    connection.execute(insert(outbox), {**names, **content})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
@@ -387,7 +388,7 @@ def test_a_job_is_filed_once_for_each_worker_and_runs_through_its_states(ledger:
     assert done == replace(job, state=JobState.DONE, outcome=Outcome.done(pid=7), finished_at=NOW)
     (row,) = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
     assert (row["action"], row["outcome"], row["label"]) == ("PAUSE", "success", "anna - hotfix")
-    assert audit.as_json(row)["details"]["duration_seconds"] == 1.235
+    assert json.loads(row["details_json"])["duration_seconds"] == 1.235
     assert ledger.read(lambda connection: outbox.count_pending(connection, jobs.RESULT_FILE)) == 1
 
 
@@ -447,7 +448,6 @@ def test_what_waits_outside_is_due_in_order_and_later_each_time_it_fails(ledger:
         row = ledger.read(lambda c: c.execute(text("SELECT due_at FROM outbox_t ORDER BY outbox_id DESC")).scalar())
         delays.append((datetime.fromisoformat(str(row)) - NOW).total_seconds())
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert ledger.read(lambda connection: outbox.next_due_at(connection, "k")) == NOW + timedelta(seconds=5)
     assert ledger.step(outbox.sent(first, NOW))
     assert not ledger.step(outbox.sent(first, NOW))
     assert [waiting.payload["n"] for waiting in due(10**6)] == [5]

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, insert, select, text, update
 
 from supervisor_core.domain.audit import AuditEntry, ChainHead
 from supervisor_core.ledger import audit, schema, steps
+from supervisor_core.ledger import outbox as outbox_queries
 from supervisor_core.ledger.engine import shared_engine
 from supervisor_core.ledger.tables import audit_log, jobs, metadata, outbox
 
@@ -106,6 +107,19 @@ def test_a_step_moves_the_row_and_writes_what_follows(engine: Engine) -> None:
         assert connection.execute(select(jobs.c.state, jobs.c.claimed_at)).one() == ("claimed", NOW)
         assert connection.execute(select(audit_log.c.audit_id, audit_log.c.label)).all() == [(1, "anna - hotfix")]
         assert connection.execute(select(outbox.c.state, outbox.c.due_at)).all() == [("pending", NOW)]
+
+
+def test_a_message_ordered_anew_is_one_row_and_the_older_one_is_not_taken_for_sent(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for word in ("older", "newer"):
+            steps.record(connection, HOST, None, (steps.Message("card", "t1", {"word": word}),), NOW)
+            if word == "older":
+                (older,) = outbox_queries.due(connection, "card", NOW)
+        (newer,) = outbox_queries.due(connection, "card", NOW)
+        assert (newer.payload, newer.outbox_id, newer.version) == ({"word": "newer"}, older.outbox_id, 2)
+        assert not steps.take(connection, HOST, outbox_queries.sent(older, NOW), NOW)
+        assert steps.take(connection, HOST, outbox_queries.sent(newer, NOW), NOW)
+        assert outbox_queries.due(connection, "card", NOW) == []
 
 
 def write_chain(engine: Engine, count: int = 5) -> ChainHead:

@@ -73,6 +73,7 @@ def upgrade() -> None:
         sa.Column("kind", sa.String(32), nullable=False),
         sa.Column("subject", sa.String(255), nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
+        sa.Column("version", sa.Integer, nullable=False),
         sa.Column("payload_json", LongText, nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("created_at", UtcDateTime, nullable=False),
@@ -80,6 +81,7 @@ def upgrade() -> None:
         sa.Column("sent_at", UtcDateTime),
         sa.Column("last_error", LongText),
         sa.PrimaryKeyConstraint("outbox_id", name="pk_outbox_t"),
+        sa.UniqueConstraint("kind", "subject", name="uq_outbox_t_kind_subject"),
         **_MYSQL,
     )
     op.create_index("ix_outbox_t_state_due_at_outbox_id", "outbox_t", ["state", "due_at", "outbox_id"])
