@@ -63,7 +63,10 @@ def appending(number: int) -> Callable[[Connection], ChainHead]:
 def numbers(ledger: Ledger) -> list[int]:
     """What the rows of the trail are numbered, in the order of the chain."""
     rows = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=10**6)))
-    return [audit.as_json(row)["details"]["n"] for row in sorted(rows, key=lambda row: row["audit_id"])]
+    return [
+        {**row, "details": json.loads(row["details_json"])}["details"]["n"]
+        for row in sorted(rows, key=lambda row: row["audit_id"])
+    ]
 
 
 def verified(ledger: Ledger, folder: Path) -> tuple[int, list[audit.Fault]]:
