@@ -52,7 +52,11 @@ def is_watcher_paused(state_folder: Path, worker_id: str) -> bool:
 
 
 class Pauses:
-    """The pauses of one host's workers."""
+    """The pauses of one host's workers.
+
+    `read`, `set` and `settle` are for whoever has the worker in hand (its actor, or a pass): two at a time would write
+    over each other. Everybody else may `look`.
+    """
 
     def __init__(self, state_dir: Path, state_folder: Path, drive: Drive, file_mode: int) -> None:
         self._home = state_dir / "desired"
@@ -60,9 +64,14 @@ class Pauses:
         self._drive = drive
         self._mode = file_mode
 
-    def at_home(self, worker_id: str) -> Pause | None:
-        """What the copy says; never touches the drive, so it may be older than a flag made by hand."""
-        return _pause(self._copy(worker_id).get("pause"))
+    def look(self, worker_id: str, flag: Pause | None, *, flag_known: bool) -> Pause | None:
+        """What holds, for whoever only looks: what is on its way to the drive, else the flag, else the copy."""
+        copy = self._copy(worker_id)
+        return flag if flag_known and not copy.get("waits") else _pause(copy.get("pause"))
+
+    def unsettled(self, worker_id: str) -> bool:
+        """Whether the drive does not know yet what holds."""
+        return bool(self._copy(worker_id).get("waits"))
 
     def read(self, worker_id: str) -> Pause | None:
         """Why this worker rests, or None. Asks the drive where it answers, and brings the copy up to date."""
@@ -72,7 +81,7 @@ class Pauses:
             return _pause(copy.get("pause"))
         try:
             self._drive.check()
-            found = self._drive.call(_read_flag, self._folder, worker_id)
+            found = self._drive.call(read_flag, self._folder, worker_id)
         except (DriveUnavailable, OSError):
             return _pause(copy.get("pause"))
         if found != _pause(copy.get("pause")) and self._copy(worker_id) == copy:  # else it was changed meanwhile
@@ -122,7 +131,8 @@ def _said(value: object) -> str:
     return one_line(value, LONGEST_SAID) if isinstance(value, str) else ""
 
 
-def _read_flag(folder: Path, worker_id: str) -> Pause | None:
+def read_flag(folder: Path, worker_id: str) -> Pause | None:
+    """What the flag on the drive says; None where there is none. May hang as long as the drive does."""
     path = pause_flag_path(folder, worker_id)
     if not path.is_file():
         return None

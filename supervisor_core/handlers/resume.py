@@ -14,6 +14,8 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
     found = check_watcher_process(host.processes, worker)
     if found.stuck:
         return Outcome.failed(f"{worker.id} is stuck: what a stop could not end must end first. Pause it again.")
+    if found.identity is None:
+        host.drive.check()  # a start would fail without it: then the pause stays
     earlier = host.pauses.read(worker.id)
     written = host.pauses.set(worker.id, None)
     details: dict[str, object] = {"was_paused": earlier is not None}

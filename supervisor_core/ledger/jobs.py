@@ -104,6 +104,12 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
     return found[0] if found else None
 
 
+def workers_with_work(connection: Connection) -> set[str]:
+    """The workers for whom something waits."""
+    query = select(jobs.c.worker_id).where(jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED))).distinct()
+    return set(connection.execute(query).scalars())
+
+
 def claim(job: Job, now: datetime) -> Step:
     """queued → claimed: from here on the job is this executor's."""
     return Step(jobs, {"job_id": job.job_id}, (JobState.QUEUED,), JobState.CLAIMED, {"claimed_at": now})

@@ -95,7 +95,11 @@ class Ledger:
         """
         if not connection.info.pop(audit.APPENDED, False):
             return None
-        kept = self._heads.read(self.supervisor_id)
+        try:
+            kept = self._heads.read(self.supervisor_id)
+        except (OSError, ValueError):
+            log.exception("the head of the audit trail can't be read; it stays where it was")
+            return None
         if kept and audit.hash_of(connection, self.supervisor_id, kept.audit_id) != kept.hash:
             log.error(
                 "the audit trail was altered at or before row %d: run `supervisor audit verify`",

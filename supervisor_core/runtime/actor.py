@@ -1,4 +1,4 @@
-"""One actor per worker: carries out that worker's commands in order, one at a time, whatever others do."""
+"""One actor per worker: brings it up, then carries out its commands in order, one at a time, whatever others do."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from supervisor_core.adapters.worker import check_watcher_process, start_watcher
 from supervisor_core.config import Worker
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.plan import ActionKind, Wanted, plan
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.executing import execute
+from supervisor_core.runtime.observing import state_of
 from supervisor_core.runtime.parts import Parts
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
+SETTLE_SECONDS = 2.0
+"""How often the drive is tried while it does not know of a pause yet."""
 
 log = logging.getLogger(__name__)
 
 
 class WorkerActor:
-    """Its mailbox is the worker's rows in the queue; `wake` says that there may be one."""
+    """Its mailbox is the worker's rows in the queue; `wake` says that there may be one.
+
+    Nobody else in this program starts or stops the worker, or writes its pause.
+    """
 
     def __init__(self, worker: Worker, parts: Parts, blocking: Blocking, done: Callable[[Job], None]) -> None:
         self.worker = worker
@@ -28,17 +37,18 @@ class WorkerActor:
         self._blocking = blocking
         self._done = done
         self._woken = asyncio.Event()
+        self._coming_up = True
         self._busy: Job | None = None
         self.problem = ""
-
-    @property
-    def busy_with(self) -> Job | None:
-        """The job in hand."""
-        return self._busy
+        """What keeps it from its work."""
+        self.start_error: str | None = None
+        """Why the worker could not be brought up."""
 
     @property
     def state(self) -> WorkerState | None:
-        """What the job in hand makes of the worker's state; None where its processes alone say."""
+        """What is being done about the worker; None where its processes alone say how it is."""
+        if self._coming_up:
+            return WorkerState.STARTING
         if self._busy is None:
             return None
         return {"pause": WorkerState.STOPPING, "resume": WorkerState.STARTING}.get(self._busy.handler)
@@ -48,40 +58,77 @@ class WorkerActor:
         self._woken.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Carry out what is queued until asked to stop, which is heard between two jobs."""
-        while not stopping.is_set():
-            self._woken.clear()
-            try:
-                rest = not await self._next_job()
-                self.problem = ""
-            except Exception as error:  # the edge of the actor: it goes on, and says what is wrong
-                log.exception("the actor of %s could not work", self.worker.id)
-                self.problem = f"{type(error).__name__}: {error}"
-                await asyncio.wait([asyncio.ensure_future(stopping.wait())], timeout=PAUSE_AFTER_TROUBLE_SECONDS)
-                rest = False
-            if rest:
-                await _either(self._woken.wait, stopping.wait)
+        """Bring the worker up, then do what is queued until asked to stop, which is heard between two jobs."""
+        try:
+            await self._careful(self._blocking(self._bring_up))
+            self._coming_up = False
+            while not stopping.is_set():
+                self._woken.clear()
+                idle = await self._careful(self._next_job())
+                if idle is None:
+                    await _first_of(stopping.wait, seconds=PAUSE_AFTER_TROUBLE_SECONDS)
+                elif idle:
+                    unsettled = await self._blocking(self._parts.host.pauses.unsettled, self.worker.id)
+                    await _first_of(self._woken.wait, stopping.wait, seconds=SETTLE_SECONDS if unsettled else None)
+        except asyncio.CancelledError:
+            if self._busy is not None:
+                log.error("%s of %s is still under way and is left", self._busy.handler, self.worker.id)  # noqa: TRY400
+            raise
+
+    async def _careful(self, work: Awaitable[bool]) -> bool | None:
+        """The edge of the actor: it goes on whatever happens, and says what is wrong; None where something was."""
+        try:
+            answer = await work
+        except Exception as error:
+            log.exception("the actor of %s could not work", self.worker.id)
+            self.problem = f"{type(error).__name__}: {error}"
+            return None
+        self.problem = ""
+        return answer
 
     async def _next_job(self) -> bool:
-        """Carry out one job; False where there is none."""
-        ledger = self._parts.ledger
+        """Carry out one job; True where there was none to do."""
+        ledger, host = self._parts.ledger, self._parts.host
         job = await self._blocking(lambda: ledger.read(lambda connection: jobs.next_to_run(connection, self.worker.id)))
         if job is None:
-            return False
+            await self._blocking(host.pauses.settle, self.worker.id)
+            return True
         self._busy = job
-        try:
-            await self._blocking(execute, job, self._parts.host, ledger)
-        finally:
-            self._busy = None
+        outcome = await self._blocking(execute, job, host, ledger, self._trouble)
+        self._busy = None
+        if outcome is not None and outcome.success:
+            self.start_error = None
         self._done(job)
+        return False
+
+    def _trouble(self, words: str) -> None:
+        """Called from the handler's thread; one assignment is all it does."""
+        self.problem = words
+
+    def _bring_up(self) -> bool:
+        """Start the worker if it should run and does not, once; find it if it runs."""
+        host, worker = self._parts.host, self.worker
+        found = check_watcher_process(host.processes, worker)
+        if found.identity is not None:
+            log.info("%s runs already, as pid %d", worker.id, found.identity.pid)
+        wanted = Wanted(worker.enabled, worker.quarantined, host.pauses.read(worker.id) is not None)
+        if plan({worker.id: wanted}, {worker.id: state_of(found)})[worker.id] is not ActionKind.START:
+            return True
+        try:
+            identity = start_watcher(host.processes, host.drive, host.config, worker)
+        except (SupervisorError, OSError) as error:
+            self.start_error = str(error)
+            log.error("%s could not be started: %s", worker.id, error)  # noqa: TRY400 (the words say it all)
+        else:
+            log.info("%s started as pid %d", worker.id, identity.pid)
         return True
 
 
-async def _either(*waits: Callable[[], Awaitable[object]]) -> None:
-    """Come back when the first of these does."""
+async def _first_of(*waits: Callable[[], Awaitable[object]], seconds: float | None = None) -> None:
+    """Come back when the first of these does, or after so long."""
     tasks = [asyncio.ensure_future(wait()) for wait in waits]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()

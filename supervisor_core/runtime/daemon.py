@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,6 +47,7 @@ class Daemon:
         self._config = parts.host.config
         self._stopping = asyncio.Event()
         self._finished = asyncio.Condition()
+        self._looking: asyncio.Future[list[dict[str, Any]]] | None = None
         self._started_at = datetime.now(UTC)
         self._blocking = Blocking(len(self._config.workers) + SPARE_THREADS)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
@@ -103,8 +104,8 @@ class Daemon:
             },
         )
 
-    def _wake_actors(self) -> None:
-        self._dispatcher.wake()
+    def _wake_actors(self, worker_ids: Collection[str]) -> None:
+        self._dispatcher.wake(worker_ids)
 
     def _job_finished(self, _job: Job) -> None:
         self._queue.wake()
@@ -124,7 +125,7 @@ class Daemon:
         return {"ok": True}
 
     async def _stop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        workers = await self._blocking(self._look)
+        workers = await self._shared_look()
         self._stopping.set()
         return {"ok": True, "pid": os.getpid(), "workers": [worker["id"] for worker in workers if worker["pid"]]}
 
@@ -148,7 +149,7 @@ class Daemon:
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         services = self._registry.reports()
-        workers = await self._blocking(self._look)
+        workers = await self._shared_look()
         well = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in services)
         well = well and not any(report.health == "degraded" for report in services)
         return {
@@ -163,17 +164,21 @@ class Daemon:
             "workers": workers,
         }
 
+    async def _shared_look(self) -> list[dict[str, Any]]:
+        """One look at a time, however many ask."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._blocking(self._look))
+        return await asyncio.shield(self._looking)
+
     def _look(self) -> list[dict[str, Any]]:
         workers = []
         for seen in look(self._parts.host, list(self._config.workers.values())):
-            document = seen.as_json()
-            in_hand = self._dispatcher.state_of(seen.worker.id)
-            if in_hand is not None:
-                document |= {
-                    "state": str(in_hand),
-                    "fine": True,
-                    "reason": f"{in_hand}, a command is under way",
-                }
-            document["last_error"] = self._dispatcher.last_error(seen.worker.id)
+            document, actor = seen.as_json(), self._dispatcher.actor(seen.worker.id)
+            doing = actor.state
+            if doing is not None:
+                document |= {"state": str(doing), "fine": not actor.problem, "reason": f"{doing}, this is under way"}
+            if actor.problem:
+                document |= {"fine": False, "reason": actor.problem}
+            document["last_error"] = actor.start_error
             workers.append(document)
         return workers

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from supervisor_core.domain import crashpoints
@@ -22,8 +23,11 @@ DISK_RETRY_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-def execute(job: Job, host: Host, ledger: Ledger) -> Outcome | None:
-    """Run a queued or claimed job to its end; None where somebody else has it."""
+def execute(job: Job, host: Host, ledger: Ledger, trouble: Callable[[str], None] = lambda _: None) -> Outcome | None:
+    """Run a queued or claimed job to its end; None where somebody else has it.
+
+    `trouble` hears, in words, while an outcome can't be written down.
+    """
     with about(job.task_id, job.label):
         if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
             return None
@@ -34,7 +38,7 @@ def execute(job: Job, host: Host, ledger: Ledger) -> Outcome | None:
         outcome = _handle(job, host)
         duration = time.monotonic() - begun
         crashpoints.reach("handler:after")
-        _write_down(job, outcome, duration, ledger)
+        _write_down(job, outcome, duration, ledger, trouble)
         if outcome.success:
             log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
         else:
@@ -56,7 +60,7 @@ def _handle(job: Job, host: Host) -> Outcome:
         return Outcome.failed(f"Unexpected {type(error).__name__}: {error}. The log has the details.")
 
 
-def _write_down(job: Job, outcome: Outcome, duration: float, ledger: Ledger) -> None:
+def _write_down(job: Job, outcome: Outcome, duration: float, ledger: Ledger, trouble: Callable[[str], None]) -> None:
     """The outcome is known and must not be lost: a full disk is waited for, and said."""
     step = jobs.finish(job, outcome, _now(), duration)
     while True:
@@ -64,8 +68,13 @@ def _write_down(job: Job, outcome: Outcome, duration: float, ledger: Ledger) -> 
             ledger.step(step)
         except LedgerUnavailable as error:
             log.critical("the outcome of %s waits to be written: %s", job.task_id, error)
+            trouble(f"the outcome of {job.task_id} waits to be written: {error}")
             time.sleep(DISK_RETRY_SECONDS)
+        except Exception as error:  # what can't be written as it is must still end, as a failure that says so
+            log.exception("the outcome of %s can't be written as it is", job.task_id)
+            step = jobs.finish(job, Outcome.failed(f"Its outcome could not be written: {error}"), _now(), duration)
         else:
+            trouble("")
             return
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.files import read_json
-from supervisor_core.adapters.pauses import Pause
+from supervisor_core.adapters.pauses import Pause, read_flag
 from supervisor_core.adapters.processes import FoundWorker, Presence
 from supervisor_core.adapters.processes_values import Life
 from supervisor_core.adapters.worker import check_watcher_process
@@ -65,17 +65,16 @@ class Seen:
 def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
     """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs."""
     now = datetime.now(UTC)
-    folder = host.config.folder("state")
+    ids = [worker.id for worker in workers]
     try:
-        beats = host.drive.call(
-            _heartbeats, host.drive.root, folder, [worker.id for worker in workers], timeout=DRIVE_SECONDS
-        )
+        root, folder = host.drive.root, host.config.folder("state")
+        beats, flags = host.drive.call(_on_drive, root, folder, ids, timeout=DRIVE_SECONDS)
         known = True
     except (DriveUnavailable, OSError):
-        beats, known = {}, False
+        beats, flags, known = {}, {}, False
     seen = []
     for worker in workers:
-        pause = host.pauses.read(worker.id) if known else host.pauses.at_home(worker.id)
+        pause = host.pauses.look(worker.id, flags.get(worker.id), flag_known=known)
         found = check_watcher_process(host.processes, worker)
         observation = _observation(worker, found, pause, beats.get(worker.id), known=known)
         seen.append(Seen(worker, found, pause, observation, health(observation, now), now))
@@ -112,12 +111,15 @@ def heartbeat_path(folder: Path, worker_id: str) -> Path:
     return folder / f"watcher_heartbeat_{worker_id}.json"
 
 
-def _heartbeats(root: Path, folder: Path, worker_ids: Sequence[str]) -> Mapping[str, Heartbeat]:
+def _on_drive(
+    root: Path, folder: Path, worker_ids: Sequence[str]
+) -> tuple[dict[str, Heartbeat], dict[str, Pause | None]]:
+    """The heartbeats and pause flags of these workers, in one call."""
     if not root.is_dir():
         raise DriveUnavailable(f"The drive is not there: {root} is no folder.")
-    found = {}
+    beats = {}
     for worker_id in worker_ids:
         document = read_json(heartbeat_path(folder, worker_id), tolerant=True)
         if document is not None:
-            found[worker_id] = read_heartbeat(document)
-    return found
+            beats[worker_id] = read_heartbeat(document)
+    return beats, {worker_id: read_flag(folder, worker_id) for worker_id in worker_ids}

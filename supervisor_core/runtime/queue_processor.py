@@ -1,16 +1,17 @@
-"""The queue processor: flags become rows, rows that are done become result files, and pauses reach the drive."""
+"""The queue processor: flags become rows, rows wake their actors, and what is done becomes result files."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.watching import FolderWatch
+from supervisor_core.ledger import jobs
 from supervisor_core.runtime import results
 from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.flag_intake import FlagIntake, Swept
+from supervisor_core.runtime.flag_intake import FlagIntake
 from supervisor_core.runtime.host import trust_of
 from supervisor_core.runtime.parts import Parts
 
@@ -18,18 +19,22 @@ log = logging.getLogger(__name__)
 
 
 class QueueProcessor:
-    """Woken by the kernel when a flag lands on a local disk, by the poll elsewhere, and after each job."""
+    """Woken by the kernel when a flag lands on a local disk, by the poll elsewhere, and after each job.
+
+    Each time it wakes the actors of all workers for whom something waits: a row whose filer died before it could
+    say so is found like any other.
+    """
 
     name = "queue_processor"
 
-    def __init__(self, parts: Parts, blocking: Blocking, filed: Callable[[], None]) -> None:
+    def __init__(self, parts: Parts, blocking: Blocking, waiting: Callable[[Collection[str]], None]) -> None:
         config = parts.host.config
         self._parts = parts
         self._blocking = blocking
-        self._filed = filed
+        self._waiting = waiting
         self._poll_seconds = config.supervisor.inbox_poll_seconds
-        self._workers = list(config.workers)
-        self._intake = FlagIntake(parts.host, parts.ledger, self._workers, trust_of(config))
+        self._folders = [config.folder(name) for name in type(config.nas.folders).model_fields]
+        self._intake = FlagIntake(parts.host, parts.ledger, list(config.workers), trust_of(config))
         self._watch: FolderWatch | None = None
         self._woken = asyncio.Event()
         self._problem = ""
@@ -56,9 +61,7 @@ class QueueProcessor:
         try:
             while not stopping.is_set():
                 self._woken.clear()
-                swept = await self._blocking(self._work)
-                if swept is None or swept.filed:
-                    self._filed()
+                self._waiting(await self._blocking(self._work))
                 try:
                     async with asyncio.timeout(self._poll_seconds):
                         await self._woken.wait()
@@ -83,29 +86,31 @@ class QueueProcessor:
             self._watch.drain()
         self.wake()
 
-    def _work(self) -> Swept | None:
-        """What the sweep brought; None where the drive went away in the middle, so that nobody knows."""
-        swept = None
+    def _work(self) -> set[str]:
+        """Sweep and deliver; for whom something waits."""
         try:
-            swept = self._sweep()
+            self._sweep()
             self._notice("")
         except (DriveUnavailable, OSError) as error:
             self._notice(str(error))
         self._deliver()
-        return swept
+        for ended in self._parts.host.processes.reap():
+            log.warning("a worker's process ended: pid %d, exit code %s", ended.identity.pid, ended.code)
+        return self._parts.ledger.read(jobs.workers_with_work)
 
-    def _sweep(self) -> Swept:
+    def _sweep(self) -> None:
         drive, inbox, watch = self._parts.host.drive, self._parts.host.inbox, self._watch
         drive.check()
+        while self._folders:  # once: a worker may rely on them
+            drive.make_folder(self._folders[-1])
+            self._folders.pop()
         drive.call(inbox.prepare)
         if watch is not None:
             drive.call(watch.watch, inbox.folder)
-        return self._intake.sweep()
+        self._intake.sweep()
 
     def _deliver(self) -> None:
         results.deliver(self._parts.host, self._parts.ledger)
-        for worker_id in self._workers:
-            self._parts.host.pauses.settle(worker_id)
 
     def _notice(self, problem: str) -> None:
         """Log a change, not a state."""

@@ -21,13 +21,16 @@ from supervisor_core.runtime.logs import about
 log = logging.getLogger(__name__)
 
 
-def report_interrupted(host: Host, ledger: Ledger, worker_ids: Collection[str]) -> None:
-    """Give every job of these workers that was under way its outcome, its audit row and its result."""
+def report_interrupted(host: Host, ledger: Ledger, worker_ids: Collection[str]) -> list[Job]:
+    """Give every job of these workers that was under way its outcome, its audit row and its result; which they were."""
+    ended = []
     for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
         with about(job.task_id, job.label):
             outcome = _what_is_known(job, host)
             if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
+                ended.append(job)
                 log.error("%s of %s was interrupted: %s", job.handler, job.worker_id, outcome.error)
+    return ended
 
 
 def _what_is_known(job: Job, host: Host) -> Outcome:

@@ -44,7 +44,8 @@ class SinglePass:
             seen = self._look()
             if self._heal:
                 seen = self._bring_up(seen)
-            results.deliver(host, ledger)
+            while results.deliver(host, ledger):
+                pass
             host.pauses.settle(self._worker.id)
         if not seen.verdict.fine:
             self._failed(f"{self._worker.id} is {seen.verdict.health}: {seen.verdict.reason}")
@@ -82,7 +83,7 @@ class SinglePass:
         self.actions.append("started")
         try:
             start_watcher(host.processes, host.drive, host.config, worker)
-        except SupervisorError as error:
+        except (SupervisorError, OSError) as error:
             self._failed(f"{worker.id} could not be started: {error}")
         return self._look()
 

@@ -52,11 +52,11 @@ def test_a_pause_is_on_the_drive_and_at_home_and_goes_from_both(place: Place) ->
     assert json.loads(place.flag.read_text()) == {"worker_id": "OrionMX", **BY_ANNA._asdict()}
     assert place.flag.stat().st_mode & 0o777 == 0o640
     assert is_watcher_paused(place.folder, "OrionMX")
-    assert place.again().read("OrionMX") == place.again().at_home("OrionMX") == BY_ANNA
+    assert place.again().read("OrionMX") == place.again().look("OrionMX", None, flag_known=False) == BY_ANNA
     assert place.pauses.read("West") is None
     assert place.pauses.set("OrionMX", None).on_drive
     assert not place.flag.exists()
-    assert place.again().read("OrionMX") is place.again().at_home("OrionMX") is None
+    assert place.again().read("OrionMX") is place.again().look("OrionMX", None, flag_known=False) is None
     assert place.pauses.set("OrionMX", None).on_drive, "twice does no harm"
 
 
@@ -76,7 +76,7 @@ def test_with_the_drive_away_a_change_holds_at_once_and_is_told_later(
     written = place.pauses.set("OrionMX", now)
     assert not written.on_drive
     assert "not there" in written.problem
-    assert place.again().read("OrionMX") == place.again().at_home("OrionMX") == now
+    assert place.again().read("OrionMX") == place.again().look("OrionMX", None, flag_known=False) == now
     assert not place.root.exists(), "a drive that is away is not made"
     place.mount()
     assert place.flag.exists() == (then is not None), "the drive does not know it yet"
@@ -138,7 +138,7 @@ def test_a_long_text_in_a_flag_is_cut(place: Place) -> None:
 def test_a_flag_removed_by_hand_ends_the_pause_also_for_the_copy(place: Place) -> None:
     place.pauses.set("OrionMX", BY_ANNA)
     place.flag.unlink()
-    assert place.again().at_home("OrionMX") == BY_ANNA, "nobody has looked yet"
+    assert place.again().look("OrionMX", None, flag_known=False) == BY_ANNA, "nobody has looked yet"
     assert place.again().read("OrionMX") is None
     place.unmount()
     assert place.again().read("OrionMX") is None
@@ -166,9 +166,9 @@ def test_while_the_drive_hangs_the_copy_answers_and_a_pause_holds(place: Place) 
 def test_a_broken_copy_is_as_good_as_none(place: Place) -> None:
     place.pauses.set("OrionMX", BY_ANNA)
     (place.state_dir / "desired" / "OrionMX.json").write_bytes(b'{"pause": [], "waits": ')
-    assert place.pauses.at_home("OrionMX") is None
+    assert place.pauses.look("OrionMX", None, flag_known=False) is None
     assert place.pauses.read("OrionMX") == BY_ANNA
-    assert place.pauses.at_home("OrionMX") == BY_ANNA
+    assert place.pauses.look("OrionMX", None, flag_known=False) == BY_ANNA
 
 
 def test_a_resume_is_told_to_the_drive_even_if_another_look_touched_the_copy_meanwhile(place: Place) -> None:
@@ -184,7 +184,7 @@ def test_a_resume_is_told_to_the_drive_even_if_another_look_touched_the_copy_mea
     pauses = Pauses(place.state_dir, place.folder, Interrupted(place.root), 0o640)
     assert pauses.set("OrionMX", None).on_drive
     assert not place.flag.exists()
-    assert place.again().at_home("OrionMX") is None
+    assert place.again().look("OrionMX", None, flag_known=False) is None
 
 
 @pytest.mark.parametrize(

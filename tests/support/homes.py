@@ -94,7 +94,8 @@ class Home:
             status = ask(str(self.state_dir), {"do": "status"})
         except (NotRunningError, UnresponsiveError):
             return False
-        return all(service["state"] in ("running", "disabled") for service in status["services"])
+        up = all(service["state"] in ("running", "disabled") for service in status["services"])
+        return up and all(worker["state"] != "starting" for worker in status["workers"])
 
     def status(self) -> dict[str, Any]:
         """The live status, from the daemon."""
