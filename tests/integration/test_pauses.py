@@ -12,6 +12,7 @@ import pytest
 
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.adapters.pauses import Pause, Pauses, is_watcher_paused, pause_flag_path
+from supervisor_core.domain import crashpoints
 from tests.support.waiting import wait_until
 
 BY_ANNA = Pause("cli:anna", "2026-02-05T14:30:15.000000Z", "anna - hotfix", "t1")
@@ -171,18 +172,20 @@ def test_a_broken_copy_is_as_good_as_none(place: Place) -> None:
     assert place.pauses.look("OrionMX", None, flag_known=False) == BY_ANNA
 
 
-def test_a_resume_is_told_to_the_drive_even_if_another_look_touched_the_copy_meanwhile(place: Place) -> None:
+def test_a_resume_is_told_to_the_drive_even_if_another_look_touched_the_copy_meanwhile(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A look that had read the old copy writes it back between the change and the telling."""
     place.pauses.set("OrionMX", BY_ANNA)
-    stale = (place.state_dir / "desired" / "OrionMX.json").read_bytes()
+    copy = place.state_dir / "desired" / "OrionMX.json"
+    stale = copy.read_bytes()
 
-    class Interrupted(Drive):
-        def make_folder(self, folder: Path) -> None:
-            (place.state_dir / "desired" / "OrionMX.json").write_bytes(stale)
-            super().make_folder(folder)
+    def interfere(point: str) -> None:
+        if point == "pause.copy:after":
+            copy.write_bytes(stale)
 
-    pauses = Pauses(place.state_dir, place.folder, Interrupted(place.root), 0o640)
-    assert pauses.set("OrionMX", None).on_drive
+    monkeypatch.setattr(crashpoints, "reach", interfere)
+    assert place.pauses.set("OrionMX", None).on_drive
     assert not place.flag.exists()
     assert place.again().look("OrionMX", None, flag_known=False) is None
 

@@ -168,7 +168,7 @@ def test_one_that_raises_at_once_is_seen_and_pulls_no_other_down(where: str) -> 
 
 def test_it_is_tried_again_ever_more_patiently_and_never_quickly_again_while_it_goes_on_failing() -> None:
     async def story() -> None:
-        failing = Failing("initialise")
+        failing = Failing("initialise", after=0.01)
         scene = Scene(failing)
         await scene.start()
         await asyncio.sleep(400)
