@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.adapters.files import UnreadableError, read_json, write_json
 from supervisor_core.adapters.locks import FileLock, LockedError
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import ChainHead
@@ -29,8 +29,8 @@ class HeadFile:
         return next((head for head in self.all() if head.supervisor_id == supervisor_id), None)
 
     def all(self) -> list[ChainHead]:
-        """The heads of all chains."""
-        found = read_json(self._path, tolerant=True) or {}
+        """The heads of all chains; `UnreadableError` or `OSError` for a file that does not say."""
+        found = read_json(self._path) or {}
         heads = []
         for supervisor_id, head in found.items():
             if isinstance(head, dict) and isinstance(head.get("audit_id"), int) and head.get("hash"):
@@ -42,7 +42,11 @@ class HeadFile:
         crashpoints.reach("audit.head:before")
         try:
             with FileLock(self._lock, "noting the head").acquire(timeout=LOCK_SECONDS):
-                heads = {known.supervisor_id: known for known in self.all()}
+                try:
+                    heads = {known.supervisor_id: known for known in self.all()}
+                except UnreadableError:
+                    log.error("%s can't be read: run `supervisor audit verify`", self._path)  # noqa: TRY400
+                    return
                 known = heads.get(head.supervisor_id)
                 if known and known.audit_id >= head.audit_id:
                     return

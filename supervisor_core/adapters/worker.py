@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from supervisor_core.adapters.drive import Drive
@@ -12,6 +13,7 @@ from supervisor_core.adapters.processes_values import ProcessIdentity
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain import crashpoints
 
+MASK = "****"
 TAIL_LINES = 20
 TAIL_BYTES = 8 * 1024
 """What of a dying worker's output is shown: enough for a traceback's end."""
@@ -64,7 +66,7 @@ def start_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig
         code = processes.exit_code(identity)
         raise LaunchError(
             f"{worker.id} died within {worker.start_grace_seconds:g} s of its start ({_ended(code)}). "
-            f"{_last_words(log, written_before)}"
+            f"{masked(_last_words(log, written_before), config.secrets())}"
         )
     return identity
 
@@ -75,6 +77,13 @@ def stop_watcher_gracefully(processes: ProcessDoor, worker: Worker) -> StopRepor
     report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds)
     crashpoints.reach("worker.stop:after")
     return report
+
+
+def masked(text: str, secrets: Collection[str]) -> str:
+    """The text without these values; the longest first, since one may be part of another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
 
 
 def _ended(code: int | None) -> str:

@@ -10,9 +10,11 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from supervisor_core.adapters.files import UnreadableError
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.cli.table import table
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.audit import ChainHead
 from supervisor_core.domain.catalog import CATALOG, find
 from supervisor_core.domain.durations import EXPECTED, parse_since, since_moment
 from supervisor_core.domain.errors import UsageError
@@ -45,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--issuer", metavar="WHO", help="only by this person: cli:anna, U0OPER, or the name shown")
     parser.add_argument("--command", metavar="NAME", help="only this command (rollback) or action (ROLLBACK_CODE)")
     parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
-    parser.add_argument("--limit", type=_count, default=LIMIT, metavar="N", help=f"at most so many rows ({LIMIT})")
+    parser.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many rows ({LIMIT})")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="a list of objects, named as the columns")
     form.add_argument("--csv", action="store_true", help="a line each, with a head")
@@ -75,19 +77,26 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _verify(config: SupervisorConfig, *, as_json: bool) -> int:
-    heads = HeadFile(config.state_dir).all()
+    heads = _heads(config)
     with opened_ledger(config) as ledger:
-        count, faults = ledger.read(lambda connection: audit.verify(connection, heads))
+        whole, faults = ledger.read(lambda connection: audit.verify(connection, heads))
     if as_json:
         found = [{"supervisor_id": f.supervisor_id, "audit_id": f.audit_id, "what": f.what} for f in faults]
-        print(json.dumps({"ok": not faults, "rows": count, "faults": found}))
+        print(json.dumps({"ok": not faults, "rows": whole, "faults": found}))
     elif faults:
         for fault in faults:
             print(f"row {fault.audit_id} of {fault.supervisor_id} {fault.what}")
-        print(f"The {count} rows before are as they were written. Nothing after that can be relied on.")
+        print(f"Before that, {whole} are as they were written. Nothing after it can be relied on.")
     else:
-        print(f"The trail is whole: {count} rows, none altered, none missing.")
+        print(f"The trail is whole: {whole} rows, none altered, none missing.")
     return 1 if faults else 0
+
+
+def _heads(config: SupervisorConfig) -> list[ChainHead]:
+    try:
+        return HeadFile(config.state_dir).all()
+    except UnreadableError:
+        return []  # verify then says what that means
 
 
 def _for_people(rows: list[dict[str, Any]]) -> str:
@@ -103,10 +112,18 @@ def _for_people(rows: list[dict[str, Any]]) -> str:
             row["actor"],
             row["label"] or "",
             row["task_id"] or "",
+            _why(row),
         ]
         for row in reversed(rows)
     ]
-    return table(("UTC", "ACTION", "TARGET", "OUTCOME", "ACTOR", "LABEL", "TASK"), lines, width)
+    return table(("UTC", "ACTION", "TARGET", "OUTCOME", "ACTOR", "LABEL", "TASK", "WHY"), lines, width)
+
+
+def _why(row: dict[str, Any]) -> str:
+    """Why something did not succeed, in one line."""
+    details = json.loads(row["details_json"])
+    error = details.get("error") if isinstance(details, dict) else None
+    return " ".join(str(error).split()) if error and row["outcome"] != "success" else ""
 
 
 def _write_csv(rows: list[dict[str, Any]]) -> None:
@@ -144,8 +161,9 @@ def _since(text: str | None) -> datetime | None:
     return since_moment(since, datetime.now(UTC))
 
 
-def _count(text: str) -> int:
-    count = int(text)
-    if not 1 <= count <= 10**6:
+def count(text: str) -> int:
+    """A number of rows; its name is what argparse calls it in an error."""
+    number = int(text)
+    if not 1 <= number <= 10**6:
         raise argparse.ArgumentTypeError("must be a number from 1 to 1000000")
-    return count
+    return number

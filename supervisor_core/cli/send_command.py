@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from typing import Any
 
@@ -28,16 +29,17 @@ LOOK_SECONDS = 0.2
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    parser.add_argument("text", metavar="'COMMAND …'", help="such as 'pause OrionMX hotfix'; `send help` lists them")
+    words = "such as 'pause OrionMX hotfix'; `send help` lists them"
+    parser.add_argument("text", nargs="+", metavar="'COMMAND …'", help=words)
     parser.add_argument("--wait", action="store_true", help="come back with the outcome")
-    parser.add_argument("--timeout", type=_seconds, default=WAIT_SECONDS, metavar="S", help="wait at most so long")
+    parser.add_argument("--timeout", type=seconds, default=WAIT_SECONDS, metavar="S", help="wait at most so long")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
 def run(options: argparse.Namespace) -> int:
     """Understand, queue, wake the daemon, and wait if that was asked."""
     config = load_supervisor_config(options.config)
-    command = parse(options.text, grammar_context(config))
+    command = parse(" ".join(options.text), grammar_context(config))
     if CATALOG[command.name].handler is None:
         return _inform(command, options)
     with opened_ledger(config) as ledger:
@@ -47,7 +49,11 @@ def run(options: argparse.Namespace) -> int:
             return _queued(issued, options, awake=awake)
         if not awake and not options.json:
             print("No daemon runs here; waiting for a pass (`supervisor once`) to carry it out …", flush=True)
-        results = _wait(config, ledger, issued.task_id, options.timeout)
+        try:
+            results = _wait(config, ledger, issued.task_id, options.timeout)
+        except KeyboardInterrupt:
+            print(f"No longer waiting; {issued.task_id} goes on, and `supervisor audit` will tell.", file=sys.stderr)
+            raise
     return _outcome(issued, results, options)
 
 
@@ -146,11 +152,12 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
     return [*lines, f"({command.task_id})"]
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < 10**6:
+def seconds(text: str) -> float:
+    """A time limit; its name is what argparse calls it in an error."""
+    number = float(text)
+    if not 0 < number < 10**6:
         raise argparse.ArgumentTypeError("must be a number of seconds above 0")
-    return seconds
+    return number
 
 
 __all__ = ["GrammarError", "configure", "run"]

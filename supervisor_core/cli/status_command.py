@@ -34,7 +34,8 @@ def run(options: argparse.Namespace) -> int:
             from supervisor_core.config import load_supervisor_config
 
             load_supervisor_config(options.config).worker(options.worker)  # says which there are
-        status["healthy"] = all(worker["fine"] for worker in status["workers"])
+            status["supervisor"]["reason"] = f"The daemon does not know {options.worker} yet: start it anew."
+        status["healthy"] = bool(status["workers"]) and all(worker["fine"] for worker in status["workers"])
     print(_form(status, options))
     return 0 if status["healthy"] else 1
 
@@ -96,7 +97,7 @@ def _for_people(status: dict[str, Any]) -> str:
 
 
 def _worker(worker: dict[str, Any]) -> list[str]:
-    why = worker["last_error"].splitlines()[0] if worker["last_error"] and not worker["fine"] else worker["reason"]
+    why = " ".join(worker["last_error"].split()) if worker["last_error"] and not worker["fine"] else worker["reason"]
     return [worker["id"], worker["state"], worker["health"], str(worker["pid"] or "-"), why]
 
 

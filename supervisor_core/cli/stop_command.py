@@ -9,7 +9,8 @@ from supervisor_core.config import load_supervisor_config
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.ownership import DAEMON_LOCK, daemon_holder
 
-BOUND_SECONDS = 60.0
+MARGIN_SECONDS = 15.0
+"""What the end of the program may take beyond what the daemon says that it needs."""
 
 
 def configure(_parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         answer = ask(str(config.state_dir), {"do": "stop"})
         lock = FileLock(config.state_dir / DAEMON_LOCK)
-        lock.acquire(exclusive=False, timeout=BOUND_SECONDS).release()
+        lock.acquire(exclusive=False, timeout=answer["bound_seconds"] + MARGIN_SECONDS).release()
     except (NotRunningError, UnresponsiveError, LockedError):
         print(f"The daemon (pid {holder}) does not end; its log says what it does.")
         return 1

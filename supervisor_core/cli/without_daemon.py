@@ -9,11 +9,13 @@ from supervisor_core.runtime import runtime_file
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.observing import look
 from supervisor_core.runtime.ownership import daemon_holder
+from supervisor_core.runtime.service_names import SERVICES
 
+NEVER = {"last_health_at": None, "last_error": None}
 REASONS = {
     "stopped": "No daemon runs here. `supervisor run` starts one; a host may also live on passes (`supervisor once`).",
     "stale": "The daemon died without a word. Its workers go on; `supervisor run` takes them over.",
-    "unresponsive": "The daemon runs, but does not answer. Its log says what it does; `supervisor stop` ends it.",
+    "unresponsive": "The daemon runs, but does not answer. Its log says what it does. Killing it spares its workers.",
 }
 
 
@@ -35,6 +37,8 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
             "started_at": said.get("started_at") if state == "unresponsive" else None,
             "reason": REASONS[state],
         },
-        "services": [],
+        "services": [
+            {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES
+        ],
         "workers": workers,
     }

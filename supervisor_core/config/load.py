@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, PrivateAttr, Secret, SecretStr, ValidationError
 
@@ -23,6 +24,9 @@ from supervisor_core.config.surroundings import safe_part
 from supervisor_core.config.workers import Worker
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.nearest import nearest
+
+SHORTEST_SECRET = 4
+"""What is shorter would be found in every other word, and guessed anyway."""
 
 
 class SupervisorConfig(Settings):
@@ -110,6 +114,13 @@ class SupervisorConfig(Settings):
         own = {name: value.get_secret_value() for name, value in worker.env.items()}
         return {**self._safe, **own}
 
+    def secrets(self) -> frozenset[str]:
+        """Every value that must not be seen: passwords, tokens, keys, and what workers are given in `env`."""
+        found = set(_hidden(self))
+        found |= {value for name, value in self._environ.items() if name.startswith("SLACK_") and "TOKEN" in name}
+        found |= {password for url in tuple(found) if (password := _password(url))}
+        return frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
+
     def spec_hash(self, worker: Worker) -> str:
         """Changes exactly when a change of the configuration needs this worker to be started anew.
 
@@ -153,6 +164,28 @@ def _once_each(problems: list[Problem]) -> list[Problem]:
     for problem in problems:
         first.setdefault(problem[:2], problem)
     return list(first.values())
+
+
+def _hidden(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
+    """The values of the settings whose type hides them."""
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _hidden(getattr(value, name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _hidden(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _hidden(item)
+    elif isinstance(value, SecretStr | Secret):
+        yield str(value.get_secret_value())
+
+
+def _password(url: str) -> str:
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:
+        return ""
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (any setting)

@@ -123,8 +123,8 @@ def _issued_by(issuer: str) -> Any:  # noqa: ANN401 (a clause of SQLAlchemy's)
 def verify(connection: Connection, heads: Sequence[ChainHead] = ()) -> tuple[int, list[Fault]]:
     """How many rows were checked, and for each chain the first place where it is not what was written.
 
-    `heads` are the newest rows as they are known outside the ledger: without them, rows cut off at the end of a
-    chain would not be missed.
+    `heads` are the newest rows as they are known outside the ledger: a chain without one may have lost its end, and
+    that is said.
     """
     known = {head.supervisor_id: head for head in heads}
     chains = set(connection.execute(select(audit_log.c.supervisor_id).distinct()).scalars()) | set(known)
@@ -132,6 +132,8 @@ def verify(connection: Connection, heads: Sequence[ChainHead] = ()) -> tuple[int
     for chain in sorted(chains):
         rows, fault = _verify_chain(connection, chain, known.get(chain))
         count += rows
+        if fault is None and chain not in known:
+            fault = Fault(chain, rows + 1, "may be missing: what the newest row was is not known outside the ledger")
         if fault:
             faults.append(fault)
     return count, faults
@@ -159,7 +161,7 @@ def _follow(rows: Iterator[dict[str, Any]], chain: str, head: ChainHead | None) 
     last = expected - 1
     if head and head.audit_id > last:
         return last, Fault(chain, last + 1, f"is missing: the trail had {head.audit_id} rows and ends at {last}")
-    if head and hash_at_head != head.hash:
+    if head and head.audit_id and hash_at_head != head.hash:
         return last, Fault(chain, head.audit_id, "is not the row that was written: the trail was written anew")
     return last, None
 

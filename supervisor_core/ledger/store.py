@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DatabaseError
 
 from supervisor_core.domain import crashpoints
-from supervisor_core.domain.audit import AuditEntry, ChainHead
+from supervisor_core.domain.audit import GENESIS, AuditEntry, ChainHead
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger import audit, schema, steps
 from supervisor_core.ledger.engine import ledger_engine, reading
-from supervisor_core.ledger.writer import Writer
+from supervisor_core.ledger.writer import LedgerUnavailable, Writer
 
 T = TypeVar("T")
 
@@ -45,6 +47,10 @@ class Ledger:
         self._reader = reading(self._engine)
         try:
             schema.ensure(self._engine)
+            self._begin_chain()
+        except DatabaseError as error:
+            self._engine.dispose()
+            raise LedgerUnavailable(f"The ledger {path} can't be used: {error.orig}.") from error
         except BaseException:
             self._engine.dispose()
             raise
@@ -97,16 +103,28 @@ class Ledger:
             return None
         try:
             kept = self._heads.read(self.supervisor_id)
-        except (OSError, ValueError):
+        except (OSError, SupervisorError):
             log.exception("the head of the audit trail can't be read; it stays where it was")
             return None
-        if kept and audit.hash_of(connection, self.supervisor_id, kept.audit_id) != kept.hash:
+        if kept is None:
+            log.error("the head of the audit trail is missing: run `supervisor audit verify`")
+            return None
+        if kept.audit_id and audit.hash_of(connection, self.supervisor_id, kept.audit_id) != kept.hash:
             log.error(
                 "the audit trail was altered at or before row %d: run `supervisor audit verify`",
                 kept.audit_id,
             )
             return None
         return audit.newest_row(connection, self.supervisor_id)
+
+    def _begin_chain(self) -> None:
+        """Note the head of a chain that has no row yet, so that from then on a missing head means something."""
+        if self.read(lambda connection: audit.newest_row(connection, self.supervisor_id)) is None:
+            try:
+                if self._heads.read(self.supervisor_id) is None:
+                    self._heads.keep(ChainHead(self.supervisor_id, 0, GENESIS))
+            except Exception:  # whatever it is, the trail itself can be written
+                log.exception("the head of the audit trail can't be noted")
 
     def _keep_head(self, head: ChainHead | None) -> None:
         if head is not None:

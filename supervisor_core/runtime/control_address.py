@@ -54,11 +54,8 @@ def listen(state_dir: str) -> socket.socket:
             path = f"{folder}/{SOCKET_NAME}"
             if os.path.lexists(path):
                 os.unlink(path)  # noqa: PTH108 (the path is only good while `folder` is open)
-            before = os.umask(0o077)
-            try:
-                listener.bind(path)
-            finally:
-                os.umask(before)
+            listener.bind(path)
+            os.chmod(path, 0o600)  # noqa: PTH101 (the folder is ours alone, so nobody came in between)
         listener.listen(64)
         listener.setblocking(False)
     except BaseException:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.runtime.control_address import connect
 
 TYPE_CHECKING = False
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 ANSWER_BYTES = 64 * 1024
+
+
+class ControlError(SupervisorError):
+    """The daemon could not answer."""
 
 
 class NotRunningError(Exception):
@@ -43,6 +48,8 @@ def ask(state_dir: str, request: dict[str, Any], timeout: float = 2.0) -> dict[s
     if not answer.endswith(b"\n"):
         raise NotRunningError  # it ended while we asked, or while it answered
     document: dict[str, Any] = json.loads(answer)
+    if "error" in document:
+        raise ControlError(f"The daemon could not answer: {document['error']}")
     return document
 
 

@@ -24,6 +24,7 @@ from supervisor_core.runtime.observing import look
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.results import result_document
+from supervisor_core.runtime.service_names import LATER
 from supervisor_core.runtime.services import Registry, ServiceState
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,10 @@ STOP_MARGIN_SECONDS = 5.0
 
 LONGEST_WAIT_SECONDS = 24 * 3600.0
 NOT_BUILT = "not built yet"
-LATER = ("heartbeat", "scheduler", "forwarder", "slack", "metrics")
+STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
+"""A terminal that closes asks like anybody else; nobody ends this daemon without a word in its log."""
+
+FAILED, INTERRUPTED = 1, 130
 
 
 class Daemon:
@@ -48,6 +52,7 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._finished = asyncio.Condition()
         self._looking: asyncio.Future[list[dict[str, Any]]] | None = None
+        self._interrupted = False
         self._started_at = datetime.now(UTC)
         self._blocking = Blocking(len(self._config.workers) + SPARE_THREADS)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
@@ -64,9 +69,9 @@ class Daemon:
     async def run(self) -> int:
         """Be the supervisor of this host; returns the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
-                loop.add_signal_handler(number, self._stopping.set)
+        for name in STOP_SIGNALS:
+            with contextlib.suppress(NotImplementedError, AttributeError):  # Windows: Ctrl-C is a KeyboardInterrupt
+                loop.add_signal_handler(getattr(signal, name), self._told_to_stop, name)
         self._note(running=True)
         await self._control.start()  # first: who asks while the workers come up is told that they do
         await self._registry.start(self._stopping)
@@ -79,13 +84,25 @@ class Daemon:
     async def _end(self) -> int:
         notify.stopping()
         log.info("supervisor %s is stopping; its workers go on", self._config.supervisor.id)
-        longest = max((worker.stop_timeout_seconds for worker in self._config.workers.values()), default=0.0)
         self._tell_waiters()
-        laggards = await self._registry.stop(longest + STOP_MARGIN_SECONDS)
+        laggards = await self._registry.stop(self._stop_bound)
         await self._control.stop()
         self._note(running=False)
         log.info("supervisor %s has stopped", self._config.supervisor.id)
-        return 1 if laggards else 0
+        if laggards:
+            return FAILED
+        return INTERRUPTED if self._interrupted else 0
+
+    @property
+    def _stop_bound(self) -> float:
+        """How long a stop may take: what is in hand may be the stop of a worker."""
+        longest = max((worker.stop_timeout_seconds for worker in self._config.workers.values()), default=0.0)
+        return longest + STOP_MARGIN_SECONDS
+
+    def _told_to_stop(self, name: str) -> None:
+        log.info("told to stop by %s", name)
+        self._interrupted = self._interrupted or name == "SIGINT"
+        self._stopping.set()
 
     def _note(self, *, running: bool) -> None:
         me = identify(os.getpid())
@@ -127,7 +144,8 @@ class Daemon:
     async def _stop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         workers = await self._shared_look()
         self._stopping.set()
-        return {"ok": True, "pid": os.getpid(), "workers": [worker["id"] for worker in workers if worker["pid"]]}
+        running = [worker["id"] for worker in workers if worker["pid"]]
+        return {"ok": True, "pid": os.getpid(), "workers": running, "bound_seconds": self._stop_bound}
 
     async def _wait(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The outcomes of a command's jobs, as soon as all have one; `stopping` where that can't be waited for."""

@@ -11,12 +11,13 @@ from supervisor_core.runtime.actor import WorkerActor
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.recovery import report_interrupted
+from supervisor_core.runtime.service_names import DISPATCHER
 
 
 class Dispatcher:
     """Hands each worker's commands to its actor. `finished` is called after each job, on the event loop."""
 
-    name = "orchestrator_dispatcher"
+    name = DISPATCHER
 
     def __init__(self, parts: Parts, blocking: Blocking, finished: Callable[[Job], None]) -> None:
         self._parts = parts

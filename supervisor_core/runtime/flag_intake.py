@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -60,6 +61,11 @@ class _Rejection:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", storable(self.reason))
+
+
+def _same(earlier: Job, new: jobs.NewJob) -> bool:
+    """Whether this is the same command again, whatever it is called."""
+    return (earlier.handler, dict(earlier.params)) == (new.handler, dict(new.params))
 
 
 class FlagIntake:
@@ -164,17 +170,18 @@ class FlagIntake:
             under_way.append((flag, order, self._file(flag, order)))
         filed, rejected = [], 0
         for flag, order, future in under_way:
-            job = future.result()
+            answer = future.result()
             crashpoints.reach("flag.row:after")
-            if isinstance(order, _Rejection):
+            rejection = order if isinstance(order, _Rejection) else answer
+            if isinstance(rejection, _Rejection):
                 rejected += 1
-                log.warning("flag %s rejected: %s", flag.name, order.reason)
-                self._host.drive.call(self._host.inbox.reject, flag, order.reason)
-                self._ledger.write(lambda connection, path=flag.path: sightings.forget(connection, path.name))  # type: ignore[misc]
-            else:
-                self._host.drive.call(self._host.inbox.remove, flag)
-            if job is not None:
-                filed.append(job)
+                log.warning("flag %s rejected: %s", flag.name, rejection.reason)
+                self._host.drive.call(self._host.inbox.reject, flag, rejection.reason)
+                self._ledger.write(partial(sightings.forget, name=flag.path.name))
+                continue
+            self._host.drive.call(self._host.inbox.remove, flag)
+            if answer is not None:
+                filed.append(answer)
         return Swept(tuple(filed), rejected, unripe)
 
     def _read(self, flag: Claimed) -> FlagOrder | _Rejection:
@@ -191,7 +198,7 @@ class FlagIntake:
         except PermissionError as error:
             return _Rejection(f"It may not be read: {error.strerror}.")
 
-    def _file(self, flag: Claimed, order: FlagOrder | _Rejection) -> Future[Job | None]:
+    def _file(self, flag: Claimed, order: FlagOrder | _Rejection) -> Future[Any]:
         now = self._now()
         facts = self._host.drive.call(self._host.inbox.facts, flag)
         owner = Issuer(f"file:{facts.owner}", facts.owner)
@@ -212,12 +219,19 @@ class FlagIntake:
         )
         return self._ledger.submit(lambda connection: self._file_once(connection, flag, new, now))
 
-    def _file_once(self, connection: Connection, flag: Claimed, new: jobs.NewJob, now: datetime) -> Job | None:
+    def _file_once(
+        self, connection: Connection, flag: Claimed, new: jobs.NewJob, now: datetime
+    ) -> Job | _Rejection | None:
         """The job that must still be done; for a task id that has its outcome, that outcome once more."""
         sightings.forget(connection, flag.name)
         job = jobs.file(connection, self._ledger.supervisor_id, new, now)
         if job is None:
             earlier = jobs.find(connection, new.task_id, new.worker_id)
+            if earlier is not None and not _same(earlier, new):
+                reason = f"The task id {new.task_id} belongs to another command ({earlier.handler}); use a new one."
+                rejection = _Rejection(reason)
+                self._refuse(connection, flag, rejection, new.issuer, now)
+                return rejection
             log.info("flag %s: task %s was here before; it is not run again", flag.name, new.task_id)
             if earlier is None or earlier.state not in FINAL:
                 return earlier  # filed by a sweep that then lost the drive, and told nobody
@@ -235,7 +249,7 @@ class FlagIntake:
         name = parse_name(flag.name) or FlagName(
             "unknown", parse_unknown_name(flag.name, self._workers) or "unknown", None
         )
-        used = name.task_id is not None and jobs.find(connection, name.task_id, name.worker_id) is not None
+        used = name.task_id is not None and bool(jobs.of_task(connection, name.task_id))
         task_id = flag.token if used or name.task_id is None else name.task_id
         document = {
             "timestamp": to_text(now),

@@ -14,6 +14,7 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.flag_intake import FlagIntake
 from supervisor_core.runtime.host import trust_of
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.service_names import QUEUE_PROCESSOR
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class QueueProcessor:
     say so is found like any other.
     """
 
-    name = "queue_processor"
+    name = QUEUE_PROCESSOR
 
     def __init__(self, parts: Parts, blocking: Blocking, waiting: Callable[[Collection[str]], None]) -> None:
         config = parts.host.config

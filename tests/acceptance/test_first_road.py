@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import json
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
 
 ME = getpass.getuser()
+NOBODY = (sys.executable, "-m", "tests.support.unprivileged")
+"""The command line, run by somebody who may not read the home of the test."""
 
 
 @pytest.fixture
@@ -133,16 +137,66 @@ def test_bad_grammar_queues_nothing_and_says_what_was_expected(home: Home) -> No
         "rollback 11": "1 to 10",
         "pause orionmx": "OrionMX",
         "pause hot/fix": "/",
-        "": "",
     }.items():
         sent = home.supervisor("send", text, "--wait")
-        if text:
-            assert sent.returncode == 2, text
-            assert expected in sent.stderr
+        assert sent.returncode == 2, text
+        assert expected in sent.stderr
         assert "Traceback" not in sent.stderr
-    assert home.audit() == []
+    assert home.supervisor("send", "").returncode == 0, "nothing at all is a question, and answered"
     home.start_daemon()
-    assert not home.worker("OrionMX")["paused"]
+    assert home.json("send", "resume", "--wait")["success"]
+    assert [row["action"] for row in home.audit()] == ["RESUME"], "nothing was queued before"
+
+
+def test_words_without_quotes_are_understood_as_well(home: Home) -> None:
+    sent = home.supervisor("send", "pause", "OrionMX", "no", "quotes")
+    assert (sent.returncode, sent.stdout.startswith("queued: pause OrionMX")) == (0, True)
+
+
+def test_a_second_use_of_a_task_id_is_the_same_command_or_refused(home: Home) -> None:
+    home.start_daemon()
+    home.drop_flag("supervisor_pause_OrionMX_t7.flag", {})
+    wait_until(lambda: home.result("pause", "t7"), 10, "it is paused")
+    home.drop_flag("supervisor_resume_OrionMX_t7.flag", {})
+    rejected = home.inbox / "rejected" / "supervisor_resume_OrionMX_t7.flag.reason.txt"
+    wait_until(rejected.exists, 10, "the other command is refused")
+    assert "belongs to another command" in rejected.read_text()
+    assert home.running_copies("OrionMX") == []
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may enter; those of pytest are for their owner alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_whoever_may_not_look_is_told_whose_it_is(open_folder: Path) -> None:
+    with a_home(open_folder / "home") as home:
+        home.supervisor("send", "pause")
+        home.state_dir.chmod(0)  # who does not run the tests as root is shut out by this, nobody anyway
+        refused = home.supervisor("status", program=NOBODY)
+        home.state_dir.chmod(0o700)
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+    assert f"Run this as the user to whom it belongs, {ME}" in refused.stderr
+
+
+def test_a_secret_that_a_worker_prints_before_it_dies_is_not_told(tmp_path: Path) -> None:
+    worker = {
+        "command": ["sh", "-c", "echo connecting to db://me:$DBPW@host; exit 3"],
+        "env": {"DBPW": "hunter2secret"},
+        "start_grace_seconds": 5,
+    }
+    with a_home(tmp_path / "home", {"OrionMX": worker}) as home:
+        home.start_daemon()
+        told = home.supervisor("send", "resume", "--wait")
+        assert (told.returncode, "db://me:****@host" in told.stdout) == (1, True)
+        wait_until(lambda: list(home.outbox.glob("*.json")), 10, "there is a result")
+        everything = [told.stdout, home.daemon_log(), json.dumps(home.audit()), json.dumps(home.status())]
+        everything += [path.read_text() for path in home.outbox.iterdir()]
+        assert not [text for text in everything if "hunter2secret" in text]
 
 
 def test_what_is_not_built_yet_says_so(home: Home) -> None:

@@ -62,7 +62,8 @@ def armed(point: str) -> tuple[str, ...]:
 
 def crash_at(home: Home, point: str) -> None:
     """Start an armed daemon, drop the flag, and see the daemon die of it."""
-    daemon = home.start_daemon(program=armed(point))
+    later = "#2" if point.startswith("audit.head") else ""  # the first time is the beginning of the chain
+    daemon = home.start_daemon(program=armed(point + later))
     home.drop_flag(FLAG, BODY)
     assert daemon.wait(30) == -signal.SIGKILL, home.daemon_log()
 
@@ -130,17 +131,37 @@ def test_killed_while_it_starts_a_worker_the_next_one_finds_it_and_starts_no_sec
     assert home.running_copies("OrionMX") == [home.worker("OrionMX")["pid"]]
 
 
-@pytest.mark.parametrize(("point", "queued"), [("command.file:before", 0), ("command.file:after", 1)])
-def test_a_shell_killed_while_it_sends_has_sent_it_or_not(home: Home, point: str, queued: int) -> None:
+@pytest.mark.parametrize("running", [True, False], ids=["beside a daemon", "before one"])
+@pytest.mark.parametrize(("point", "sent_it"), [("command.file:before", False), ("command.file:after", True)])
+def test_a_shell_killed_while_it_sends_has_sent_it_or_not(home: Home, point: str, sent_it: bool, running: bool) -> None:
+    """Where it has, nobody was told; the row is found all the same. A later command shows that nothing else waits."""
+    if running:
+        home.start_daemon()
     sent = home.supervisor("send", "pause hotfix test", program=armed(point))
     assert sent.returncode == -signal.SIGKILL
+    if not running:
+        home.start_daemon()
+    if sent_it:
+        wait_until(lambda: home.worker("OrionMX")["paused"], 10, "what was queued has run")
+    assert home.json("send", "resume", "--wait")["success"]
+    assert [row["action"] for row in home.audit()] == ["PAUSE", "RESUME"][not sent_it :]
+
+
+@pytest.mark.parametrize("point", ["flag.reject:before", "flag.reject:after"])
+def test_killed_while_it_rejects_a_flag_it_is_told_once(home: Home, point: str) -> None:
+    daemon = home.start_daemon(program=armed(point))
+    home.drop_flag(FLAG, {"label": "no/slash"})
+    assert daemon.wait(30) == -signal.SIGKILL
     home.start_daemon()
-    wait_until(lambda: len(home.audit()) == queued, 10, "what was queued has run")
-    assert home.worker("OrionMX")["paused"] == bool(queued)
+    wait_until(lambda: home.result("pause", TASK), 20, "there is a result")
+    wait_until(lambda: not any((home.inbox / "processing").iterdir()), 10, "nothing is left in processing")
+    assert [row["action"] for row in home.audit()] == ["REFUSED"]
+    assert sorted(path.name for path in (home.inbox / "rejected").iterdir()) == [FLAG, f"{FLAG}.reason.txt"]
 
 
-def test_a_daemon_killed_with_a_command_in_hand_twice_still_tells_it_once(home: Home) -> None:
+@pytest.mark.parametrize("point", ["jobs_t.interrupted:before", "jobs_t.interrupted:after"])
+def test_a_daemon_killed_with_a_command_in_hand_twice_still_tells_it_once(home: Home, point: str) -> None:
     crash_at(home, "jobs_t.started:after")
-    second = home.start_daemon(program=armed("jobs_t.interrupted:after"), wait=False)
+    second = home.start_daemon(program=armed(point), wait=False)
     assert second.wait(30) == -signal.SIGKILL
     assert told_once(home) == "interrupted"

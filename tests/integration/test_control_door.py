@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.runtime import control_address, control_server
-from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.runtime.control_client import ControlError, NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.control_server import REQUEST_BYTES, ControlServer
 from tests.support.waiting import wait_until
 
@@ -127,14 +127,16 @@ def test_an_answer_of_any_size_arrives_whole(door: Door) -> None:
 
 
 def test_what_it_does_not_know_is_named_with_what_it_knows(door: Door) -> None:
-    assert door.ask("dance") == {"error": "unknown request 'dance'; there are echo, fail, big, never"}
+    with pytest.raises(ControlError, match="unknown request 'dance'; there are echo, fail, big, never"):
+        door.ask("dance")
 
 
 def test_a_mistake_of_ours_is_told_and_the_door_stays_open(
     door: Door, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger("supervisor_core"), "propagate", True)
-    assert door.ask("fail") == {"error": "ValueError: on purpose"}
+    with pytest.raises(ControlError, match="ValueError: on purpose"):
+        door.ask("fail")
     assert door.ask(said=1) == {"said": 1}
     assert "the request 'fail' failed" in caplog.text
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor_core.adapters.files import UnreadableError
 from supervisor_core.adapters.head_file import FILE_NAME, HeadFile
 from supervisor_core.domain.audit import ChainHead
 
@@ -34,16 +35,22 @@ def test_each_chain_has_its_own(tmp_path: Path) -> None:
     assert file.read("Three") is None
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[]", b'{"Host": 7}', b'{"Host": {"audit_id": "5", "hash": "x"}}', b'{"Host": {"audit_id": 5}}'],
-)
-def test_one_that_can_not_be_read_is_as_good_as_none_and_is_written_anew(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"{", b"[]"])
+def test_one_that_can_not_be_read_is_said_and_not_written_over(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
     file = HeadFile(tmp_path)
-    assert file.read("Host") is None
+    with pytest.raises(UnreadableError):
+        file.read("Host")
     file.keep(head(6))
-    assert file.read("Host") == head(6)
+    assert (tmp_path / FILE_NAME).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"Host": 7}', b'{"Host": {"audit_id": "5", "hash": "x"}}', b'{"Host": {"audit_id": 5}}']
+)
+def test_what_is_no_head_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE_NAME).write_bytes(content)
+    assert HeadFile(tmp_path).read("Host") is None
 
 
 def test_a_place_that_can_not_be_written_is_said_and_is_no_error(

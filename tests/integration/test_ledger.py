@@ -271,12 +271,31 @@ def test_what_is_on_disk_is_told_as_done_even_if_its_head_could_not_be_kept(fold
         assert numbers(ledger) == [1]
 
 
-def test_heads_that_can_not_be_read_are_worth_another_try_and_nothing_is_written(folder: Path) -> None:
+def test_a_head_that_can_not_be_read_keeps_nothing_from_being_written(folder: Path) -> None:
     with Ledger(folder / FILE_NAME, HOST, BrokenHeads(read=OSError(24, "Too many open files"))) as ledger:
-        with pytest.raises(LedgerUnavailable, match="Too many open files") as caught:
-            ledger.audit(entry(1))
-        assert caught.value.retryable
-        assert numbers(ledger) == []
+        assert ledger.audit(entry(1)).audit_id == 1
+        assert numbers(ledger) == [1]
+
+
+@pytest.mark.parametrize("how", ["gone", "cut"])
+def test_a_trail_whose_head_was_taken_away_is_not_called_whole_and_adopts_no_new_one(folder: Path, how: str) -> None:
+    with Ledger(folder / FILE_NAME, HOST, HeadFile(folder)) as ledger:
+        for number in (1, 2):
+            ledger.audit(entry(number))
+        ledger.write(lambda connection: connection.execute(delete(audit_log).where(audit_log.c.audit_id == 2)))
+        head = folder / "audit_head.json"
+        head.unlink() if how == "gone" else head.write_text("{")
+        ledger.audit(entry(3))
+        heads = HeadFile(folder).all() if how == "gone" else []
+        (fault,) = ledger.read(lambda connection: audit.verify(connection, heads))[1]
+    assert "may be missing" in fault.what
+
+
+def test_a_file_that_is_no_ledger_is_said_in_words(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / FILE_NAME).write_bytes(b"garbage" * 1000)
+    with pytest.raises(LedgerUnavailable, match="not a database"):
+        Ledger(folder / FILE_NAME, HOST, HeadFile(folder))
 
 
 # A full disk

@@ -1,8 +1,14 @@
-"""Being nobody for a moment: root may read everything, so what happens to others must be tried as one of them."""
+"""Being nobody for a moment: root may read everything, so what happens to others must be tried as one of them.
+
+`python -m tests.support.unprivileged status` is `supervisor status`, run by nobody. Whoever does
+not run the tests as root stays who they are.
+"""
 
 from __future__ import annotations
 
+import codecs
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,3 +26,17 @@ def as_nobody() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+if __name__ == "__main__":
+    import pwd  # noqa: F401 (before the rights are given up: nobody may not read where these lie)
+
+    import supervisor_core.adapters.worker
+    import supervisor_core.cli.edge
+    import supervisor_core.cli.status_command
+    import supervisor_core.cli.without_daemon  # noqa: F401 (likewise)
+    from supervisor_core.cli import main
+
+    codecs.lookup("utf-8-sig")
+    with as_nobody():
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,8 @@
+"""The services of a daemon, in the order in which `status` shows them."""
+
+QUEUE_PROCESSOR = "queue_processor"
+DISPATCHER = "orchestrator_dispatcher"
+LATER = ("heartbeat", "scheduler", "forwarder", "slack", "metrics")
+"""Known, but not built yet."""
+
+SERVICES = (QUEUE_PROCESSOR, DISPATCHER, *LATER)
