@@ -121,3 +121,13 @@ def test_without_a_worker_id_the_only_worker_is_meant_and_of_several_none(tmp_pa
     with a_home(tmp_path / "home", {"North": worker, "South": worker}) as home:
         done = home.supervisor("once")
         assert (done.returncode, "North" in done.stderr) == (2, True)
+
+
+def test_a_configuration_that_is_right_and_would_not_work_is_said(home: Home) -> None:
+    home.nas.rename(home.folder / "elsewhere")
+    text = home.config.read_text().replace("'{python}'", "nosuchprogram")
+    home.config.write_text(text)
+    checked = home.supervisor("config", "check")
+    assert checked.returncode == 0
+    assert "But: nas.root" in checked.stdout
+    assert "there is no program nosuchprogram" in checked.stdout
