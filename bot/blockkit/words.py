@@ -34,7 +34,7 @@ def fit(text: str, limit: int, mark: str = CUT) -> str:
     head = text[:room]
     for separator in ("\n", " "):
         at = head.rfind(separator)
-        if at > room * 2 // 3:
+        if at >= room * 2 // 3 > 0:
             return head[:at].rstrip() + mark
     return _whole_characters(text, room) + mark
 
