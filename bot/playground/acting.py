@@ -235,7 +235,7 @@ def _missing(view: Json) -> Json:
         if elements.is_empty(state):
             if not block.get("optional"):
                 wrong[block["block_id"]] = "Please complete this required field."
-        elif words := _wrong_value(element, state.get("value")):
+        elif words := _wrong_value(element, str(state.get("value"))):
             wrong[block["block_id"]] = words
     return wrong
 

@@ -11,6 +11,8 @@ from bot.playground.values import Json
 from bot.playground.workspace import Channel, User, Workspace
 
 MARKUP = re.compile(r"<([^<>]*)>")
+CODE = re.compile(r"```\n?(.*?)\n?```|`([^`\n]+)`", re.DOTALL)
+STYLES = tuple(re.compile(rf"(?<![\w{c}]){c}(\S(?:[^{c}\n]*\S)?){c}(?![\w{c}])") for c in (r"\*", "_", "~"))
 PICKERS = {"datepicker": "a date", "timepicker": "a time", "datetimepicker": "a date and time"}
 
 
@@ -32,7 +34,22 @@ def readable(text: str, space: Workspace) -> str:
             return label or f"@{inner[1:].partition('^')[0]}"
         return f"{label} ({inner})" if label and label != inner else inner
 
-    return unescape(MARKUP.sub(show, text))
+    return unescape(MARKUP.sub(show, _unstyled(text)))
+
+
+def _unstyled(text: str) -> str:
+    """Without the marks that make text bold, italic, struck or code."""
+    parts, end = [], 0
+    for match in CODE.finditer(text):
+        parts += [_plain(text[end : match.start()]), match[1] or match[2] or ""]
+        end = match.end()
+    return "".join([*parts, _plain(text[end:])])
+
+
+def _plain(text: str) -> str:
+    for style in STYLES:
+        text = style.sub(r"\1", text)
+    return text
 
 
 def message_lines(message: Json, space: Workspace) -> list[str]:
