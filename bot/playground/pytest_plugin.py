@@ -1,8 +1,8 @@
 """For pytest: the fixture `slack`, a playground for one test, whether that is `def` or `async def`.
 
-An `async def` test that asks for `slack` runs in a loop of its own, so that no other plugin is needed. Put
-`pytest_plugins = ["bot.playground.pytest_plugin"]` into the top conftest.py; the mark
-`@pytest.mark.playground(manifest="manifest.yml", rate_limits=True)` carries the arguments of `Playground`.
+An `async def` test that asks for `slack` runs in a loop of its own, so that no other plugin is needed. The mark
+`@pytest.mark.playground(manifest="manifest.yml", rate_limits=True)` carries the arguments of `Playground`. pytest
+finds this by itself where the package is installed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-
-from bot.playground.language import Playground
 
 STORY = pytest.StashKey[str]()
 
@@ -27,6 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def slack(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A local Slack for this test."""
+    from bot.playground.language import Playground
+
     mark = request.node.get_closest_marker("playground")
     args, options = (mark.args, mark.kwargs) if mark else ((), {})
     if inspect.iscoroutinefunction(request.function):
@@ -41,8 +41,12 @@ def slack(request: pytest.FixtureRequest) -> Iterator[Any]:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run an `async def` test with its playground."""
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}  # noqa: SLF001
-    playground = arguments.get("slack")
-    if not isinstance(playground, Playground) or not inspect.iscoroutinefunction(pyfuncitem.obj):
+    if "slack" not in arguments or not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    from bot.playground.language import Playground
+
+    playground = arguments["slack"]
+    if not isinstance(playground, Playground):
         return None
 
     async def run() -> None:

@@ -8,8 +8,6 @@ from slack_sdk.errors import SlackApiError
 from bot.playground import NotSeen, Playground
 from tests.playground import apps
 
-pytest_plugins = ["bot.playground.pytest_plugin"]
-
 
 async def test_the_story_of_a_deploy_reads_as_it_is_told(slack: Playground):
     app = apps.async_app(slack)
