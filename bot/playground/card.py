@@ -38,12 +38,14 @@ class Shown:
 
     async def shows(self, text: str) -> None:
         """This text stands there; waits for it."""
+        __tracebackhide__ = True
         await self._slack.eventually(
             lambda: text in self.text, f"{self} did not show {text!r}", viewer=self._user, now=lambda: self.text
         )
 
     async def becomes(self, text: str) -> None:
         """It is changed until this text stands there."""
+        __tracebackhide__ = True
         await self.shows(text)
 
     async def lacks(self, text: str) -> None:

@@ -189,6 +189,7 @@ class Playground:
         now: Callable[[], str] | None = None,
     ) -> Any:  # noqa: ANN401 -- the condition's first true answer
         """The first true answer of the condition, or a failure in these words."""
+        __tracebackhide__ = True
         answer = await self.server.world.feed.until(condition, self.patience)
         if not answer:
             shown = f"\nIt shows:\n{now() or '(nothing)'}" if now else ""
@@ -197,6 +198,7 @@ class Playground:
 
     def check(self, what: str, outcome: str, expect: str, *, viewer: User | None = None) -> None:
         """What came of it is what was expected."""
+        __tracebackhide__ = True
         if outcome != expect:
             raise self.failure(f"{what} came to {outcome}, not {expect}", viewer=viewer)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bot.playground.card import Element, Shown
-from bot.playground.language import Playground
+from bot.playground.language import NotSeen, Playground
 from bot.playground.story import Person, Place
 
 LANGUAGE = (Playground, Person, Place, Shown, Element)
@@ -21,7 +21,10 @@ class Plain:
     """One object of the language. Methods return when they are done."""
 
     def __init__(self, thing: object, loop: asyncio.AbstractEventLoop) -> None:
-        self._thing, self._loop = thing, loop
+        vars(self).update(_thing=thing, _loop=loop)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._run(lambda: setattr(self._thing, name, value))
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the language has under this name
         value = self._run(lambda: getattr(self._thing, name))
@@ -29,6 +32,7 @@ class Plain:
             return self._wrapped(value)
 
         def call(*args: object, **kwargs: object) -> object:
+            __tracebackhide__ = True
             plain = [_unwrapped(arg) for arg in args]
             named = {key: _unwrapped(arg) for key, arg in kwargs.items()}
             return self._wrapped(self._run(lambda: value(*plain, **named)))
@@ -43,7 +47,12 @@ class Plain:
             answer = do()
             return await answer if inspect.isawaitable(answer) else answer
 
-        return asyncio.run_coroutine_threadsafe(inside(), self._loop).result(LONGEST)
+        __tracebackhide__ = True
+        try:
+            return asyncio.run_coroutine_threadsafe(inside(), self._loop).result(LONGEST)
+        except NotSeen as error:
+            # How the words travelled between the threads helps nobody who reads a failed test.
+            raise error.with_traceback(None) from None
 
     def _wrapped(self, value: object) -> object:
         return Plain(value, self._loop) if isinstance(value, LANGUAGE) else value

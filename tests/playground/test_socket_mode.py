@@ -139,7 +139,7 @@ async def test_the_sdk_comes_back_after_the_end_of_its_connection(slack: Playgro
         await slack.disconnect(do)
 
         def opened_again() -> bool:
-            return sum(entry["event"] == "open" for entry in slack.journal("connection")) == 2
+            return [entry["event"] for entry in slack.journal("connection")].count("open") == 2
 
         await slack.eventually(opened_again, "no new connection")
         await slack.connected(1)

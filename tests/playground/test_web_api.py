@@ -38,8 +38,8 @@ async def test_tokens_are_judged(slack: Playground):
     slack.revoke_token()
     assert await error_of(client_of(slack).auth_test()) == "token_revoked"
     slack.revoke_token(revoked=False)
-    answer = await client_of(slack).auth_test()
-    assert answer["user_id"] == slack.server.world.bot.id
+    told = await client_of(slack).auth_test()
+    assert told["user_id"] == slack.server.world.bot.id
 
 
 @pytest.mark.playground(manifest=NARROW)
@@ -117,7 +117,10 @@ async def test_blocks_are_checked_with_the_place_named(slack: Playground):
 
 async def test_an_update_with_a_text_alone_takes_the_blocks_away(slack: Playground):
     client = client_of(slack)
-    divider = [{"type": "divider"}, {"type": "header", "text": {"type": "plain_text", "text": "Head"}}]
+    divider: list[dict[str, Any]] = [
+        {"type": "divider"},
+        {"type": "header", "text": {"type": "plain_text", "text": "Head"}},
+    ]
     posted = await client.chat_postMessage(channel="#ops", text="a", blocks=divider)
     place = {"channel": posted["channel"], "ts": posted["ts"]}
     changed = await client.api_call("chat.update", json={**place, "blocks": [divider[0]]})
