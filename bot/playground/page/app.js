@@ -135,7 +135,7 @@ function drawTop() {
 function drawPlace() {
   const channel = store.channels.get(here.channel);
   if (!channel) return;
-  const kind = { public: "#", private: "🔒 " }[channel.kind] ?? "";
+  const kind = { public: "#", private: "" }[channel.kind] ?? "";
   const members = channel.members.map((id) => store.name(id)).join(", ");
   const inside = channel.members.includes(store.acting);
   keepFocus($("place"), () => fill($("place"),

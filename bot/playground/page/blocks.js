@@ -1,5 +1,6 @@
 // Block Kit: each type of block as it is drawn.
 
+import { icon } from "./icons.js";
 import { el, freshId, link, web } from "./dom.js";
 import { visualization } from "./charts.js";
 import { element } from "./elements.js";
@@ -15,9 +16,9 @@ export function image(item, tag = "img") {
   const own = ownFile(url);
   if (own) return el(`img.${tag === "img" ? "picture" : tag}`, { src: own, alt: item.alt_text ?? "", loading: "lazy" });
   const label = item.alt_text || "A picture";
-  const frame = el(`span.frame.${tag}`, { role: "img", "aria-label": label, title: label }, el("span.glyph", { "aria-hidden": "true" }, "🖼"));
+  const frame = el(`span.frame.${tag}`, { role: "img", "aria-label": label, title: label }, el("span.glyph", { "aria-hidden": "true" }, icon("picture")));
   if (tag !== "img") return web(url) ? el("a.framed", { href: web(url), target: "_blank", rel: "noopener noreferrer", "aria-label": label }, frame) : frame;
-  return el("div.frame.big", {}, el("span.glyph", { "aria-hidden": "true" }, "🖼"), el("span", { dir: "auto" }, label), web(url) && el("small", {}, link(url, "Open the picture ↗")));
+  return el("div.frame.big", {}, el("span.glyph", { "aria-hidden": "true" }, icon("picture")), el("span", { dir: "auto" }, label), web(url) && el("small", {}, link(url, "Open the picture ↗")));
 }
 
 function slackFile(file) {
@@ -87,10 +88,10 @@ function alertBlock(block) {
 }
 
 function card(block, ctx) {
-  const icon = block.icon ? image(block.icon, "tiny") : block.slack_icon && el("span.tiny.glyph", { "aria-hidden": "true" }, "◆");
+  const mark = block.icon ? image(block.icon, "tiny") : block.slack_icon && el("span.tiny.glyph", { "aria-hidden": "true" }, "◆");
   return el("article.card", {},
     block.hero_image && image(block.hero_image),
-    el("div.card-head", {}, icon, el("div", {}, block.title && el("div.card-title", {}, textObject(block.title)), block.subtitle && el("div.dim", {}, textObject(block.subtitle)))),
+    el("div.card-head", {}, mark, el("div", {}, block.title && el("div.card-title", {}, textObject(block.title)), block.subtitle && el("div.dim", {}, textObject(block.subtitle)))),
     textObject(block.body),
     block.subtext && el("div.dim.small", {}, textObject(block.subtext)),
     block.actions && el("div.actions", {}, block.actions.map((each) => element(each, block, ctx))));
@@ -136,7 +137,7 @@ const DRAW = {
   context_actions: (block, ctx) => el("div.actions.quiet-actions", {}, (block.elements ?? []).map((each) => element(each, block, ctx))),
   rich_text: richText,
   markdown: (block) => markdown(block.text),
-  file: (block) => el("div.file", {}, el("span.glyph", { "aria-hidden": "true" }, "📄"), el("span", { dir: "auto" }, `Remote file ${block.external_id}`)),
+  file: (block) => el("div.file", {}, el("span.glyph", { "aria-hidden": "true" }, icon("file")), el("span", { dir: "auto" }, `Remote file ${block.external_id}`)),
   alert: alertBlock,
   data_table: dataTable,
   data_visualization: visualization,

@@ -1,5 +1,6 @@
 // Where messages are written: grows as needed, completes commands, people, channels and emoji, sends with Enter.
 
+import { icon } from "./icons.js";
 import { el, fill, freshId, say, toast } from "./dom.js";
 import { emoji, emojiNames } from "./emoji.js";
 import { openMenu } from "./menu.js";
@@ -20,8 +21,8 @@ export function composer({ where, key, label, thread = false, done = () => {} })
   const problem = el("div.problem", { role: "alert" });
   const send = el("button.send", { type: "submit", "aria-label": "Send", title: "Send (Enter)" }, "➤");
   const file = el("input", { type: "file", class: "unseen", tabindex: "-1", "aria-label": "A file to share", onchange: () => upload() });
-  const clip = el("button.icon", { type: "button", "aria-label": "Share a file", title: "Share a file", onclick: () => file.click() }, "📎");
-  const bolt = el("button.icon", { type: "button", "aria-label": "Shortcuts and commands", title: "Shortcuts and commands", "aria-haspopup": "listbox" }, "⚡");
+  const clip = el("button.icon", { type: "button", "aria-label": "Share a file", title: "Share a file", onclick: () => file.click() }, icon("clip"));
+  const bolt = el("button.icon", { type: "button", "aria-label": "Shortcuts and commands", title: "Shortcuts and commands", "aria-haspopup": "listbox" }, icon("bolt"));
   const also = thread ? el("input", { type: "checkbox", id: freshId("also") }) : null;
   const form = el("form.composer", { onsubmit: (event) => { event.preventDefault(); submit(); } },
     list, problem, field,

@@ -1,5 +1,6 @@
 // The interactive elements: what is pressed, chosen and filled in, and what happens then.
 
+import { icon } from "./icons.js";
 import { image } from "./blocks.js";
 import { confirmWith } from "./confirm.js";
 import { el, freshId, link, toast, web } from "./dom.js";
@@ -67,11 +68,11 @@ function feedback(element, block, ctx) {
     node.addEventListener("click", async () => { if (await use(node, element, block, ctx, item.value)) node.setAttribute("aria-pressed", "true"); });
     return node;
   };
-  return el("span.group", { role: "group", "aria-label": "Feedback" }, one(element.positive_button, "👍"), one(element.negative_button, "👎"));
+  return el("span.pair", { role: "group", "aria-label": "Feedback" }, one(element.positive_button, icon("up")), one(element.negative_button, icon("down")));
 }
 
 function iconButton(element, block, ctx) {
-  const node = el("button.action.icon-action", { type: "button", title: wordsOf(element.text), "aria-label": element.accessibility_label || wordsOf(element.text), data: { key: keyOf(element, block, ctx), action: element.action_id } }, element.icon === "trash" ? "🗑" : "◆");
+  const node = el("button.action.icon-action", { type: "button", title: wordsOf(element.text), "aria-label": element.accessibility_label || wordsOf(element.text), data: { key: keyOf(element, block, ctx), action: element.action_id } }, element.icon === "trash" ? icon("trash") : "◆");
   node.addEventListener("click", () => use(node, element, block, ctx, element.value));
   return node;
 }

@@ -23,10 +23,10 @@ const SOCKET = { warning: "Warn", refresh: "Refresh", link_disabled: "Disable th
 const number = (value) => (/^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value);
 
 export function faultsPanel() {
-  const kind = el("select", { "aria-label": "Kind of fault" }, Object.entries(FAULTS).map(([name, each]) => el("option", { value: name }, each.words)));
-  const method = el("input.field", { list: "methods", "aria-label": "Method", value: "chat.postMessage", spellcheck: "false" });
-  const times = el("input.field.narrow", { type: "number", min: "0", value: "1", "aria-label": "For so many calls" });
-  const after = el("input.field.narrow", { type: "number", min: "0", value: "0", "aria-label": "After so many calls" });
+  const kind = el("select", {  }, Object.entries(FAULTS).map(([name, each]) => el("option", { value: name }, each.words)));
+  const method = el("input.field", { list: "methods", value: "chat.postMessage", spellcheck: "false" });
+  const times = el("input.field.narrow", { type: "number", min: "0", value: "1" });
+  const after = el("input.field.narrow", { type: "number", min: "0", value: "0" });
   const more = el("span.more");
   const list = el("ul.faults", { "aria-label": "Faults that are set" });
   const extra = () => {

@@ -1,5 +1,6 @@
 // One message as a row: who, when, what, and what can be done with it.
 
+import { icon } from "./icons.js";
 import { blocks, image, ownFile } from "./blocks.js";
 import { ask } from "./confirm.js";
 import { add, el, link, toast, visible, web } from "./dom.js";
@@ -33,11 +34,11 @@ function joined(message, before) {
 const sameDay = (a, b) => whenOf(a).toDateString() === whenOf(b).toDateString();
 
 /** A person's picture: the first letters of the name on a colour of its own. */
-export function avatar(name, bot, icon) {
+export function avatar(name, bot, face) {
   let sum = 0;
   for (const c of name) sum = (sum * 31 + c.codePointAt(0)) >>> 0;
   const letters = [...visible(name).trim()].filter((c) => /[\p{L}\p{N}]/u.test(c))[0] ?? "?";
-  return el("span.avatar", { class: `hue-${sum % 8}${bot ? " bot" : ""}`, "aria-hidden": "true" }, icon ?? letters.toUpperCase());
+  return el("span.avatar", { class: `hue-${sum % 8}${bot ? " bot" : ""}`, "aria-hidden": "true" }, face ?? letters.toUpperCase());
 }
 
 /** A row for the channel, or (`inThread`) for a thread. */
@@ -52,12 +53,12 @@ export function row(message, before, place) {
     data: { ts: message.ts },
   });
   const stamp = el("time.stamp", { datetime: whenOf(message).toISOString(), title: FULL.format(whenOf(message)) }, TIME.format(whenOf(message)));
-  const icon = message.icon_emoji ? emoji(message.icon_emoji.replaceAll(":", "")) : undefined;
-  const gutter = el("div.gutter", {}, together ? stamp : avatar(name, isBot, icon));
+  const face = message.icon_emoji ? emoji(message.icon_emoji.replaceAll(":", "")) : undefined;
+  const gutter = el("div.gutter", {}, together ? stamp : avatar(name, isBot, face));
   const head = !together && el("div.who", {}, el("bdi.name", {}, name), isBot && el("span.badge", {}, "APP"), stamp);
   const body = el("div.body", {},
-    message.ephemeral_for && el("div.only", {}, "👁 Only visible to you", dismissButton(message, place)),
-    message.pinned && el("div.only", {}, "📌 Pinned"),
+    message.ephemeral_for && el("div.only", {}, icon("eye"), "Only visible to you", dismissButton(message, place)),
+    message.pinned && el("div.only", {}, icon("pin"), "Pinned"),
     message.broadcast && !place.inThread && el("div.only", {}, "↪ Replied to a ", el("button.linklike", { type: "button", onclick: () => place.openThread(message.thread_ts) }, "thread")),
     head, content(message, place), reactions(message, place), !place.inThread && replies(message, place));
   if (place.firstUnread === message.ts) node.append(el("div.unread-line", { role: "separator", "aria-label": "New messages" }, el("span", {}, "New")));
@@ -131,7 +132,7 @@ function file(item) {
   const picture = own && /^image\/(png|jpeg|gif|webp|bmp|svg\+xml|avif)/.test(item.mimetype ?? "");
   return el("div.file-box", {},
     el("div.file", {},
-      el("span.glyph", { "aria-hidden": "true" }, picture ? "🖼" : "📄"),
+      el("span.glyph", { "aria-hidden": "true" }, icon(picture ? "picture" : "file")),
       el("div", {}, own ? el("a", { href: own, target: "_blank", rel: "noopener", download: item.name }, el("bdi", {}, title)) : el("bdi", {}, title),
         el("div.dim.small", {}, `${(item.filetype || item.mimetype || "file").toUpperCase()} · ${sizeOf(item.size)}`))),
     picture && el("a", { href: own, target: "_blank", rel: "noopener" }, el("img.picture", { src: own, alt: item.alt_txt || title, loading: "lazy" })),
@@ -155,7 +156,7 @@ const react = (message, name, remove = false) =>
   post("react", { as: store.acting, channel: message.channel, ts: message.ts, name, remove }).catch((error) => toast(error.message));
 
 function reactButton(message, className) {
-  const button = el("button", { type: "button", class: className, "aria-label": "Add a reaction", title: "Add a reaction", "aria-haspopup": "listbox" }, "☺+");
+  const button = el("button", { type: "button", class: className, "aria-label": "Add a reaction", title: "Add a reaction", "aria-haspopup": "listbox" }, icon("smile"));
   const names = [...new Set([...COMMON, ...emojiNames()])];
   button.addEventListener("click", () => openMenu(button, {
     label: "Emoji", search: true, pick: (item) => { react(message, item.value); return false; },
@@ -183,7 +184,7 @@ function toolbar(message, place) {
   const tool = (label, glyph, press, key) => el("button", { type: "button", "aria-label": label, title: label, data: { key: `${message.ts} ${key}` }, onclick: press }, glyph);
   const bar = el("div.toolbar", { role: "toolbar", "aria-label": "Message" },
     place.canWrite && reactButton(message, ""),
-    !place.inThread && place.canWrite && tool("Reply in a thread", "💬", () => place.openThread(message.thread_ts ?? message.ts), "thread"));
+    !place.inThread && place.canWrite && tool("Reply in a thread", icon("reply"), () => place.openThread(message.thread_ts ?? message.ts), "thread"));
   const more = tool("More about this message", "⋮", () => openMenu(more, { label: "Message", load: () => deeds(message, place, more), pick: (item) => { setTimeout(item.does); return false; } }), "more");
   more.setAttribute("aria-haspopup", "listbox");
   bar.append(more);

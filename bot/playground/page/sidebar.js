@@ -1,5 +1,6 @@
 // The sidebar: channels, direct messages and apps of the acting user, with what is unread.
 
+import { icon } from "./icons.js";
 import { el, fill, keepFocus, toast } from "./dom.js";
 import { openMenu } from "./menu.js";
 import { avatar } from "./message.js";
@@ -29,7 +30,7 @@ function group(name, rows, tool) {
 function row(channel, here, go) {
   const { count, mentioned } = store.unread(channel, store.acting);
   const name = store.title(channel, store.acting) || channel.id;
-  const glyph = channel.kind === "private" ? "🔒" : channel.kind === "public" ? "#" : null;
+  const glyph = channel.kind === "private" ? icon("lock") : channel.kind === "public" ? "#" : null;
   const label = `${name}${count ? `, ${count} unread` : ""}${channel.archived ? ", archived" : ""}`;
   return el("button.place", {
     type: "button", class: `${count ? "unread" : ""}${channel.archived ? " dim" : ""}`, "aria-current": here === channel.id ? "page" : undefined, "aria-label": label,
