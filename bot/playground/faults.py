@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.playground.feed import Feed
-from bot.playground.values import Json, PlaygroundError
+from bot.playground.values import Json, PlaygroundError, number
 
 HTTP_KINDS = ("ratelimited", "status", "error", "drop_before", "drop_after", "delay", "garbage")
 SOCKET_KINDS = ("duplicate", "redeliver", "lose", "lose_ack")
@@ -54,7 +54,7 @@ class Faults:
         if kind in SOCKET_KINDS:
             method = "socket"
         self._n += 1
-        fault = Fault(f"F{self._n}", kind, method, int(times), int(after), parameters)
+        fault = Fault(f"F{self._n}", kind, method, int(number(times, "times")), int(number(after, "after")), parameters)
         self._all.append(fault)
         self._told()
         return fault

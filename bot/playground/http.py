@@ -14,7 +14,7 @@ from aiohttp import web
 from bot.playground import seen
 from bot.playground.api.files import of_page
 from bot.playground.person_http import PersonHttp
-from bot.playground.values import Json, PlaygroundError
+from bot.playground.values import Json, PlaygroundError, number
 from bot.playground.world import World
 from bot.playground.world_http import WorldHttp
 
@@ -38,7 +38,10 @@ async def only_here(
     origin = request.headers.get("Origin")
     if host not in LOCAL or (origin and urlsplit(origin).netloc != request.host):
         return _refused(HTTPStatus.FORBIDDEN, "forbidden", "The playground answers its own page on this machine only.")
-    return await handler(request)
+    try:
+        return await handler(request)
+    except PlaygroundError as error:
+        return _refused(error.status, error.error, error.message, **error.fields)
 
 
 def _refused(status: int, error: str, message: str, **fields: object) -> web.Response:
@@ -109,7 +112,7 @@ class PageHttp:
 
     async def _state(self, request: web.Request) -> web.StreamResponse:
         world, space = self._world, self._world.workspace
-        shown = int(request.query.get("messages", SHOWN))
+        shown = int(number(request.query.get("messages"), "messages", SHOWN))
         messages = {c.id: list(c.messages.values())[-shown:] if shown else [] for c in space.channels.values()}
         return web.json_response(
             {
@@ -136,7 +139,7 @@ class PageHttp:
         except PlaygroundError as error:
             return _refused(error.status, error.error, error.message)
         thread, before = request.query.get("thread_ts"), request.query.get("before")
-        limit = int(request.query.get("limit", SHOWN))
+        limit = int(number(request.query.get("limit"), "limit", SHOWN))
         found = channel.thread(thread) if thread else list(channel.messages.values())
         earlier = [message for message in found if not before or message["ts"] < before]
         return web.json_response({"ok": True, "messages": earlier[-limit:], "more": len(earlier) > limit})
@@ -151,7 +154,7 @@ class PageHttp:
         return web.Response(text="\n".join(seen.conversation(channel, viewer, space)) + "\n")
 
     async def _journal(self, request: web.Request) -> web.StreamResponse:
-        since, kind = int(request.query.get("since", 0)), request.query.get("kind")
+        since, kind = int(number(request.query.get("since"), "since")), request.query.get("kind")
         entries = self._world.journal.select(kind=kind, since=since)
         text = "".join(json.dumps(entry, ensure_ascii=False, default=str) + "\n" for entry in entries)
         return web.Response(text=text, content_type="application/x-ndjson")
@@ -168,7 +171,7 @@ class PageHttp:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         since = request.headers.get("Last-Event-ID") or request.query.get("since")
-        queue = self._world.feed.listen(int(since) if since else None)
+        queue = self._world.feed.listen(int(number(since, "since")) if since else None)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         task = asyncio.current_task()
         self._streams.add(task)

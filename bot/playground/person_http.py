@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from bot.playground.acting import Acting
 from bot.playground.people import People
 from bot.playground.sockets import Outcome
-from bot.playground.values import Json, PlaygroundError
+from bot.playground.values import Json, PlaygroundError, names
 from bot.playground.workspace import User
 from bot.playground.world import World
 
@@ -122,7 +122,7 @@ class PersonHttp:
         return {"ok": True}
 
     async def _dm(self, user: User, body: Json) -> Json:
-        others = [self._world.workspace.user(word).id for word in body.get("users") or []]
+        others = [self._world.workspace.user(word).id for word in names(body.get("users"), "users")]
         return {"ok": True, "channel": self._world.direct([user.id, *others]).id}
 
     async def _join(self, user: User, body: Json) -> Json:

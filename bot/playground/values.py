@@ -33,6 +33,23 @@ class PlaygroundError(Exception):
         super().__init__(message)
 
 
+def number(value: object, name: str, default: float = 0) -> float:
+    """A number that a person or a test gave, or a refusal that names it."""
+    try:
+        return default if value is None else float(str(value))
+    except ValueError:
+        raise PlaygroundError("bad_value", f"`{name}` is a number, not {value!r}.") from None
+
+
+def names(value: object, name: str) -> list[object]:
+    """A list that a person or a test gave, or a refusal that names it."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise PlaygroundError("bad_value", f"`{name}` is a list, not {value!r}.")
+    return value
+
+
 @dataclass(frozen=True)
 class Timings:
     """Slack's own times in seconds; tests make them shorter."""

@@ -7,11 +7,13 @@ from http import HTTPStatus
 
 from bot.playground import seen
 from bot.playground.sockets import Sockets
-from bot.playground.values import Json, PlaygroundError
+from bot.playground.values import Json, PlaygroundError, names, number
 from bot.playground.world import World
 
 WAITS = 5.0  # seconds, where nothing else was said
 LONGEST = 600.0
+TEXTS = ("real_name", "display_name", "email", "tz", "team_id")
+FLAGS = ("is_bot", "is_admin", "is_restricted", "is_ultra_restricted", "deleted")
 
 
 class WorldHttp:
@@ -32,10 +34,13 @@ class WorldHttp:
         }
 
     async def _users(self, body: Json) -> Json:
-        name = str(body.get("name") or "").removeprefix("@")
+        name = _word(body, "name").removeprefix("@")
         if not name:
             raise PlaygroundError("no_name", "`name` says who.")
-        fields = {key: value for key, value in body.items() if key not in ("name", "id")}
+        fields = {key: value for key, value in body.items() if key in TEXTS + FLAGS}
+        wrong = [key for key, value in fields.items() if not isinstance(value, str if key in TEXTS else bool)]
+        if wrong:
+            raise PlaygroundError("bad_value", f"`{wrong[0]}` can't be {fields[wrong[0]]!r}.")
         user = self._world.workspace.find_user(name)
         if user is None:
             user = self._world.add_user(name, **fields)
@@ -44,12 +49,12 @@ class WorldHttp:
         return {"ok": True, "user": user.to_json()}
 
     async def _channels(self, body: Json) -> Json:
-        name = str(body.get("name") or "").removeprefix("#")
+        name = _word(body, "name").removeprefix("#")
         if not name:
             raise PlaygroundError("no_name", "`name` says which.")
         space = self._world.workspace
         members = body.get("members")
-        ids = None if members is None else [space.user(word).id for word in members]
+        ids = None if members is None else [space.user(word).id for word in names(members, "members")]
         channel = space.find_channel(name)
         if channel is None:
             channel = self._world.add_channel(name, "private" if body.get("private") else "public", ids)
@@ -64,7 +69,7 @@ class WorldHttp:
         handle = str(body.get("handle") or "").removeprefix("@")
         if not handle:
             raise PlaygroundError("no_handle", "`handle` says which group.")
-        users = [self._world.workspace.user(word).id for word in body.get("users") or []]
+        users = [self._world.workspace.user(word).id for word in names(body.get("users"), "users")]
         group = self._world.set_group(handle, str(body.get("name") or ""), users)
         return {"ok": True, "usergroup": group.to_json()}
 
@@ -77,8 +82,10 @@ class WorldHttp:
         return {"ok": True, "id": fault.id, "faults": self._world.faults.to_json()}
 
     async def _socket(self, body: Json) -> Json:
-        number = body.get("connection")
-        struck = await self._sockets.control(str(body.get("do")), int(number) if number is not None else None)
+        which = body.get("connection")
+        struck = await self._sockets.control(
+            str(body.get("do")), int(number(which, "connection")) if which is not None else None
+        )
         return {"ok": True, "connections": struck}
 
     async def _token(self, body: Json) -> Json:
@@ -86,7 +93,7 @@ class WorldHttp:
         return {"ok": True, "revoked": self._world.revoked}
 
     async def _clock(self, body: Json) -> Json:
-        self._world.clock.ahead += float(body.get("advance") or 0)
+        self._world.clock.ahead += number(body.get("advance"), "advance")
         return {"ok": True, "now": self._world.clock.now()}
 
     async def _reset(self, _body: Json) -> Json:
@@ -99,17 +106,26 @@ class WorldHttp:
         viewer = space.user(body["as"]) if body.get("as") else None
         text, count, absent = str(body.get("text") or ""), body.get("count"), bool(body.get("absent"))
 
+        wanted = int(number(count, "count"))
+
         def found() -> list[Json]:
             return seen.matching(channel, viewer, text, space)
 
         def fits() -> bool:
-            number = len(found())
-            return number == 0 if absent else number == int(count) if count is not None else number > 0
+            there = len(found())
+            return there == 0 if absent else there == wanted if count is not None else there > 0
 
-        timeout = min(float(body.get("timeout", WAITS)), LONGEST)
+        timeout = min(number(body.get("timeout"), "timeout", WAITS), LONGEST)
         if await self._world.feed.until(fits, timeout):
             return {"ok": True, "messages": found()}
-        wanted = "no message" if absent else f"{count} messages" if count is not None else "a message"
-        words = f"{timeout:g} s went by without {wanted} with {text!r} in #{channel.name or channel.id}."
+        missed = "no message" if absent else f"{count} messages" if count is not None else "a message"
+        words = f"{timeout:g} s went by without {missed} with {text!r} in #{channel.name or channel.id}."
         conversation = "\n".join(seen.conversation(channel, viewer, space))
         raise PlaygroundError("not_seen", words, status=HTTPStatus.CONFLICT, conversation=conversation)
+
+
+def _word(body: Json, name: str) -> str:
+    value = body.get(name) or ""
+    if not isinstance(value, str):
+        raise PlaygroundError("bad_value", f"`{name}` is text, not {value!r}.")
+    return value

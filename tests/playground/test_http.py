@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from bot.playground import Playground
 from tests.playground import apps
@@ -97,3 +98,41 @@ def test_a_journal_file_has_a_json_line_for_everything(tmp_path: Path):
         slack.user("operator").says("hello")
     kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
     assert "person" in kinds
+
+
+ACTIONS = [
+    *("post", "slash", "act", "options", "submit", "close", "home", "shortcut", "react", "edit", "delete", "upload"),
+    *("read", "dm", "join", "leave", "invite", "kick", "users", "channels", "usergroups", "faults", "socket", "clock"),
+    *("token", "expect"),
+]
+NAMES = [
+    "channel",
+    "text",
+    "ts",
+    "view_id",
+    "block_id",
+    "action_id",
+    "value",
+    "values",
+    "name",
+    "users",
+    "members",
+    "user",
+    "kind",
+    "method",
+    "times",
+    "handle",
+]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+async def test_odd_words_of_a_person_are_refused_and_break_nothing(slack: Playground, action: str):
+    slack.user("operator")
+    async with aiohttp.ClientSession() as session:
+        for odd in ("", "x", "ops", "operator", 1, -1.5, [], [1], {}, {"x": 1}, None, True):
+            body = dict.fromkeys(NAMES, odd) | {"as": "operator", "timeout": 0, "advance": odd, "connection": odd}
+            async with session.post(f"{slack.url}_playground/{action}", json=body) as answer:
+                assert answer.status in (200, 400, 404, 409), (odd, await answer.text())
+        for what in ("state?messages=x", "messages?channel=ops&limit=x", "journal?since=x", "events?since=x"):
+            async with session.get(f"{slack.url}_playground/{what}") as answer:
+                assert answer.status == 400, what

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import aiohttp
 import pytest
 
@@ -23,11 +25,13 @@ async def test_odd_arguments_are_refused_and_never_break_it(slack: Playground, n
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
         for odd in ODD:
             arguments = dict.fromkeys((*method.required, *method.optional), odd)
-            for form in ({"data": arguments}, {"json": arguments}):
+            forms: list[dict[str, Any]] = [{"data": arguments}, {"json": arguments}]
+            for form in forms:
                 async with session.post(slack.api_url + name, **form) as answer:
                     assert answer.status in (200, 429), (odd, await answer.text())
                     assert isinstance((await answer.json())["ok"], bool)
-        for typed in (1, [], {}, [None], True):
-            arguments = dict.fromkeys((*method.required, *method.optional), typed)
-            async with session.post(slack.api_url + name, json=arguments) as answer:
+        others: list[Any] = [1, [], {}, [None], True]
+        for typed in others:
+            values = dict.fromkeys((*method.required, *method.optional), typed)
+            async with session.post(slack.api_url + name, json=values) as answer:
                 assert answer.status == 200, (typed, await answer.text())
