@@ -82,3 +82,27 @@ def test_a_channel_takes_a_short_burst_and_then_one_post_a_second(slack: Any):
     client.chat_postMessage(channel="#general", text="another channel")
     slack.advance(2)
     client.chat_postMessage(channel="#ops", text="now")
+
+
+def test_slacks_default_retry_posts_twice_when_the_line_breaks_after_the_effect(slack: Any):
+    slack.fault("drop_after", "chat.postMessage")
+    WebClient(token=slack.bot_token, base_url=slack.api_url).chat_postMessage(channel="#ops", text="once?")
+    slack.channel("ops").shows(2, "once?")
+
+
+def test_what_a_sync_app_did_not_hear_while_its_line_was_broken_comes_again(slack: Any):
+    app = app_of(slack)
+    heard: list[int] = []
+
+    @app.event("app_mention")
+    def mentioned(request):
+        heard.append(int(request.headers.get("x-slack-retry-num", ["0"])[0]))
+
+    @app.event("message")
+    def message():
+        pass
+
+    slack.user("operator").says("@bot hello")
+    with apps.running_sync(slack, app):
+        slack.eventually(lambda: heard, "nothing was heard")
+    assert heard == [1]
