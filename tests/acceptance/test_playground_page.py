@@ -10,11 +10,11 @@ import pytest
 
 from bot.playground import Playground, Timings
 from tests.playground.apps import running_sync
-from tests.support import page_app
+from tests.support import blockkit_samples, page_app
 from tests.support.browser import chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Dialog, FilePayload, Page, Request
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.filterwarnings("ignore:.*text. argument is missing")]
 
@@ -48,13 +48,20 @@ def slack() -> Iterator[Any]:
 def page(browser: Browser, slack: Any) -> Iterator[Page]:
     """Olga's view of #general; an error in the page fails the test."""
     errors: list[str] = []
+
+    def asked(request: Request) -> None:
+        if not request.url.startswith((slack.url, "blob:")):
+            errors.append(request.url)
+
+    def popped(dialog: Dialog) -> None:
+        errors.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
     opened = browser.new_page(viewport={"width": 1280, "height": 800})
     opened.set_default_timeout(8000)
     opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on("dialog", lambda dialog: (errors.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
-    opened.on(
-        "request", lambda request: None if request.url.startswith((slack.url, "blob:")) else errors.append(request.url)
-    )
+    opened.on("dialog", popped)
+    opened.on("request", asked)
     opened.goto(f"{slack.url}#as=olga&in=general")
     opened.get_by_role("textbox", name="Message #general").wait_for()
     yield opened
@@ -78,7 +85,7 @@ def row(page: Page, text: str | re.Pattern[str]) -> Any:
     return page.locator("#timeline .message").filter(has_text=text).last
 
 
-def test_a_slash_command_is_completed_and_its_card_appears_without_reload(page: Page):
+def test_a_slash_command_is_completed_and_its_card_appears_without_reload(page: Page) -> None:
     box = page.get_by_role("textbox", name="Message #general")
     box.press_sequentially("/dep")
     page.get_by_role("option", name="/deploy").wait_for()
@@ -90,7 +97,7 @@ def test_a_slash_command_is_completed_and_its_card_appears_without_reload(page: 
     row(page, re.compile("web is approved by @olga", re.IGNORECASE)).wait_for()
 
 
-def test_a_confirm_dialog_asks_first_and_keeping_changes_nothing(page: Page):
+def test_a_confirm_dialog_asks_first_and_keeping_changes_nothing(page: Page) -> None:
     say(page, "/deploy web")
     deny = row(page, "Deploy web?").get_by_role("button", name="Deny")
     deny.click()
@@ -102,7 +109,7 @@ def test_a_confirm_dialog_asks_first_and_keeping_changes_nothing(page: Page):
     row(page, "web is denied").wait_for()
 
 
-def test_a_modal_shows_its_errors_keeps_what_was_typed_and_is_sent(page: Page):
+def test_a_modal_shows_its_errors_keeps_what_was_typed_and_is_sent(page: Page) -> None:
     say(page, "/form")
     dialog = page.get_by_role("dialog", name="A form")
     name = dialog.get_by_role("textbox", name="Name")
@@ -115,10 +122,10 @@ def test_a_modal_shows_its_errors_keeps_what_was_typed_and_is_sent(page: Page):
     name.fill("good")
     dialog.get_by_role("button", name="Send").click()
     row(page, "form says good").wait_for()
-    assert dialog.count() == 0
+    dialog.wait_for(state="detached")
 
 
-def test_a_modal_stacks_on_another_which_is_as_it_was_when_it_comes_back(page: Page):
+def test_a_modal_stacks_on_another_which_is_as_it_was_when_it_comes_back(page: Page) -> None:
     say(page, "/form")
     below = page.get_by_role("dialog", name="A form")
     below.get_by_role("textbox", name="Name").fill("kept")
@@ -135,15 +142,17 @@ def test_a_modal_stacks_on_another_which_is_as_it_was_when_it_comes_back(page: P
     below.wait_for(state="detached")
 
 
-def test_an_ephemeral_answer_is_marked_and_nobody_else_sees_it(page: Page):
+def test_an_ephemeral_answer_is_marked_and_nobody_else_sees_it(page: Page) -> None:
     say(page, "/whisper")
-    assert "Only visible to you" in (row(page, "psst, a secret").text_content() or "")
+    shown = row(page, "psst, a secret").text_content() or ""
+    assert "Only visible to you" in shown
+    assert "null" not in shown
     page.get_by_label("Act as").first.select_option(label="Peter")
     page.get_by_role("textbox", name="Message #general").wait_for()
     assert page.get_by_text("psst, a secret").count() == 0
 
 
-def test_a_command_that_nobody_acknowledges_shows_slacks_error_and_the_inspector_the_missing_ack(page: Page):
+def test_a_command_that_nobody_acknowledges_shows_slacks_error_and_the_inspector_the_missing_ack(page: Page) -> None:
     page.get_by_role("button", name="Traffic").click()
     say(page, "/slow")
     row(page, "operation_timeout").wait_for()
@@ -152,7 +161,7 @@ def test_a_command_that_nobody_acknowledges_shows_slacks_error_and_the_inspector
     page.locator(".entry .ack.good", has_text=re.compile(r"ack \d+ ms")).first.wait_for()
 
 
-def test_a_mention_is_answered_in_a_thread_which_opens_beside(page: Page):
+def test_a_mention_is_answered_in_a_thread_which_opens_beside(page: Page) -> None:
     say(page, "@deployer hello")
     row(page, "hello").get_by_role("button", name=re.compile("1 reply")).click()
     thread = page.get_by_role("complementary", name="Thread")
@@ -163,14 +172,14 @@ def test_a_mention_is_answered_in_a_thread_which_opens_beside(page: Page):
     row(page, "hello").get_by_role("button", name=re.compile("2 replies")).wait_for()
 
 
-def test_the_apps_home_is_published_and_drawn(page: Page):
+def test_the_apps_home_is_published_and_drawn(page: Page) -> None:
     page.get_by_role("navigation").get_by_role("button", name="deployer").click()
     page.get_by_role("heading", name="Your deploys").wait_for()
     page.get_by_role("tab", name="Messages").click()
     page.get_by_role("textbox", name=re.compile("Message deployer")).wait_for()
 
 
-def test_what_is_unread_is_marked_until_it_is_looked_at(page: Page, slack: Any):
+def test_what_is_unread_is_marked_until_it_is_looked_at(page: Page, slack: Any) -> None:
     slack.user("peter").says("look here", in_="ops")
     mark = page.get_by_role("navigation").get_by_role("button", name="ops, 1 unread")
     mark.click()
@@ -178,7 +187,7 @@ def test_what_is_unread_is_marked_until_it_is_looked_at(page: Page, slack: Any):
     page.get_by_role("navigation").get_by_role("button", name="ops", exact=True).wait_for()
 
 
-def test_edits_and_deletions_are_seen_live(page: Page, slack: Any):
+def test_edits_and_deletions_are_seen_live(page: Page, slack: Any) -> None:
     client = bot(slack)
     posted = client.chat_postMessage(channel="general", text="first words")
     row(page, "first words").wait_for()
@@ -188,7 +197,7 @@ def test_edits_and_deletions_are_seen_live(page: Page, slack: Any):
     page.get_by_text("second words").wait_for(state="detached")
 
 
-def test_a_fault_set_in_the_panel_strikes(page: Page):
+def test_a_fault_set_in_the_panel_strikes(page: Page) -> None:
     page.get_by_role("button", name="Faults", exact=True).click()
     panel = page.get_by_role("complementary", name="Faults")
     panel.get_by_label("What happens").select_option("ratelimited")
@@ -198,14 +207,14 @@ def test_a_fault_set_in_the_panel_strikes(page: Page):
     panel.get_by_text("None is set.").wait_for()
 
 
-def test_a_file_that_was_chosen_is_shared(page: Page):
-    chosen = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"some notes"}
-    page.locator("#composer input[type=file]").set_input_files([chosen])  # type: ignore[list-item]
+def test_a_file_that_was_chosen_is_shared(page: Page) -> None:
+    chosen: FilePayload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"some notes"}
+    page.locator("#composer input[type=file]").set_input_files([chosen])
     row(page, "notes.txt").get_by_role("link", name="notes.txt").wait_for()
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_text_is_harmless(kind: str, page: Page, slack: Any):
+def test_a_hostile_text_is_harmless(kind: str, page: Page, slack: Any) -> None:
     words = HOSTILE[kind]
     blocks = [
         {"type": "section", "text": {"type": "mrkdwn", "text": words[:3000]}},
@@ -231,10 +240,42 @@ def test_a_hostile_text_is_harmless(kind: str, page: Page, slack: Any):
     )
 
 
-def test_nothing_but_the_playground_may_be_loaded_or_run(page: Page):
+def test_nothing_but_the_playground_may_be_loaded_or_run(page: Page) -> None:
     refused = page.evaluate(
         """() => { const s = document.createElement('script'); s.textContent = 'window.ran = true';
         document.body.append(s); return window.ran !== true; }"""
     )
     assert refused
     assert "default-src 'none'" in (page.locator("meta[http-equiv]").get_attribute("content") or "")
+
+
+def test_messages_are_walked_with_the_keys_and_the_composer_is_one_key_away(page: Page, slack: Any) -> None:
+    for words in ("one", "two", "three"):
+        slack.user("peter").says(words, in_="general")
+    row(page, "three").wait_for()
+    page.get_by_role("feed", name="Messages").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert "two" in (page.locator(":focus").text_content() or "")
+    page.keyboard.press("Escape")
+    assert page.get_by_role("textbox", name="Message #general").evaluate("node => node === document.activeElement")
+
+
+def test_what_a_bot_says_is_said_to_a_screen_reader(page: Page, slack: Any) -> None:
+    bot(slack).chat_postMessage(channel="general", text="spoken words")
+    page.locator("#say", has_text="spoken words").wait_for(state="attached")
+
+
+@pytest.mark.parametrize("name", blockkit_samples.VIEWS)
+def test_every_valid_view_is_drawn(name: str, page: Page, slack: Any) -> None:
+    view = blockkit_samples.VIEWS[name]
+    if view["type"] == "home":
+        bot(slack).views_publish(user_id=slack.user("olga").id, view=view)
+        page.get_by_role("navigation").get_by_role("button", name="deployer").click()
+        where = page.get_by_role("tabpanel")
+    else:
+        say(page, f"/view {name}")
+        where = page.get_by_role("dialog", name="A form")
+    where.locator(".block").first.wait_for()
+    assert where.get_by_text("cannot draw").count() == 0
+    assert where.get_by_text("could not be drawn").count() == 0

@@ -44,7 +44,7 @@ def samples() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_valid_message_is_drawn_and_fits_the_width(browser: Browser, slack: Any, size: Any, scheme: Any):
+def test_every_valid_message_is_drawn_and_fits_the_width(browser: Browser, slack: Any, size: Any, scheme: Any) -> None:
     client = WebClient(token=slack.bot_token, base_url=slack.api_url)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # some samples have no text on purpose
@@ -72,7 +72,7 @@ def test_every_valid_message_is_drawn_and_fits_the_width(browser: Browser, slack
     assert wanted <= drawn
 
 
-def test_five_thousand_messages_are_scrolled_with_few_rows_in_the_tree(browser: Browser, slack: Any):
+def test_five_thousand_messages_are_scrolled_with_few_rows_in_the_tree(browser: Browser, slack: Any) -> None:
     olga = slack.user("olga")
     for number in range(MANY):
         olga.says(f"message {number}", in_="general")
@@ -85,9 +85,11 @@ def test_five_thousand_messages_are_scrolled_with_few_rows_in_the_tree(browser: 
         const channel = [...store.channels.values()].find(each => each.name === 'general').id;
         while (store.more.get(channel)) await store.older(channel);
         window.longest = 0; let before = performance.now();
-        const tick = now => { window.longest = Math.max(window.longest, now - before); before = now; requestAnimationFrame(tick); };
+        const tick = now => { window.longest = Math.max(window.longest, now - before); before = now;
+            requestAnimationFrame(tick); };
         await new Promise(done => setTimeout(done, 300)); before = performance.now(); requestAnimationFrame(tick);
-        for (let at = feed.scrollHeight; at > 0; at -= 4000) { feed.scrollTop = at; await new Promise(requestAnimationFrame); }
+        for (let at = feed.scrollHeight; at > 0; at -= 4000) {
+            feed.scrollTop = at; await new Promise(requestAnimationFrame); }
         feed.scrollTop = 0; }"""
     )
     page.get_by_text("message 0", exact=True).wait_for()

@@ -7,7 +7,19 @@ from typing import Any
 from slack_bolt import App
 from slack_sdk import WebClient
 
-from tests.support.blockkit_samples import CONFIRM, MENUS, TYPED, Json, actions, button, field, modal, mrkdwn, plain
+from tests.support.blockkit_samples import (
+    CONFIRM,
+    MENUS,
+    TYPED,
+    VIEWS,
+    Json,
+    actions,
+    button,
+    field,
+    modal,
+    mrkdwn,
+    plain,
+)
 
 MANIFEST: Json = {
     "display_information": {"name": "Deployer"},
@@ -19,6 +31,7 @@ MANIFEST: Json = {
             {"command": "/form", "description": "Fill in a form"},
             {"command": "/slow", "description": "Never answers"},
             {"command": "/whisper", "description": "Only for you"},
+            {"command": "/view", "description": "Shows a sample of a view", "usage_hint": "[name]"},
         ],
     },
     "oauth_config": {
@@ -58,8 +71,15 @@ def form() -> Json:
 
 def make(slack: Any) -> App:
     """The app, wired to this playground."""
-    app = App(client=WebClient(token=slack.bot_token, base_url=slack.api_url), process_before_response=False)
+    app = App(client=WebClient(token=slack.bot_token, base_url=slack.api_url))
+    _commands(app)
+    _buttons(app)
+    _forms(app)
+    _events(app)
+    return app
 
+
+def _commands(app: App) -> None:
     @app.command("/deploy")
     def deploy(ack: Any, say: Any) -> None:
         ack()
@@ -70,6 +90,11 @@ def make(slack: Any) -> App:
         ack()
         client.views_open(trigger_id=body["trigger_id"], view=form())
 
+    @app.command("/view")
+    def view(ack: Any, body: Json, client: Any) -> None:
+        ack()
+        client.views_open(trigger_id=body["trigger_id"], view=VIEWS[body["text"]])
+
     @app.command("/whisper")
     def whisper(ack: Any, respond: Any) -> None:
         ack()
@@ -79,6 +104,8 @@ def make(slack: Any) -> App:
     def slow() -> None:
         """No ack at all."""
 
+
+def _buttons(app: App) -> None:
     @app.action("approve")
     def approve(ack: Any, body: Json, client: Any) -> None:
         ack()
@@ -102,6 +129,14 @@ def make(slack: Any) -> App:
         }
         client.views_push(trigger_id=body["trigger_id"], view=second)
 
+    @app.action("press")
+    @app.action("x")
+    @app.action("o")
+    def pressed(ack: Any) -> None:
+        ack()
+
+
+def _forms(app: App) -> None:
     @app.view("form")
     def sent(ack: Any, body: Json, view: Json, client: Any) -> None:
         name = view["state"]["values"]["name"]["name"]["value"]
@@ -115,12 +150,8 @@ def make(slack: Any) -> App:
     def second_sent(ack: Any) -> None:
         ack()
 
-    @app.action("press")
-    @app.action("x")
-    @app.action("o")
-    def pressed(ack: Any) -> None:
-        ack()
 
+def _events(app: App) -> None:
     @app.event("app_home_opened")
     def home(event: Json, client: Any) -> None:
         blocks = [
@@ -132,5 +163,3 @@ def make(slack: Any) -> App:
     @app.event("app_mention")
     def mentioned(event: Json, say: Any) -> None:
         say("you called?", thread_ts=event["ts"])
-
-    return app

@@ -66,9 +66,13 @@ function settle() {
   drawAll();
 }
 
+let awaited = null;
+
 function go(channel, { tab, thread: ts, ts: found } = {}) {
   closeMenus();
   const known = store.channels.get(channel);
+  awaited = known ? null : { channel, tab }; // just made: its event is still on the way
+  if (!known) return;
   const moved = here.channel !== channel;
   here.channel = channel;
   here.tab = store.isApp(known) ? tab ?? (moved ? "home" : here.tab) : "messages";
@@ -210,6 +214,7 @@ function drawAll() {
 store.listen((topics) => {
   if (!store.ready) return;
   if (topics.has("all")) { settle(); return; }
+  if (awaited && store.channels.has(awaited.channel)) go(awaited.channel, awaited);
   if (topics.has(`channel:${here.channel}`)) {
     timeline?.set(store.timeline(here.channel, store.acting));
     thread.draw();

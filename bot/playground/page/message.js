@@ -63,7 +63,7 @@ export function row(message, before, place) {
     head, content(message, place), reactions(message, place), !place.inThread && replies(message, place));
   if (place.firstUnread === message.ts) node.append(el("div.unread-line", { role: "separator", "aria-label": "New messages" }, el("span", {}, "New")));
   if (!place.inThread && (!before || !sameDay(before, message))) node.append(el("div.day", { role: "separator" }, el("span", {}, DAY.format(whenOf(message)))));
-  node.append(el("div.message-inner", {}, gutter, body), toolbar(message, place));
+  add(node, [el("div.message-inner", {}, gutter, body), toolbar(message, place)]);
   return node;
 }
 
