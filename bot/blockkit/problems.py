@@ -1,0 +1,97 @@
+"""What the checker found: problems with their place, and the report that gathers them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+MESSAGE = "message"
+MODAL = "modal"
+HOME = "home"
+EVERYWHERE = frozenset({MESSAGE, MODAL, HOME})
+
+_STEP = re.compile(r"\[(\d+)\]")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that Slack would refuse: where it stands, what was expected, and Slack's own word for it."""
+
+    path: str  # blocks[2].elements[0].text
+    what: str
+    code: str = "invalid_blocks"
+
+    @property
+    def pointer(self) -> str:
+        """The place as a JSON pointer, the form that Slack's own messages have."""
+        steps = _STEP.sub(r".\1", self.path).split(".")
+        return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps if step)
+
+    def __str__(self) -> str:
+        return f"{self.path or 'the whole'}: {self.what}"
+
+
+@dataclass
+class Report:
+    """What is known while one message or view is walked: the problems so far, and what may stand only once."""
+
+    surface: str
+    code: str
+    unique_blocks: bool = True
+    problems: list[Problem] = field(default_factory=list)
+    text: int = 0  # characters in all text objects so far
+    markdown: int = 0  # characters in all markdown blocks so far
+    focused: list[str] = field(default_factory=list)  # the places that ask for the focus
+    counting: bool = True
+    _blocks: dict[str, str] = field(default_factory=dict)
+    _actions: dict[str, str] = field(default_factory=dict)
+
+    def add(self, path: str, what: str, code: str | None = None) -> None:
+        """Note a problem."""
+        self.problems.append(Problem(path, what, code or self.code))
+
+    def count(self, text: str) -> None:
+        """Add a text to the total, unless we are inside something that has a total of its own."""
+        if self.counting:
+            self.text += len(text)
+
+    def claim_block(self, block_id: str, path: str) -> None:
+        """Note a block_id, which only one block of a message or view may have."""
+        first = self._blocks.setdefault(block_id, path)
+        if first != path and self.unique_blocks:
+            self.add(path, f"a block_id stands once in a message or view; {block_id[:40]!r} is at {first} already")
+
+    def claim_action(self, action_id: str, path: str) -> None:
+        """Note an action_id, which only one element of a block may have."""
+        first = self._actions.setdefault(action_id, path)
+        if first != path:
+            self.add(path, f"an action_id stands once in a block; {action_id[:40]!r} is at {first} already")
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Within, action_ids are those of one block."""
+        outer, self._actions = self._actions, {}
+        try:
+            yield
+        finally:
+            self._actions = outer
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Within, texts do not count towards the total of the message."""
+        outer, self.counting = self.counting, False
+        try:
+            yield
+        finally:
+            self.counting = outer
+
+    @contextmanager
+    def own_blocks(self) -> Iterator[None]:
+        """Within, block_ids are counted anew: each attachment has its own."""
+        outer, self._blocks = self._blocks, {}
+        try:
+            yield
+        finally:
+            self._blocks = outer

@@ -1,0 +1,187 @@
+// A long list that keeps only what is near the view in the tree: rows come in chunks, and far chunks are empty boxes.
+
+import { el, keepFocus } from "./dom.js";
+
+const CHUNK = 25;
+const GUESS = 64; // pixels of a row that was never drawn
+const NEAR = "1500px";
+const AT_END = 60;
+
+export class Timeline {
+  /** `draw(item, before)` makes a row; `older()` fetches what comes before the first, or is null. */
+  constructor(scroller, { draw, older = null, end = () => {} }) {
+    Object.assign(this, { scroller, draw, older, end, items: [], chunks: [], stuck: true, loading: false });
+    this.inner = el("div.rows");
+    this.head = el("div.rows-head");
+    scroller.replaceChildren(this.head, this.inner);
+    this.seen = new IntersectionObserver((entries) => this.looked(entries), { root: scroller, rootMargin: NEAR });
+    this.sized = new ResizeObserver(() => { if (this.stuck) this.toEnd(); });
+    this.sized.observe(this.inner);
+    this.sized.observe(scroller);
+    this.onscroll = () => this.scrolled();
+    scroller.addEventListener("scroll", this.onscroll, { passive: true });
+  }
+
+  stop() {
+    this.seen.disconnect();
+    this.sized.disconnect();
+    this.scroller.removeEventListener("scroll", this.onscroll);
+  }
+
+  toEnd() {
+    this.stuck = true;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.end(true);
+  }
+
+  scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    const stuck = scrollHeight - scrollTop - clientHeight < AT_END;
+    if (stuck !== this.stuck) { this.stuck = stuck; this.end(stuck); }
+    if (scrollTop < 600) this.fetchOlder();
+  }
+
+  async fetchOlder() {
+    if (this.loading || !this.older?.()) return;
+    this.loading = true;
+    this.head.textContent = "Loading older messages…";
+    try {
+      await this.older()();
+    } finally {
+      this.loading = false;
+      this.head.textContent = "";
+    }
+  }
+
+  /** Show these items; what did not change stays as it is. */
+  set(items) {
+    const before = this.items;
+    this.items = items;
+    const first = before.length ? items.findIndex((item) => item.ts === before[0].ts) : -1;
+    const same = first >= 0 && before.every((item, i) => items[first + i]?.ts === item.ts);
+    if (!same) { this.rebuild(); return; }
+    if (first > 0) this.prepend(first);
+    const changed = new Set();
+    before.forEach((item, i) => { if (items[first + i] !== item) { changed.add(item.ts); changed.add(items[first + i + 1]?.ts); } });
+    this.append(first + before.length);
+    if (changed.size) this.redraw(changed);
+    if (this.stuck) this.toEnd();
+  }
+
+  rebuild() {
+    this.seen.disconnect();
+    this.inner.replaceChildren();
+    this.chunks = [];
+    for (let at = 0; at < this.items.length; at += CHUNK) this.chunk(this.items.slice(at, at + CHUNK), this.chunks.length);
+    for (const chunk of this.chunks.slice(-3)) this.fill(chunk);
+    this.toEnd();
+  }
+
+  chunk(items, at) {
+    const chunk = { items, node: el("div.chunk"), filled: false, rows: new Map() };
+    chunk.node.style.height = `${items.length * GUESS}px`;
+    chunk.node.chunk = chunk;
+    this.inner.insertBefore(chunk.node, this.chunks[at]?.node ?? null);
+    this.chunks.splice(at, 0, chunk);
+    this.seen.observe(chunk.node);
+    return chunk;
+  }
+
+  prepend(count) {
+    const fromEnd = this.scroller.scrollHeight - this.scroller.scrollTop;
+    let at = 0;
+    for (let start = 0; start < count; start += CHUNK) this.chunk(this.items.slice(start, Math.min(start + CHUNK, count)), at++);
+    const last = this.chunks[at - 1];
+    this.fill(last);
+    this.redraw(new Set([this.items[count]?.ts]));
+    this.scroller.scrollTop = this.scroller.scrollHeight - fromEnd;
+  }
+
+  append(from) {
+    let index = from;
+    while (index < this.items.length) {
+      let last = this.chunks.at(-1);
+      if (!last || last.items.length >= CHUNK) last = this.chunk([], this.chunks.length);
+      const item = this.items[index];
+      last.items.push(item);
+      if (!last.filled && last.items.length === 1) this.fill(last);
+      else if (last.filled) this.row(last, item, this.items[index - 1]);
+      else last.node.style.height = `${last.items.length * GUESS}px`;
+      index += 1;
+    }
+  }
+
+  row(chunk, item, before) {
+    const node = this.draw(item, before);
+    chunk.rows.set(item.ts, node);
+    chunk.node.append(node);
+  }
+
+  before(item, chunk) {
+    const at = chunk.items.indexOf(item);
+    if (at > 0) return chunk.items[at - 1];
+    return this.chunks[this.chunks.indexOf(chunk) - 1]?.items.at(-1);
+  }
+
+  fill(chunk) {
+    if (chunk.filled) return;
+    chunk.filled = true;
+    chunk.node.style.height = "";
+    let before = this.before(chunk.items[0], chunk);
+    for (const item of chunk.items) { this.row(chunk, item, before); before = item; }
+  }
+
+  empty(chunk) {
+    if (!chunk.filled || chunk.node.contains(document.activeElement)) return;
+    const height = chunk.node.offsetHeight;
+    chunk.filled = false;
+    chunk.node.style.height = `${height}px`;
+    chunk.node.replaceChildren();
+    chunk.rows.clear();
+  }
+
+  looked(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) this.fill(target.chunk);
+      else if (target.isConnected) this.empty(target.chunk);
+    }
+  }
+
+  /** Draw some rows again, because they or what stands before them changed. */
+  redraw(stamps) {
+    const latest = new Map(this.items.map((item) => [item.ts, item]));
+    for (const chunk of this.chunks) {
+      chunk.items = chunk.items.map((item) => latest.get(item.ts) ?? item);
+      if (!chunk.filled) continue;
+      for (const item of chunk.items) {
+        const old = stamps.has(item.ts) && chunk.rows.get(item.ts);
+        if (!old) continue;
+        const before = this.before(item, chunk);
+        keepFocus(old, () => {
+          const node = this.draw(item, before);
+          chunk.rows.set(item.ts, node);
+          const focused = old.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : null;
+          old.replaceWith(node);
+          if (focused) node.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+        });
+      }
+    }
+  }
+
+  redrawAll() {
+    this.redraw(new Set(this.items.map((item) => item.ts)));
+  }
+
+  /** Bring one item into view and mark it for a moment. */
+  show(ts) {
+    const chunk = this.chunks.find((each) => each.items.some((item) => item.ts === ts));
+    if (!chunk) return false;
+    this.stuck = false;
+    this.fill(chunk);
+    const row = chunk.rows.get(ts);
+    row.scrollIntoView({ block: "center" });
+    row.classList.add("found");
+    row.focus({ preventScroll: true });
+    return true;
+  }
+}

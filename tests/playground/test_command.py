@@ -1,0 +1,57 @@
+"""`supervisor playground`: prints what points a bot at it, one to a line, and serves until it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.cli import main
+
+COMMAND = [sys.executable, "-c", "from supervisor_core.cli import main; raise SystemExit(main())", "playground"]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="an interrupt is a signal here")
+def test_it_prints_its_addresses_serves_and_ends_with_130_when_interrupted(tmp_path: Path):
+    words = [*COMMAND, "--manifest", str(ROOT / "manifest.yml")]
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert program.stdout
+    try:
+        lines = [program.stdout.readline().strip() for _ in range(4)]
+        assert lines[0].startswith("SLACK_API_URL=http://127.0.0.1:")
+        assert lines[1].startswith("SLACK_BOT_TOKEN=xoxb-")
+        assert lines[2].startswith("SLACK_APP_TOKEN=xapp-")
+        with urllib.request.urlopen(lines[3] + "_playground/state", timeout=10) as answer:
+            state = json.load(answer)
+        assert [command["command"] for command in state["app"]["commands"]] == ["/supervisor"]
+    finally:
+        program.send_signal(signal.SIGINT)
+        assert program.wait(20) == 130
+        program.stdout.close()
+
+
+def test_a_manifest_that_is_not_there_is_wrong_usage_in_one_line(capsys: pytest.CaptureFixture[str]):
+    assert main(["playground", "--manifest", "nowhere.yml"]) == 2
+    assert "nowhere.yml" in capsys.readouterr().err
+
+
+def test_the_how_to_names_only_words_that_exist():
+    from bot.playground.card import Card, Element, Modal
+    from bot.playground.language import Playground
+    from bot.playground.story import Person, Place
+
+    table = (ROOT / "docs/how-to/test-any-bolt-app.md").read_text(encoding="utf-8").split("## The language")[1]
+    for prefix, kind in (("slack", Playground), ("ann", Person), ("card", Card), ("modal", Modal)):
+        words = set(re.findall(rf"`{prefix}\.(\w+)", table))
+        assert words, prefix
+        assert [word for word in words if not hasattr(kind, word)] == []
+    assert all(hasattr(Element, word) for word in ("click", "choose", "offers", "types"))
+    assert all(hasattr(Place, word) for word in ("archive", "invite", "without_bot", "shows", "does_not_show"))
