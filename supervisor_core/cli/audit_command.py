@@ -86,7 +86,7 @@ def _verify(config: SupervisorConfig, *, as_json: bool) -> int:
     elif faults:
         for fault in faults:
             print(f"row {fault.audit_id} of {fault.supervisor_id} {fault.what}")
-        print(f"Before that, {whole} are as they were written. Nothing after it can be relied on.")
+        print(f"The {whole} before it are as they were written; nothing after it can be relied on.")
     else:
         print(f"The trail is whole: {whole} rows, none altered, none missing.")
     return 1 if faults else 0

@@ -90,7 +90,7 @@ def _for_people(status: dict[str, Any]) -> str:
         rows = [[_mark(worker["fine"]), *_worker(worker)] for worker in status["workers"]]
         lines += ["", table(("", "WORKER", "STATE", "HEALTH", "PID", "WHY"), rows, width)]
     services = [service for service in status["services"] if service["state"] != "disabled"]
-    if services:
+    if services and supervisor["state"] == "running":
         rows = [[_mark(s["health"] == "healthy"), s["name"], s["state"], s["health"], s["reason"]] for s in services]
         lines += ["", table(("", "SERVICE", "STATE", "HEALTH", "WHY"), rows, width)]
     return "\n".join(lines)

@@ -96,7 +96,7 @@ class QueueProcessor:
             self._notice(str(error))
         self._deliver()
         for ended in self._parts.host.processes.reap():
-            log.warning("a worker's process ended: pid %d, exit code %s", ended.identity.pid, ended.code)
+            log.info("the process %d of a worker has ended, exit code %s", ended.identity.pid, ended.code)
         return self._parts.ledger.read(jobs.workers_with_work)
 
     def _sweep(self) -> None:
