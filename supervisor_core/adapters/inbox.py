@@ -64,14 +64,25 @@ class Inbox:
             folder.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
-        """The names that may be flags, in the order of their file times."""
+        """The names that may be flags, in the order of their file times, and none before one that came earlier.
+
+        A folder that is read while others write into it may show a later file and not an earlier one. So it is read
+        twice: what the second look finds and is not newer than the newest of the first has all its forerunners there.
+        """
+        first = self._dated()
+        if not first:
+            return []
+        newest = max(first)[0]
+        return [name for moment, name in sorted(self._dated()) if moment <= newest]
+
+    def _dated(self) -> list[tuple[int, str]]:
         found = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if entry.name.endswith(SUFFIX):
                     with suppress(FileNotFoundError):  # somebody else's, and gone
                         found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
-        return [name for _, name in sorted(found)]
+        return found
 
     def fingerprint(self, name: str) -> str:
         """Changes when the file does."""

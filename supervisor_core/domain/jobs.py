@@ -45,6 +45,7 @@ class Job:
     """One row of `jobs_t`."""
 
     job_id: int
+    supervisor_id: str
     task_id: str
     worker_id: str
     handler: str

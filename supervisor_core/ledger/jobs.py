@@ -171,6 +171,7 @@ def _job(row: RowMapping) -> Job:
         outcome = Outcome(row["success"], row["error"], json.loads(row["details_json"]))
     return Job(
         job_id=row["job_id"],
+        supervisor_id=row["supervisor_id"],
         task_id=row["task_id"],
         worker_id=row["worker_id"],
         handler=row["handler"],

@@ -11,7 +11,7 @@ from supervisor_core.config import Worker
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
-from supervisor_core.domain.plan import ActionKind, Wanted, plan
+from supervisor_core.domain.planning import ActionKind, Wanted, plan
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.executing import execute

@@ -27,11 +27,11 @@ def deliver(host: Host, ledger: Ledger) -> int:
     written = 0
     now = datetime.now(UTC)
     for message in ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, now)):
-        document = _document(ledger, message.payload)
+        document, suffix = _document(ledger, message.payload)
         crashpoints.reach("result.file:before")
         try:
             host.drive.make_folder(host.config.folder("outbox"))
-            host.drive.call(_write, host.config.folder("outbox"), document, host.config.nas.file_mode)
+            host.drive.call(_write, host.config.folder("outbox"), document, suffix, host.config.nas.file_mode)
         except (DriveUnavailable, OSError, ValueError) as error:  # ValueError: one that is no JSON holds up no other
             log.warning("a result waits for the drive: %s", error)
             ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))
@@ -50,7 +50,7 @@ def result_document(job: Job) -> dict[str, Any]:
         raise ValueError(f"{job.task_id} has no outcome yet")
     return {
         "timestamp": to_text(job.finished_at),
-        "supervisor_id": "",
+        "supervisor_id": job.supervisor_id,
         "worker_id": job.worker_id,
         "task_id": job.task_id,
         "handler": job.handler,
@@ -62,25 +62,21 @@ def result_document(job: Job) -> dict[str, Any]:
     }
 
 
-def _document(ledger: Ledger, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """A rejected flag's result is in its row; a job's is in the job.
+def _document(ledger: Ledger, payload: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """What is to be written, and what its file's name ends with.
 
-    Of a command for several workers the first has the name that all look for; the others carry their worker's id.
+    A rejected flag's result is in its row; a job's is in the job. Of a command for several workers the first has the
+    name that all look for; the others carry their worker's id.
     """
     if "document" in payload:
-        return dict(payload["document"])
+        return dict(payload["document"]), ""
     siblings = ledger.read(lambda connection: jobs.of_task(connection, payload["task_id"]))
     job = next(job for job in siblings if job.worker_id == payload["worker_id"])
-    document = {**result_document(job), "supervisor_id": ledger.supervisor_id}
-    if job is not siblings[0]:
-        document["file_suffix"] = f"_{job.worker_id}"
-    return document
+    return result_document(job), "" if job is siblings[0] else f"_{job.worker_id}"
 
 
-def _write(folder: Path, document: Mapping[str, Any], mode: int) -> None:
-    content = dict(document)
-    suffix = content.pop("file_suffix", "")
+def _write(folder: Path, document: Mapping[str, Any], suffix: str, mode: int) -> None:
     name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
     # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
     write_atomically(folder / name, f"{text}\n".encode("utf-8", "backslashreplace"), mode=mode)

@@ -9,7 +9,7 @@ from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.worker import start_watcher
 from supervisor_core.config import Worker
 from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.domain.plan import ActionKind, Wanted, plan
+from supervisor_core.domain.planning import ActionKind, Wanted, plan
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime import results
 from supervisor_core.runtime.executing import execute

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,12 @@ def wait_for_all(home: Home, count: int) -> None:
     wait_until(lambda: not any((home.inbox / "processing").iterdir()), 10, "nothing is left in processing")
 
 
+def filing_times(home: Home) -> dict[str, str]:
+    """The file time of each flag, as the ledger has it."""
+    with closing(sqlite3.connect(home.state_dir / "ledger.db")) as ledger:
+        return dict(ledger.execute("SELECT task_id, filed_at FROM jobs_t"))
+
+
 def test_each_of_500_flags_of_four_writers_is_handled_once(home: Home) -> None:
     home.start_daemon()
     names: list[list[str]] = [[] for _ in range(WRITERS)]
@@ -77,6 +85,13 @@ def test_each_of_500_flags_of_four_writers_is_handled_once(home: Home) -> None:
     assert {row["outcome"] for row in rows} == {"success"}
     assert not list(home.inbox.glob("*.flag"))
     assert home.supervisor("audit", "verify").returncode == 0
+    filed = filing_times(home)
+    for worker in WORKERS:
+        for writer in range(WRITERS):
+            those = [row for row in rows if row["target_id"] == worker and row["label"].endswith(f"writer {writer}")]
+            times = [filed[row["task_id"]] for row in those if row["task_id"] != SAME_TASK]
+            assert len(times) > FLAGS // WRITERS // len(WORKERS) - 5
+            assert times == sorted(times), "what one writer dropped for one worker ran in the order of the file times"
 
 
 def test_flags_that_wait_are_handled_by_priority_and_then_by_file_time(home: Home) -> None:

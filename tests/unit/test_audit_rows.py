@@ -16,7 +16,7 @@ from supervisor_core.domain.command import Command, Issuer, Outcome
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import TAIL, Job, JobState, new_task_id
 from supervisor_core.domain.labels import MAX_ISSUER, MAX_LABEL, SEPARATOR, audit_label, validate_label
-from supervisor_core.domain.plan import ActionKind, Wanted, plan
+from supervisor_core.domain.planning import ActionKind, Wanted, plan
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 labels = st.none() | st.from_regex(r"[A-Za-z0-9 _-]{1,100}", fullmatch=True)
@@ -72,7 +72,7 @@ def test_task_ids_sort_by_time_and_do_not_meet() -> None:
 
 def test_a_job_says_who_asked_and_can_not_be_changed_through_its_parameters() -> None:
     params = {"steps": 1}
-    job = Job(1, "t", "W", "pause", params, "hotfix", Issuer("slack:T/U1", ""), "slack", JobState.QUEUED, NOW)
+    job = Job(1, "H", "t", "W", "pause", params, "hotfix", Issuer("slack:T/U1", ""), "slack", JobState.QUEUED, NOW)
     params["steps"] = 10
     assert (job.params["steps"], job.audit_label) == (1, "U1 - hotfix")
     with pytest.raises(TypeError):
