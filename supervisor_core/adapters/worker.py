@@ -47,7 +47,8 @@ def start_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig
             raise LaunchError(f"{worker.id} is not started: of its last life {names} could not be ended.")
     log = worker_log(config, worker)
     drive.make_folder(log.parent)
-    written_before = log.stat().st_size if log.exists() else 0
+    # Asked through the drive's own door, so that one that hangs is noticed here and not while the worker's lock is held.
+    written_before = drive.call(_size, log)
     spec = LaunchSpec(
         worker_id=worker.id,
         command=config.command_for(worker),
@@ -84,6 +85,13 @@ def masked(text: str, secrets: Collection[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _ended(code: int | None) -> str:
