@@ -47,7 +47,7 @@ def start_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig
             raise LaunchError(f"{worker.id} is not started: of its last life {names} could not be ended.")
     log = worker_log(config, worker)
     drive.make_folder(log.parent)
-    # Asked through the drive's own door, so that one that hangs is noticed here and not while the worker's lock is held.
+    # Asked through the own door of the drive: one that hangs is noticed here, and not with the lock of the worker held.
     written_before = drive.call(_size, log)
     spec = LaunchSpec(
         worker_id=worker.id,

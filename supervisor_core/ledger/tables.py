@@ -101,3 +101,17 @@ sightings = Table(
     Column("first_seen_at", UtcDateTime, nullable=False),
     **_MYSQL,
 )
+
+envelopes = Table(
+    "envelopes_t",
+    metadata,
+    Column("key", String(255), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("payload_json", LongText, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("received_at", UtcDateTime, nullable=False),
+    Column("handled_at", UtcDateTime),
+    Column("error", LongText),
+    Index(None, "state", "received_at"),
+    **_MYSQL,
+)

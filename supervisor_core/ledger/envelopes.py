@@ -1,0 +1,67 @@
+"""What a chat sent, kept before it is acknowledged: each once by its key, until it has been dealt with.
+
+The key is what makes two deliveries the same; it is kept longer than anybody delivers again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+
+from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.ledger.steps import Step
+from supervisor_core.ledger.tables import envelopes
+
+RECEIVED, HANDLED, FAILED = "received", "handled", "failed"
+
+KEPT = timedelta(days=1)
+"""Slack delivers an event for the last time about five minutes after the first; people look a day back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One envelope that has not been dealt with."""
+
+    key: str
+    kind: str
+    payload: Mapping[str, Any]
+    received_at: datetime
+
+
+def keep(connection: Connection, key: str, kind: str, payload: Mapping[str, Any], now: datetime) -> Received | None:
+    """Keep an envelope; None where one with this key came before."""
+    if connection.execute(select(envelopes.c.key).where(envelopes.c.key == key)).first():
+        return None
+    row = {"key": key, "kind": kind, "payload_json": canonical_json(payload), "state": RECEIVED, "received_at": now}
+    connection.execute(insert(envelopes), row)
+    return Received(key, kind, payload, now)
+
+
+def unhandled(connection: Connection) -> list[Received]:
+    """What was acknowledged and not dealt with, in the order in which it came."""
+    query = select(envelopes).where(envelopes.c.state == RECEIVED).order_by(envelopes.c.received_at, envelopes.c.key)
+    return [
+        Received(row["key"], row["kind"], json.loads(row["payload_json"]), row["received_at"])
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def handled(envelope: Received, now: datetime) -> Step:
+    """received → handled: all that follows from it is in rows of its own."""
+    return Step(envelopes, {"key": envelope.key}, (RECEIVED,), HANDLED, {"handled_at": now})
+
+
+def failed(envelope: Received, error: str, now: datetime) -> Step:
+    """received → failed: it can't be dealt with, and trying again would not help."""
+    return Step(envelopes, {"key": envelope.key}, (RECEIVED,), FAILED, {"handled_at": now, "error": error})
+
+
+def forget_old(connection: Connection, now: datetime) -> int:
+    """Let go of what nobody will deliver again; how many were let go."""
+    old = envelopes.c.state.in_((HANDLED, FAILED)) & (envelopes.c.received_at < now - KEPT)
+    return connection.execute(delete(envelopes).where(old)).rowcount
