@@ -1,0 +1,158 @@
+"""One WebSocket of Socket Mode, from its ticket to its end. It carries envelopes and says why it ended; no more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from enum import StrEnum
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, WSMsgType
+from aiohttp.client_ws import ClientWebSocketResponse
+
+PING_SECONDS = 2.0
+"""Slack's own Node library pings every 1.7 s, so this is not rude."""
+
+SILENT_SECONDS = 5.0
+"""Without a word for so long the connection is taken for dead, whatever the socket claims."""
+
+HELLO_SECONDS = 10.0
+MAX_FRAME_BYTES = 8 * 1024 * 1024
+
+log = logging.getLogger(__name__)
+
+
+class End(StrEnum):
+    """Why a connection ended."""
+
+    REFRESH = "refresh_requested"
+    TOO_MANY = "too_many_websockets"
+    DISABLED = "link_disabled"
+    CUT = "cut"
+    SILENT = "silent"
+    CLOSED = "closed"
+    """By us."""
+
+
+Envelope = dict[str, Any]
+Receive = Callable[["Connection", Envelope], Coroutine[Any, Any, None]]
+
+
+class Connection:
+    """Open it, then `run` it. `leaving` is set when Slack says that it will close: time to open the next one."""
+
+    def __init__(self, session: ClientSession, url: str, receive: Receive) -> None:
+        self._session = session
+        self._url = url
+        self._receive = receive
+        self._socket: ClientWebSocketResponse | None = None
+        self._heard = 0.0
+        self._reason = End.CUT
+        self._taking: set[asyncio.Task[None]] = set()
+        self.leaving = asyncio.Event()
+        self.connections = 0
+        """How many connections the app has, as Slack counts them."""
+
+    @property
+    def heard_seconds_ago(self) -> float:
+        """How long ago anything came."""
+        return asyncio.get_running_loop().time() - self._heard
+
+    async def open(self) -> None:
+        """Connect and wait for the hello; `ClientError`, `OSError` or `TimeoutError` where that fails."""
+        self._socket = await self._session.ws_connect(
+            self._url, autoping=False, heartbeat=None, max_msg_size=MAX_FRAME_BYTES, autoclose=True
+        )
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                hello = await self._socket.receive_json()
+            if hello.get("type") != "hello":
+                raise ClientError(f"Slack said {hello.get('type')!r} instead of hello")
+        except (TypeError, ValueError) as error:
+            await self._socket.close()
+            raise ClientError(f"Slack said no hello: {error}") from None
+        except BaseException:
+            await self._socket.close()
+            raise
+        self.connections = int(hello.get("num_connections") or 0)
+        self._heard = asyncio.get_running_loop().time()
+
+    async def run(self) -> End:
+        """Receive until the end, and say why it ended."""
+        receiving = asyncio.create_task(self._receive_all())
+        pinging = asyncio.create_task(self._ping_until_silent())
+        try:
+            await asyncio.wait({receiving, pinging}, return_when=asyncio.FIRST_COMPLETED)
+            return End.SILENT if not receiving.done() else receiving.result()
+        finally:
+            receiving.cancel()
+            pinging.cancel()
+            await asyncio.gather(receiving, pinging, *self._taking, return_exceptions=True)
+            await self._close()
+
+    async def acknowledge(self, envelope_id: str, payload: dict[str, Any] | None = None) -> None:
+        """Tell Slack that an envelope is safe with us."""
+        if self._socket is None:
+            raise RuntimeError("not open")
+        answer = {"envelope_id": envelope_id} if payload is None else {"envelope_id": envelope_id, "payload": payload}
+        await self._socket.send_str(json.dumps(answer))
+
+    async def close(self) -> None:
+        """End it from our side."""
+        self._reason = End.CLOSED
+        await self._close()
+
+    async def _receive_all(self) -> End:
+        socket = self._socket
+        assert socket is not None  # noqa: S101 (it is open)
+        while True:
+            message = await socket.receive()
+            self._heard = asyncio.get_running_loop().time()
+            if message.type is WSMsgType.TEXT:
+                self._hear(message.data)
+            elif message.type is WSMsgType.PING:
+                await socket.pong(message.data)
+            elif message.type in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
+                return self._reason
+
+    def _hear(self, text: str) -> None:
+        try:
+            frame = json.loads(text)
+            kind = frame.get("type")
+        except (ValueError, AttributeError):
+            log.warning("Slack sent something that is no envelope: %.200s", text)
+            return
+        if kind == "disconnect":
+            self._told_to_leave(str(frame.get("reason")))
+        elif frame.get("envelope_id"):
+            # Each in a task of its own: one that waits for the disk does not keep the next from being heard.
+            task = asyncio.create_task(self._receive(self, frame))
+            self._taking.add(task)
+            task.add_done_callback(self._taking.discard)
+
+    def _told_to_leave(self, reason: str) -> None:
+        log.info("Slack announces the end of the connection: %s", reason)
+        known = {End.TOO_MANY: End.TOO_MANY, End.DISABLED: End.DISABLED}
+        self._reason = known.get(End(reason), End.REFRESH) if reason in set(End) else End.REFRESH
+        self.leaving.set()
+
+    async def _ping_until_silent(self) -> None:
+        """Ask for signs of life; come back when there have been none for too long."""
+        socket = self._socket
+        assert socket is not None  # noqa: S101 (it is open)
+        while True:
+            with contextlib.suppress(ClientError, OSError):
+                await socket.ping()
+            await asyncio.sleep(PING_SECONDS)
+            if self.heard_seconds_ago > SILENT_SECONDS:
+                log.warning("Slack has been silent for %.0f s; the connection is given up", self.heard_seconds_ago)
+                return
+
+    async def _close(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(ClientError, OSError, TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._socket.close()

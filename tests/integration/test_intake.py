@@ -1,0 +1,217 @@
+"""The bot's intake against a local Slack: kept, acknowledged, dealt with once, over refreshes, cuts and crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+from sqlalchemy import Connection, select
+
+from bot.intake.intake import Intake
+from bot.intake.keys import key_of
+from bot.intake.link import Link, SlackRefusedError
+from bot.playground import Playground, Timings
+from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.ledger.envelopes import Received
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.ledger.tables import envelopes
+
+SHORT = Timings(ack=1.0, redelivery=(0.0, 0.05, 0.1))
+
+
+class Bot:
+    """A link and an intake, which note what they hear instead of acting on it."""
+
+    def __init__(self, slack: Playground, folder: Path) -> None:
+        (folder / "var").mkdir(exist_ok=True)
+        self.ledger = Ledger(folder / "var" / "ledger.db", "TestHost", HeadFile(folder / "var"))
+        self.dealt: list[str] = []
+        self.deaf: list[tuple[datetime, datetime]] = []
+        self.breaks = asyncio.Event()
+        self.intake = Intake(self.ledger, self._deal, self._answer)
+        client = AsyncWebClient(base_url=slack.api_url)
+        self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf)
+        self.stopping = asyncio.Event()
+
+    async def _deal(self, received: Received) -> None:
+        if self.breaks.is_set():
+            await asyncio.Event().wait()  # until the process ends
+        self.dealt.append(str(received.payload.get("text", received.kind)))
+
+    async def _answer(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+        return {"response_action": "errors", "errors": {"name": f"no {kind}"}} if payload.get("view") else None
+
+    async def _was_deaf(self, since: datetime, until: datetime) -> None:
+        self.deaf.append((since, until))
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Every envelope with its state, as the ledger has it."""
+
+        def look(connection: Connection) -> list[tuple[str, str]]:
+            query = select(envelopes.c.kind, envelopes.c.state).order_by(envelopes.c.received_at)
+            return [(row.kind, row.state) for row in connection.execute(query)]
+
+        return self.ledger.read(look)
+
+
+@asynccontextmanager
+async def a_bot(slack: Playground, folder: Path, last_heard: datetime | None = None) -> AsyncIterator[Bot]:
+    bot = Bot(slack, folder)
+    running = asyncio.create_task(bot.link.run(bot.stopping, last_heard, lambda: None))
+    try:
+        await slack.connected()
+        yield bot
+    finally:
+        bot.stopping.set()
+        await asyncio.gather(running, return_exceptions=True)
+        await bot.intake.close()
+        bot.ledger.close()
+
+
+async def test_a_command_is_kept_acknowledged_and_dealt_with_once(slack: Playground, tmp_path: Path) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        await slack.user("operator").slash("/supervisor pause")
+        await bot.intake.settle()
+        assert bot.dealt == ["pause"]
+        assert bot.rows() == [("slash_commands", "handled")]
+        assert [ack["late"] for ack in slack.journal("ack")] == [False]
+
+
+async def test_the_same_envelope_twice_is_dealt_with_once(slack: Playground, tmp_path: Path) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        slack.fault("duplicate", "socket")
+        await slack.user("operator").slash("/supervisor pause")
+        await slack.eventually(lambda: len(slack.journal("envelope")) == 2, "no second delivery")
+        await slack.eventually(lambda: len(slack.journal("ack")) == 2, "both are acknowledged")
+        await bot.intake.settle()
+        assert bot.dealt == ["pause"]
+
+
+@pytest.mark.playground(timings=SHORT)
+async def test_an_event_redelivered_under_another_envelope_is_dealt_with_once(
+    slack: Playground, tmp_path: Path
+) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        slack.fault("lose_ack", "socket", times=2)
+        await slack.user("operator").says("@bot hello")
+        await slack.eventually(lambda: len(slack.journal("envelope")) >= 3, "no redelivery")
+        await bot.intake.settle()
+        assert (
+            len(bot.dealt)
+            == len(bot.rows())
+            == len({entry["payload"]["event_id"] for entry in slack.journal("envelope")})
+        )
+
+
+async def test_what_was_acknowledged_before_a_crash_is_dealt_with_after_it(slack: Playground, tmp_path: Path) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        bot.breaks.set()
+        await slack.user("operator").slash("/supervisor pause")
+        assert bot.rows() == [("slash_commands", "received")]
+    async with a_bot(slack, tmp_path) as bot:
+        assert await bot.intake.resume() == 1
+        await bot.intake.settle()
+        assert bot.dealt == ["pause"]
+        assert bot.rows() == [("slash_commands", "handled")]
+        assert await bot.intake.resume() == 0
+
+
+@pytest.mark.parametrize("do", ["warning", "refresh", "drop", "close"])
+async def test_after_every_kind_of_end_it_is_back_and_loses_nothing_acknowledged(
+    slack: Playground, tmp_path: Path, do: str
+) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        await slack.user("operator").slash("/supervisor one")
+        await slack.disconnect(do)
+        await slack.eventually(lambda: len(opened(slack)) == 2, "no second connection")
+        await slack.user("operator").slash("/supervisor two")
+        await bot.intake.settle()
+        assert bot.dealt == ["one", "two"]
+        assert bot.link.trouble == ""
+
+
+async def test_on_a_warning_the_next_connection_is_open_before_the_last_one_closes(
+    slack: Playground, tmp_path: Path
+) -> None:
+    async with a_bot(slack, tmp_path):
+        await slack.disconnect("warning")
+        await slack.eventually(lambda: len(opened(slack)) == 2, "no second connection")
+        events = [(entry["connection"], entry["event"]) for entry in slack.journal("connection")]
+        closed = [place for place, event in enumerate(events) if event == (1, "close")]
+        assert not closed or events.index((2, "hello")) < closed[0]
+
+
+async def test_a_frozen_socket_is_noticed_and_what_was_missed_is_told(slack: Playground, tmp_path: Path) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        await slack.disconnect("freeze")
+        await until(lambda: bool(bot.deaf), 15)
+        (interval,) = bot.deaf
+        assert timedelta(seconds=3) < interval[1] - interval[0] < timedelta(seconds=15)
+
+
+async def test_a_pause_of_the_whole_program_is_told_as_well(slack: Playground, tmp_path: Path) -> None:
+    before = datetime.now(UTC) - timedelta(hours=2)
+    async with a_bot(slack, tmp_path, last_heard=before) as bot:
+        await until(lambda: bool(bot.deaf))
+        assert bot.deaf[0][0] == before
+
+
+async def test_slack_away_at_the_start_is_waited_for(slack: Playground, tmp_path: Path) -> None:
+    slack.fault("status", "apps.connections.open", times=2, status=503)
+    async with a_bot(slack, tmp_path) as bot:
+        await slack.user("operator").slash("/supervisor pause")
+        await bot.intake.settle()
+        assert bot.dealt == ["pause"]
+
+
+async def test_a_token_that_slack_refuses_is_no_weather(slack: Playground, tmp_path: Path) -> None:
+    slack.fault("error", "apps.connections.open", times=0, error="invalid_auth")
+    bot = Bot(slack, tmp_path)
+    with pytest.raises(SlackRefusedError, match="invalid_auth"):
+        await bot.link.run(bot.stopping, None, lambda: None)
+    bot.ledger.close()
+
+
+async def test_another_process_on_the_same_token_is_noticed_at_once(slack: Playground, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    async with a_bot(slack, tmp_path) as first, a_bot(slack, tmp_path / "other") as second:
+        await until(lambda: "another process uses the same token" in second.link.trouble)
+        assert first.link.trouble == ""
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for what happens in the bot; `slack.eventually` looks only when something happens in Slack."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 (a condition of others, which has no event)
+            await asyncio.sleep(0.01)
+
+
+def opened(slack: Playground) -> list[int]:
+    return [entry["connection"] for entry in slack.journal("connection") if entry["event"] == "hello"]
+
+
+CLICK = {
+    "type": "block_actions",
+    "user": {"id": "U1"},
+    "container": {"message_ts": "1.2"},
+    "actions": [{"action_id": "approve", "action_ts": "3.4"}],
+}
+
+
+def test_keys_are_those_that_two_deliveries_share() -> None:
+    assert key_of("events_api", {"event_id": "Ev1"}, "e1") == key_of("events_api", {"event_id": "Ev1"}, "e2")
+    assert key_of("slash_commands", {"trigger_id": "1.2"}, "e1") == key_of(
+        "slash_commands", {"trigger_id": "1.2"}, "e2"
+    )
+    assert key_of("interactive", CLICK, "e1") == key_of("interactive", CLICK, "e2")
+    again = {**CLICK, "actions": [{"action_id": "approve", "action_ts": "5.6"}]}
+    somebody_else = {**CLICK, "user": {"id": "U2"}}
+    assert len({key_of("interactive", click, "e") for click in (CLICK, again, somebody_else)}) == 3
+    assert key_of("hello", {}, "e1") != key_of("hello", {}, "e2")
+    assert len(key_of("slash_commands", {"trigger_id": "x" * 1000}, "e")) <= 255
