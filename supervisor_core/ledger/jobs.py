@@ -21,6 +21,10 @@ from supervisor_core.ledger.tables import jobs
 RESULT_FILE = "result_file"
 """The kind of outbox row that becomes a file in the outbox folder of the drive."""
 
+CARD = "card"
+"""The kind of outbox row that becomes the one message of a command, edited as the command goes on. It is ordered once,
+by whoever knows where it belongs, with the task id as its subject; each step then has it told anew."""
+
 ISSUER_NAME = 255
 
 
@@ -117,7 +121,8 @@ def claim(job: Job, now: datetime) -> Step:
 
 def begin(job: Job, now: datetime) -> Step:
     """claimed → started: from here on it is never run again by itself."""
-    return Step(jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, {"started_at": now})
+    values = {"started_at": now}
+    return Step(jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, values, outbox=(_card(job),))
 
 
 def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -> Step:
@@ -156,8 +161,12 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         "error": outcome.error,
         "details_json": canonical_json(details),
     }
-    message = result_message(job.task_id, job.worker_id)
-    return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, (message,))
+    messages = (result_message(job.task_id, job.worker_id), _card(job))
+    return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages)
+
+
+def _card(job: Job) -> Message:
+    return Message(CARD, job.task_id, None)
 
 
 def result_message(task_id: str, worker_id: str) -> Message:

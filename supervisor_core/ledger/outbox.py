@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, update
 
+from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.ledger.steps import PENDING, SENT, Step
 from supervisor_core.ledger.tables import outbox
 
@@ -26,6 +27,8 @@ class Waiting:
     version: int
     kind: str
     payload: Mapping[str, Any]
+    address: Mapping[str, Any]
+    """Where it was put when it was sent for the first time: what an edit needs. Empty before that."""
     attempts: int
     created_at: datetime
 
@@ -44,6 +47,7 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
             version=row["version"],
             kind=row["kind"],
             payload=json.loads(row["payload_json"]),
+            address=json.loads(row["address_json"] or "{}"),
             attempts=row["attempts"],
             created_at=row["created_at"],
         )
@@ -61,6 +65,13 @@ def sent(message: Waiting, now: datetime) -> Step:
     """pending → sent, unless it was ordered anew meanwhile: then it stays pending."""
     key = {"outbox_id": message.outbox_id, "version": message.version}
     return Step(outbox, key, (PENDING,), SENT, {"sent_at": now})
+
+
+def addressed(connection: Connection, message: Waiting, address: Mapping[str, Any]) -> None:
+    """Note where it was put; an order that came meanwhile changes nothing about that."""
+    connection.execute(
+        update(outbox).where(outbox.c.outbox_id == message.outbox_id).values(address_json=canonical_json(address))
+    )
 
 
 def postpone(connection: Connection, message: Waiting, error: str, now: datetime) -> None:

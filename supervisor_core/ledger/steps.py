@@ -31,7 +31,8 @@ class Message:
 
     kind: str
     subject: str
-    payload: Mapping[str, Any]
+    payload: Mapping[str, Any] | None
+    """None: whatever it was; tell anew what has been ordered before, and nothing where nothing was."""
     delay_seconds: float = 0
 
 
@@ -80,14 +81,16 @@ def record(
 
 def _order(connection: Connection, message: Message, now: datetime) -> None:
     """Order a message; one of the same kind and subject is told anew, and what waited of it need not be told first."""
-    content = {
+    content: dict[str, Any] = {
         "state": PENDING,
-        "payload_json": canonical_json(message.payload),
         "attempts": 0,
         "due_at": now + timedelta(seconds=message.delay_seconds),
     }
+    if message.payload is not None:
+        content["payload_json"] = canonical_json(message.payload)
     same = and_(outbox.c.kind == message.kind, outbox.c.subject == message.subject)
-    if connection.execute(update(outbox).where(same).values(version=outbox.c.version + 1, **content)).rowcount:
+    known = connection.execute(update(outbox).where(same).values(version=outbox.c.version + 1, **content)).rowcount
+    if known or message.payload is None:
         return
     names = {"kind": message.kind, "subject": message.subject, "version": 1, "created_at": now}
     connection.execute(insert(outbox), {**names, **content})

@@ -83,6 +83,7 @@ outbox = Table(
     Column("state", String(16), nullable=False),
     Column("version", Integer, nullable=False),
     Column("payload_json", LongText, nullable=False),
+    Column("address_json", LongText),
     Column("attempts", Integer, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("due_at", UtcDateTime, nullable=False),

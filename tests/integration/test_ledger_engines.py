@@ -122,6 +122,20 @@ def test_a_message_ordered_anew_is_one_row_and_the_older_one_is_not_taken_for_se
         assert outbox_queries.due(connection, "card", NOW) == []
 
 
+def test_a_message_is_told_anew_where_it_was_put_and_not_begun_by_that(engine: Engine) -> None:
+    again = steps.Message("card", "t1", None)
+    with engine.begin() as connection:
+        steps.record(connection, HOST, None, (again,), NOW)
+        assert outbox_queries.due(connection, "card", NOW) == [], "nobody ordered it yet"
+        steps.record(connection, HOST, None, (steps.Message("card", "t1", {"channel": "C1"}),), NOW)
+        (first,) = outbox_queries.due(connection, "card", NOW)
+        outbox_queries.addressed(connection, first, {"channel": "C1", "ts": "1.2"})
+        assert steps.take(connection, HOST, outbox_queries.sent(first, NOW), NOW)
+        steps.record(connection, HOST, None, (again,), NOW)
+        (second,) = outbox_queries.due(connection, "card", NOW)
+    assert (second.payload, second.address, second.version) == ({"channel": "C1"}, {"channel": "C1", "ts": "1.2"}, 2)
+
+
 def write_chain(engine: Engine, count: int = 5) -> ChainHead:
     head = None
     with engine.begin() as connection:

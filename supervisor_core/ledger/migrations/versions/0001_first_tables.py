@@ -75,6 +75,7 @@ def upgrade() -> None:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("payload_json", LongText, nullable=False),
+        sa.Column("address_json", LongText),
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("created_at", UtcDateTime, nullable=False),
         sa.Column("due_at", UtcDateTime, nullable=False),
