@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.catalog import CATALOG
@@ -11,6 +12,8 @@ from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.errors import RefusedError
 from supervisor_core.domain.grammar import GrammarContext, parse
 from supervisor_core.domain.jobs import Job, new_task_id
+from supervisor_core.ledger.jobs import CARD
+from supervisor_core.ledger.steps import Message
 
 
 class NotBuiltError(RefusedError):
@@ -20,8 +23,8 @@ class NotBuiltError(RefusedError):
 class Carrier(Protocol):
     """A way to the hosts that carry commands out."""
 
-    def carry(self, command: Command, door: str, now: datetime) -> list[Job]:
-        """Hand the command over, durably; its jobs."""
+    def carry(self, command: Command, door: str, now: datetime, messages: Sequence[Message] = ()) -> list[Job]:
+        """Hand the command over, durably, with the messages that belong to it; its jobs."""
 
 
 class Gateway:
@@ -35,8 +38,19 @@ class Gateway:
         """The command in this text; `GrammarError` with what was expected."""
         return parse(text, grammar_context(self._config))
 
-    def submit(self, command: Command, issuer: Issuer, door: str, task_id: str | None = None) -> Command:
-        """Hand the command to its carrier; it is durable when this returns. The command as it was issued."""
+    def submit(
+        self,
+        command: Command,
+        issuer: Issuer,
+        door: str,
+        task_id: str | None = None,
+        card: Mapping[str, Any] | None = None,
+    ) -> Command:
+        """Hand the command to its carrier; it is durable when this returns. The command as it was issued.
+
+        With a `task_id` of the caller's, the same command handed over twice is one command. `card` says where its one
+        message belongs.
+        """
         definition = CATALOG[command.name]
         if not definition.built:
             raise NotBuiltError(f"{definition.name} is known, but not built yet; nothing was done.")
@@ -44,7 +58,8 @@ class Gateway:
             raise RefusedError(f"{definition.name} only informs; there is nothing to carry out.")
         now = datetime.now(UTC)
         issued = command.issued(issuer, task_id or new_task_id(now))
-        self._carrier.carry(issued, door, now)
+        messages = () if card is None else (Message(CARD, issued.task_id, card),)
+        self._carrier.carry(issued, door, now, messages)
         return issued
 
 

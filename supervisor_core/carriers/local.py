@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -11,6 +12,7 @@ from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.jobs import Job
 from supervisor_core.ledger import jobs
+from supervisor_core.ledger.steps import Message, record
 from supervisor_core.ledger.store import Ledger
 
 
@@ -20,14 +22,19 @@ class LocalCarrier:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def carry(self, command: Command, door: str, now: datetime) -> list[Job]:
-        """The jobs filed; those that were there already under the same task id are not filed again."""
+    def carry(self, command: Command, door: str, now: datetime, messages: Sequence[Message] = ()) -> list[Job]:
+        """The jobs filed; those that were there already under the same task id are not filed again.
+
+        `messages` are ordered with them, in the same transaction: a command has its card or there is no command.
+        """
         crashpoints.reach("command.file:before")
-        filed = self._ledger.write(lambda connection: self._file(connection, command, door, now))
+        filed = self._ledger.write(lambda connection: self._file(connection, command, door, now, messages))
         crashpoints.reach("command.file:after")
         return filed
 
-    def _file(self, connection: Connection, command: Command, door: str, now: datetime) -> list[Job]:
+    def _file(
+        self, connection: Connection, command: Command, door: str, now: datetime, messages: Sequence[Message]
+    ) -> list[Job]:
         handler, issuer = CATALOG[command.name].handler, command.issuer
         if handler is None or issuer is None:
             raise ValueError(f"{command.name} by {issuer} is nothing that a host carries out")
@@ -46,4 +53,6 @@ class LocalCarrier:
             job = jobs.file(connection, self._ledger.supervisor_id, new, now)
             if job is not None:
                 filed.append(job)
+        if filed:
+            record(connection, self._ledger.supervisor_id, None, messages, now)
         return filed

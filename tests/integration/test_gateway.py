@@ -1,0 +1,81 @@
+"""The gateway: one command however often it is handed over, with its card or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.carriers.local import LocalCarrier
+from supervisor_core.config import load_supervisor_config
+from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.errors import RefusedError
+from supervisor_core.gateway import Gateway, NotBuiltError
+from supervisor_core.ledger import jobs, outbox
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.host import opened_ledger
+
+ANNA = Issuer("slack:T0/U0ANNA", "anna")
+CARD = {"channel": "C0OPS"}
+TEXT = """
+nas: {root: nas}
+workers:
+  North: {command: [sleep, "1"]}
+  South: {command: [sleep, "1"]}
+"""
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    (tmp_path / "config.yaml").write_text(TEXT)
+    with opened_ledger(load_supervisor_config(tmp_path / "config.yaml", environ={})) as opened:
+        yield opened
+
+
+@pytest.fixture
+def gateway(ledger: Ledger, tmp_path: Path) -> Gateway:
+    return Gateway(load_supervisor_config(tmp_path / "config.yaml", environ={}), LocalCarrier(ledger))
+
+
+def cards(ledger: Ledger) -> list[outbox.Waiting]:
+    later = datetime.now(UTC) + timedelta(days=1)
+    return ledger.read(lambda connection: outbox.due(connection, jobs.CARD, later))
+
+
+def test_a_command_for_several_workers_is_filed_for_each_with_one_card(gateway: Gateway, ledger: Ledger) -> None:
+    issued = gateway.submit(gateway.parse("pause all hotfix"), ANNA, "slack", card=CARD)
+    filed = ledger.read(lambda connection: jobs.of_task(connection, issued.task_id))
+    assert [(job.worker_id, job.issuer, job.door, job.label) for job in filed] == [
+        (worker, ANNA, "slack", "hotfix") for worker in ("North", "South")
+    ]
+    (card,) = cards(ledger)
+    assert (card.payload, card.version) == (CARD, 1)
+
+
+def test_handed_over_twice_under_one_task_id_it_is_one_command_with_one_card(gateway: Gateway, ledger: Ledger) -> None:
+    for _ in range(2):
+        gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1", card=CARD)
+    assert len(ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == 1
+    (card,) = cards(ledger)
+    assert card.version == 1
+
+
+def test_each_step_that_people_see_has_the_card_told_anew(gateway: Gateway, ledger: Ledger) -> None:
+    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1", card=CARD)
+    (job,) = ledger.read(lambda connection: jobs.of_task(connection, "task_1"))
+    now = datetime.now(UTC)
+    for step in (jobs.claim(job, now), jobs.begin(job, now), jobs.finish(job, Outcome.done(), now, 0.1)):
+        assert ledger.step(step)
+    (card,) = cards(ledger)
+    assert (card.payload, card.version) == (CARD, 3)
+
+
+def test_what_is_not_built_or_only_informs_is_refused_and_files_nothing(gateway: Gateway, ledger: Ledger) -> None:
+    with pytest.raises(NotBuiltError, match="rollback is known, but not built yet"):
+        gateway.submit(gateway.parse("rollback North 3"), ANNA, "slack", task_id="task_1", card=CARD)
+    with pytest.raises(RefusedError, match="only informs"):
+        gateway.submit(gateway.parse("status all"), ANNA, "slack", task_id="task_1", card=CARD)
+    assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []
+    assert cards(ledger) == []
