@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from functools import partial
+from importlib import import_module
 
-from supervisor_core.config import load_supervisor_config
+from supervisor_core.config import SupervisorConfig, load_supervisor_config, slack_credentials
 from supervisor_core.runtime.daemon import Daemon
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.host import logging_as_configured, opened_ledger, prepare_state_dir
@@ -24,4 +26,15 @@ def run(options: argparse.Namespace) -> int:
     with daemon_ownership(config.state_dir):
         host = open_doors(config)
         with logging_as_configured(config, host.drive), opened_ledger(config) as ledger:
-            return asyncio.run(Daemon(Parts(host, ledger)).run())
+            return asyncio.run(_serve(config, Parts(host, ledger)))
+
+
+async def _serve(config: SupervisorConfig, parts: Parts) -> int:
+    """Put the daemon together, with Slack where it is configured. The bot is loaded by name: the core knows none."""
+    credentials = slack_credentials(config.environ, folder=config.path.parent)
+    if not config.slack.enabled:
+        return await Daemon(parts, no_chat="slack.enabled is false").run()
+    if credentials.bot_token is None or credentials.app_token is None:
+        return await Daemon(parts, no_chat="SLACK_BOT_TOKEN and SLACK_APP_TOKEN are not set").run()
+    service = import_module("bot.service").SlackService
+    return await Daemon(parts, partial(service, config, parts.ledger, credentials)).run()

@@ -26,6 +26,7 @@ class Waiting:
     outbox_id: int
     version: int
     kind: str
+    subject: str
     payload: Mapping[str, Any]
     address: Mapping[str, Any]
     """Where it was put when it was sent for the first time: what an edit needs. Empty before that."""
@@ -46,6 +47,7 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
             outbox_id=row["outbox_id"],
             version=row["version"],
             kind=row["kind"],
+            subject=row["subject"],
             payload=json.loads(row["payload_json"]),
             address=json.loads(row["address_json"] or "{}"),
             attempts=row["attempts"],
@@ -74,9 +76,19 @@ def addressed(connection: Connection, message: Waiting, address: Mapping[str, An
     )
 
 
-def postpone(connection: Connection, message: Waiting, error: str, now: datetime) -> None:
-    """It could not be sent: try again, later each time."""
-    delay = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(message.attempts, 10))
+def postpone_until(connection: Connection, message: Waiting, moment: datetime) -> None:
+    """It is not its time yet; nothing went wrong."""
+    pending = (outbox.c.outbox_id == message.outbox_id) & (outbox.c.state == PENDING)
+    connection.execute(update(outbox).where(pending).values(due_at=moment))
+
+
+def postpone(connection: Connection, message: Waiting, error: str, now: datetime, seconds: float | None = None) -> None:
+    """It could not be sent: try again, later each time, or when the other side said."""
+    delay = (
+        seconds
+        if seconds is not None
+        else min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(message.attempts, 10))
+    )
     connection.execute(
         update(outbox)
         .where(outbox.c.outbox_id == message.outbox_id, outbox.c.state == PENDING)

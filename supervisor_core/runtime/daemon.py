@@ -8,9 +8,9 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from supervisor_core.adapters.processes_identity import identify
 from supervisor_core.domain.jobs import FINAL, Job
@@ -24,8 +24,8 @@ from supervisor_core.runtime.observing import look
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.results import result_document
-from supervisor_core.runtime.service_names import LATER
-from supervisor_core.runtime.services import Registry, ServiceState
+from supervisor_core.runtime.service_names import CHAT, LATER
+from supervisor_core.runtime.services import Registry, Service, ServiceState
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +43,21 @@ STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 FAILED, INTERRUPTED = 1, 130
 
 
+class Chat(Service, Protocol):
+    """A service in which people give commands and see what comes of them."""
+
+    def wake(self) -> None:
+        """A command has come further."""
+
+
+MakeChat = Callable[[Callable[[], Awaitable[list[dict[str, Any]]]], Callable[[], None]], Chat]
+"""Makes it out of a look at the workers, and of what to call when a command has been filed."""
+
+
 class Daemon:
     """Runs until it is asked to stop, by a signal or at the control door. Workers outlive it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, chat: MakeChat | None = None, no_chat: str = NOT_BUILT) -> None:
         self._parts = parts
         self._config = parts.host.config
         self._stopping = asyncio.Event()
@@ -57,7 +68,12 @@ class Daemon:
         self._blocking = Blocking(len(self._config.workers) + SPARE_THREADS)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
         self._dispatcher = Dispatcher(parts, self._blocking, self._job_finished)
-        self._registry = Registry((self._queue, self._dispatcher), [(name, NOT_BUILT) for name in LATER])
+        self._chat = chat(self._shared_look, self._dispatcher.wake) if chat else None
+        services: tuple[Service, ...] = (self._queue, self._dispatcher, *((self._chat,) if self._chat else ()))
+        missing = [
+            (name, no_chat if name == CHAT else NOT_BUILT) for name in LATER if not (self._chat and name == CHAT)
+        ]
+        self._registry = Registry(services, missing)
         answers: Mapping[str, Answer] = {
             "status": self._status,
             "wake": self._wake,
@@ -126,6 +142,8 @@ class Daemon:
 
     def _job_finished(self, _job: Job) -> None:
         self._queue.wake()
+        if self._chat is not None:
+            self._chat.wake()
         self._tell_waiters()
 
     def _tell_waiters(self) -> None:

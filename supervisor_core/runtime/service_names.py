@@ -2,7 +2,8 @@
 
 QUEUE_PROCESSOR = "queue_processor"
 DISPATCHER = "orchestrator_dispatcher"
-LATER = ("heartbeat", "scheduler", "forwarder", "slack", "metrics")
+CHAT = "slack"
+LATER = ("heartbeat", "scheduler", "forwarder", CHAT, "metrics")
 """Known, but not built yet."""
 
 SERVICES = (QUEUE_PROCESSOR, DISPATCHER, *LATER)

@@ -159,11 +159,12 @@ class Home:
 def a_home(
     folder: Path,
     workers: Mapping[str, Any] | None = None,
+    make: type[Home] = Home,
     **settings: Any,
 ) -> Iterator[Home]:
     """A home with one demo worker, `OrionMX`, unless others are given."""
     usual = {"OrionMX": {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}}
-    home = Home(folder, usual if workers is None else workers, settings)
+    home = make(folder, usual if workers is None else workers, settings)
     try:
         yield home
     finally:

@@ -1,0 +1,98 @@
+"""The first road in Slack: a slash command, a stopped process, one card that keeps itself up to date, an audit row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.playground import Playground
+from tests.support.homes import Home, a_home
+
+
+class SlackHome(Home):
+    """A home whose daemon is pointed at a local Slack."""
+
+    slack: dict[str, str]
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {**super().environ, **getattr(self, "slack", {})}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    access = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER"]}
+    with a_home(tmp_path / "home", make=SlackHome, slack={"enabled": True, "access": access}) as made:
+        yield made
+
+
+async def started(home: Home, slack: Playground) -> None:
+    """The daemon is up, and connected to this Slack."""
+    assert isinstance(home, SlackHome)
+    home.slack = slack.environment
+    await asyncio.to_thread(home.start_daemon)
+    await slack.connected()
+
+
+async def asked(home: Home, *words: str) -> Any:
+    return await asyncio.to_thread(home.json, *words)
+
+
+async def test_a_slash_command_stops_a_real_worker_and_one_card_says_so(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    card = await operator.slash("/supervisor pause hotfix test")
+    await card.becomes("OrionMX: paused")
+    await card.shows("label: hotfix test")
+    await slack.channel("ops").shows(1, "message")
+    assert home.running_copies("OrionMX") == []
+    (row,) = await asked(home, "audit")
+    assert (row["action"], row["outcome"]) == ("PAUSE", "success")
+    assert row["actor"].endswith("/U0OPERATOR")
+    assert row["label"].endswith(" - hotfix test")
+
+
+async def test_whoever_may_not_is_told_alone_and_nothing_happens(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    viewer = slack.user("viewer")
+    await viewer.slash("/supervisor pause")
+    await viewer.sees("pause is for operators")
+    await slack.user("operator").does_not_see("is for operators")
+    assert len(home.running_copies("OrionMX")) == 1
+    (row,) = await asked(home, "audit")
+    assert (row["action"], row["outcome"]) == ("REFUSED", "failure")
+
+
+async def test_mistakes_help_and_status_are_answered_to_the_asker_alone(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    await operator.slash("/supervisor puase")
+    await operator.sees("Did you mean: pause OrionMX")
+    await operator.slash("/supervisor status")
+    await operator.sees("OrionMX running")
+    viewer = slack.user("viewer")
+    await viewer.slash("/supervisor help")
+    await viewer.sees("status [target]")
+    await viewer.does_not_see("pause [target]")
+    await slack.channel("ops").shows(0, "messages")
+
+
+async def test_the_same_envelope_twice_is_one_command_with_one_card(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    slack.fault("duplicate", "socket")
+    card = await slack.user("operator").slash("/supervisor pause")
+    await card.becomes("OrionMX: paused")
+    await slack.channel("ops").shows(1, "message")
+    assert len(await asked(home, "audit")) == 1
+
+
+async def test_slack_away_while_it_happens_hears_of_it_afterwards(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    slack.fault("status", "chat.postMessage", times=2, status=503)
+    card = await slack.user("operator").slash("/supervisor pause")
+    await card.becomes("OrionMX: paused")
+    await slack.channel("ops").shows(1, "message")
