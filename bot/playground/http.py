@@ -24,7 +24,7 @@ LARGEST_BODY = 1_100_000_000  # bytes: Slack takes files of 1 GB
 KEEP_ALIVE = 15.0  # seconds between comments in a quiet stream
 SHOWN = 200  # messages of a channel in the state
 CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: http: https:;"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;"
     " connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 

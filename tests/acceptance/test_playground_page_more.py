@@ -1,0 +1,156 @@
+"""What goes wrong and what else a person can do, in a real Chromium: retries, faults, shortcuts, choices, files."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bot.playground import Playground, Timings
+from tests.playground.apps import running_sync
+from tests.support import page_app_more
+from tests.support.browser import chromium, olgas_page, row, say
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.filterwarnings("ignore:.*text. argument is missing")]
+
+TIMINGS = Timings(ack=0.7, redelivery=(0.0, 0.2, 0.2))
+PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def busy() -> page_app_more.Busy:
+    return page_app_more.Busy()
+
+
+@pytest.fixture
+def slack(busy: page_app_more.Busy) -> Iterator[Any]:
+    with Playground.in_thread(page_app_more.manifest(), timings=TIMINGS) as playground:
+        playground.user("olga")
+        playground.user("peter")
+        with running_sync(playground, page_app_more.make(playground, busy)):
+            yield playground
+
+
+@pytest.fixture
+def page(browser: Browser, slack: Any) -> Iterator[Page]:
+    with olgas_page(browser, slack) as opened:
+        yield opened
+
+
+def panel(page: Page, name: str) -> Locator:
+    """The inspector or the faults, opened."""
+    page.get_by_role("button", name=name, exact=True).click()
+    return page.get_by_role("complementary", name=name)
+
+
+def entry(page: Page, *words: str) -> Locator:
+    """A line of the inspector."""
+    found = page.locator(".entry")
+    for each in words:
+        found = found.filter(has_text=each)
+    return found
+
+
+def set_fault(page: Page, what: str, **fields: str) -> None:
+    """Set a fault in the panel and leave the inspector open."""
+    faults = panel(page, "Faults")
+    faults.get_by_label("What happens").select_option(what)
+    for label, value in fields.items():
+        faults.get_by_label(label.replace("_", " ")).fill(value)
+    faults.get_by_role("button", name="Set the fault").click()
+    faults.get_by_role("list", name="Faults that are set").get_by_text(what).wait_for()
+    panel(page, "Traffic")
+
+
+def test_an_event_that_was_not_acknowledged_comes_again_and_the_inspector_counts(page: Page, busy: Any) -> None:
+    panel(page, "Traffic")
+    busy.left = 2
+    say(page, "@deployer hello")
+    row(page, "hello").get_by_role("button", name=re.compile("1 reply")).wait_for()
+    entry(page, "app_mention").locator(".ack", has_text="no ack").first.wait_for()
+    answered = entry(page, "events_api app_mention, again (2)")
+    answered.locator(".ack.good").wait_for()
+    answered.locator("summary").click()
+    assert busy.retries == ["0", "1", "2"]
+    raw = answered.get_by_label("Raw").text_content() or ""
+    assert '"retry_attempt": 2' in raw
+    assert '"retry_reason": "timeout"' in raw
+
+
+@pytest.mark.parametrize(("name", "reason"), [("Warn", "warning"), ("Refresh", "refresh_requested")])
+def test_a_bot_that_is_told_to_disconnect_is_back_and_answers(name: str, reason: str, page: Page) -> None:
+    panel(page, "Faults").get_by_role("button", name=name, exact=True).click()
+    panel(page, "Traffic")
+    entry(page, f"connection 1 disconnect ({reason})").wait_for()
+    entry(page, "connection 2 hello").wait_for()
+    entry(page, "connection 1 close").wait_for()
+    page.get_by_role("status", name="Connection of the app").get_by_text("1 connected").wait_for()
+    say(page, "/deploy web")
+    row(page, "Deploy web?").wait_for()
+    row(page, "Deploy web?").get_by_role("button", name="Approve").click()
+    row(page, re.compile("web is approved")).wait_for()
+
+
+def test_a_message_that_was_rate_limited_appears_in_the_end(page: Page, slack: Any) -> None:
+    set_fault(page, "ratelimited", How_often="2")
+    say(page, "/deploy web")
+    entry(page, "chat.postMessage").get_by_text("fault: ratelimited").nth(1).wait_for()
+    row(page, "Deploy web?").wait_for()
+    assert row(page, "Deploy web?").count() == 1
+    first, second, third = slack.calls("chat.postMessage")
+    assert [call["status"] for call in (first, second, third)] == [429, 429, 200]
+    assert second["at"] - first["at"] >= 1
+    assert third["at"] - second["at"] >= 1
+
+
+def test_an_envelope_that_is_sent_twice_is_seen_twice_and_acknowledged_twice(page: Page) -> None:
+    set_fault(page, "duplicate")
+    say(page, "/deploy web")
+    page.locator("#timeline .message", has_text="Deploy web?").nth(1).wait_for()
+    assert entry(page, "slash_commands /deploy").count() == 2
+    for copy in entry(page, "slash_commands /deploy").all():
+        copy.locator(".ack.good").wait_for()
+
+
+def test_a_command_whose_envelope_is_lost_fails_for_the_person_and_is_not_sent_again(page: Page) -> None:
+    set_fault(page, "lose")
+    say(page, "/deploy web")
+    row(page, '/deploy failed with the error "operation_timeout"').wait_for()
+    entry(page, "no ack of", "timeout", "slash_commands").wait_for()
+    assert page.get_by_text("Deploy web?").count() == 0
+    say(page, "/deploy web")
+    row(page, "Deploy web?").wait_for()
+
+
+def test_an_event_whose_envelope_is_lost_comes_again(page: Page) -> None:
+    set_fault(page, "lose", How_often="2")
+    say(page, "@deployer hello")
+    row(page, "hello").get_by_role("button", name=re.compile("1 reply")).wait_for()
+
+
+def test_an_ack_that_is_lost_fails_for_the_person_although_the_bot_did_it(page: Page) -> None:
+    set_fault(page, "lose_ack")
+    say(page, "/deploy web")
+    row(page, "Deploy web?").wait_for()
+    row(page, "operation_timeout").wait_for()
+    entry(page, "slash_commands /deploy").locator(".ack", has_text="no ack").wait_for()
+
+
+def test_the_server_itself_lets_pictures_come_from_nowhere_else(page: Page, slack: Any) -> None:
+    for path in ("", "page/app.js"):
+        with urllib.request.urlopen(f"{slack.url}{path}", timeout=5) as answer:
+            policy = answer.headers["Content-Security-Policy"]
+        assert "img-src 'self' data: blob:;" in policy
+        assert "http" not in policy
