@@ -154,3 +154,85 @@ def test_the_server_itself_lets_pictures_come_from_nowhere_else(page: Page, slac
             policy = answer.headers["Content-Security-Policy"]
         assert "img-src 'self' data: blob:;" in policy
         assert "http" not in policy
+
+
+def test_an_external_select_offers_what_the_bot_says_and_the_choice_reaches_it(page: Page) -> None:
+    say(page, "/city")
+    row(page, "A city, please").get_by_role("button", name="Which city?").click()
+    search = page.get_by_role("combobox", name="Search: Which city?")
+    search.press_sequentially("p")
+    page.get_by_text("Type at least 2 characters").wait_for()
+    search.press_sequentially("ar")
+    page.get_by_role("option", name="Parma").wait_for()
+    assert page.get_by_role("listbox", name="Which city?").get_by_role("option").all_text_contents() == [
+        "Paris",
+        "Parma",
+    ]
+    search.press("ArrowDown")
+    search.press("Enter")
+    row(page, "off to parma").wait_for()
+    row(page, "A city, please").get_by_role("button", name="Parma").wait_for()
+
+
+def test_a_global_shortcut_opens_a_form_and_one_that_nobody_answers_says_so(page: Page) -> None:
+    opener = page.locator("#composer").get_by_role("button", name="Shortcuts and commands")
+    opener.click()
+    page.get_by_role("option", name="Fill in the form").click()
+    dialog = page.get_by_role("dialog", name="A form")
+    dialog.get_by_role("textbox", name="Name").fill("good")
+    dialog.get_by_role("button", name="Send").click()
+    row(page, "form says good").wait_for()
+    opener.click()
+    page.get_by_role("option", name="Ignored").click()
+    page.get_by_role("alert").get_by_text("did not answer within 3 seconds").wait_for()
+
+
+def test_a_message_shortcut_hands_the_message_to_the_bot(page: Page, slack: Any) -> None:
+    slack.user("peter").says("wise words", in_="general")
+    said = row(page, "wise words")
+    said.hover()
+    said.get_by_role("button", name="More about this message").click()
+    page.get_by_role("option", name="Quote it").click()
+    row(page, re.compile("@olga quotes: wise words", re.IGNORECASE)).wait_for()
+
+
+def test_a_reaction_is_added_joined_and_taken_back_and_the_bot_hears_of_it(page: Page, slack: Any) -> None:
+    slack.user("peter").says("shipped", in_="general")
+    said = row(page, "shipped")
+    said.hover()
+    said.get_by_role("button", name="Add a reaction").first.click()
+    page.get_by_role("combobox", name="Search: Emoji").press_sequentially("rocket")
+    page.get_by_role("option", name="rocket").click()
+    said.get_by_role("button", name=re.compile("^rocket, 1, by Olga$")).wait_for()
+    row(page, "somebody sent rocket").wait_for()
+    page.get_by_label("Act as").first.select_option(label="Peter")
+    said.get_by_role("button", name=re.compile("^rocket, 1, by Olga$")).click()
+    mine = said.get_by_role("button", name=re.compile("^rocket, 2, by Olga, Peter$"), pressed=True)
+    mine.click()
+    said.get_by_role("button", name=re.compile("^rocket, 1, by Olga$"), pressed=False).wait_for()
+
+
+def test_ones_own_message_is_edited_as_it_was_typed_and_the_bot_hears_of_it(page: Page) -> None:
+    say(page, "@peter look: a < b & https://example.org/?a=1&b=2 in #ops today")
+    said = row(page, "look: a < b &")
+    said.hover()
+    said.get_by_role("button", name="More about this message").click()
+    page.get_by_role("option", name="Edit").click()
+    field = page.get_by_role("dialog", name="Edit the message").get_by_role("textbox", name="The message")
+    assert field.input_value() == "@peter look: a < b & https://example.org/?a=1&b=2 in #ops today"
+    field.press("End")
+    field.press_sequentially(", now")
+    page.get_by_role("button", name="Save").click()
+    edited = page.locator("#timeline .message", has_text="(edited)")
+    edited.get_by_text("@Peter").wait_for()
+    assert "look: a < b & " in (edited.text_content() or "")
+    row(page, "now it says").get_by_text("now").wait_for()
+
+
+def test_nobody_may_edit_what_another_said(page: Page, slack: Any) -> None:
+    slack.user("peter").says("mine alone", in_="general")
+    said = row(page, "mine alone")
+    said.hover()
+    said.get_by_role("button", name="More about this message").click()
+    page.get_by_role("option", name="Look at its JSON").wait_for()
+    assert page.get_by_role("option", name="Edit").count() == 0

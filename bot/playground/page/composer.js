@@ -5,6 +5,7 @@ import { el, fill, freshId, say, toast } from "./dom.js";
 import { emoji, emojiNames } from "./emoji.js";
 import { openMenu } from "./menu.js";
 import { post } from "./net.js";
+import { useShortcut } from "./shortcuts.js";
 import { store } from "./store.js";
 
 const WORD = /(^|\s)([@#:])([\p{L}\p{N}_.+-]*)$/u;
@@ -133,7 +134,7 @@ export function composer({ where, key, label, thread = false, done = () => {} })
       field.value = `${item.command} `;
       field.focus();
       field.dispatchEvent(new Event("input"));
-    } else post("shortcut", { as: store.acting, callback_id: item.value }).catch((error) => toast(error.message));
+    } else useShortcut(item.value);
   };
   requestAnimationFrame(grow);
   form.field = field;
