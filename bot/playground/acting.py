@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bot.blockkit import check_options
 from bot.playground import elements
-from bot.playground.api import views
+from bot.playground.api import files, views
 from bot.playground.elements import Found
 from bot.playground.grants import Grants
 from bot.playground.interaction import Payloads
@@ -76,7 +76,7 @@ class Acting:
         if "confirm" in element and not confirmed:
             words = "This asks for confirmation first."
             raise PlaygroundError("confirm_needed", words, confirm=element["confirm"])
-        state = elements.state(element, value, world.workspace)
+        state = self._state(place.user, element, value)
         values = place.values()
         if elements.start(element) is not None:
             values.setdefault(block["block_id"], {})[element["action_id"]] = state
@@ -112,7 +112,7 @@ class Acting:
         for block_id, actions in typed.items():
             for action_id, value in actions.items():
                 found = self.find(place, block_id, action_id)
-                state = elements.state(found.element, value, self._world.workspace)
+                state = self._state(user, found.element, value)
                 view["state"]["values"].setdefault(block_id, {})[action_id] = state
         missing = _missing(view)
         if missing:
@@ -200,6 +200,11 @@ class Acting:
         payload["action_ts"] = self._world.workspace.new_ts()
         self._people.note(user, "shortcut", callback_id=callback_id, **where)
         return await self._sockets.deliver("interactive", payload, answers=False)
+
+    def _state(self, user: User, element: Json, value: object) -> Json:
+        if element["type"] == "file_input":
+            return {"type": "file_input", "files": files.chosen(self._world, user, element, value)}
+        return elements.state(element, value, self._world.workspace)
 
     def _on(self, place: Place, kind: str) -> Json:
         if place.view is not None:
