@@ -121,6 +121,8 @@ def test_an_envelope_that_is_sent_twice_is_seen_twice_and_acknowledged_twice(pag
     assert entry(page, "slash_commands /deploy").count() == 2
     for copy in entry(page, "slash_commands /deploy").all():
         copy.locator(".ack.good").wait_for()
+    entry(page, "ack of", "once more").wait_for()
+    assert page.locator(".entry.bad", has_text="ack of").count() == 0
 
 
 def test_a_command_whose_envelope_is_lost_fails_for_the_person_and_is_not_sent_again(page: Page) -> None:
@@ -145,6 +147,25 @@ def test_an_ack_that_is_lost_fails_for_the_person_although_the_bot_did_it(page: 
     row(page, "Deploy web?").wait_for()
     row(page, "operation_timeout").wait_for()
     entry(page, "slash_commands /deploy").locator(".ack", has_text="no ack").wait_for()
+
+
+def test_an_event_is_sent_again_although_it_was_acknowledged(page: Page) -> None:
+    set_fault(page, "redeliver")
+    say(page, "@deployer hello")
+    entry(page, "again (1)").locator(".ack.good").wait_for()
+    assert entry(page, "no ack").count() == 0
+
+
+def test_the_panel_counts_how_often_a_fault_will_still_strike(page: Page) -> None:
+    set_fault(page, "error", How_often="3")
+    say(page, "/deploy web")
+    entry(page, "chat.postMessage", "fault: error").wait_for()
+    faults = panel(page, "Faults")
+    faults.get_by_text("error on chat.postMessage, 2 more").wait_for()
+    faults.get_by_role("button", name="Remove error").click()
+    faults.get_by_text("None is set.").wait_for()
+    say(page, "/deploy web")
+    row(page, "Deploy web?").wait_for()
 
 
 def test_the_server_itself_lets_pictures_come_from_nowhere_else(page: Page, slack: Any) -> None:
