@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 from bot.blockkit import check_options
@@ -87,7 +88,7 @@ class Acting:
         if not world.app.interactive:
             raise PlaygroundError("not_interactive", "This app is not configured to handle interactive responses.")
         payload = self._on(place, "block_actions")
-        payload["state"] = {"values": values}
+        payload["state"] = {"values": copy.deepcopy(values)}
         payload["actions"] = [self._payloads.action(block, element, {k: v for k, v in state.items() if k != "type"})]
         return await self._sockets.deliver("interactive", payload, answers=False)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from slack_sdk import WebClient
 
 from bot.playground import Playground, Timings
 from tests.playground.apps import running_sync
@@ -296,3 +297,46 @@ def test_a_file_of_a_wrong_kind_and_one_too_many_are_refused_in_words(page: Page
     page.get_by_role("alert").get_by_text("At most 2 files").wait_for()
     dialog.get_by_text("b.txt").wait_for()
     assert dialog.get_by_role("list", name="Chosen files").get_by_role("listitem").count() == 2
+
+
+@pytest.mark.parametrize("name", ["Disable the link", "Close, with a close frame"])
+def test_a_bot_whose_connection_ended_is_back_and_answers(name: str, page: Page) -> None:
+    panel(page, "Faults").get_by_role("button", name=name, exact=True).click()
+    panel(page, "Traffic")
+    entry(page, "connection 1 close").wait_for()
+    entry(page, "connection 2 hello").wait_for(timeout=30_000)
+    page.get_by_role("status", name="Connection of the app").get_by_text("1 connected").wait_for()
+    say(page, "/deploy web")
+    row(page, "Deploy web?").wait_for()
+
+
+def test_a_frozen_line_fails_for_the_person_until_it_flows_again(page: Page) -> None:
+    faults = panel(page, "Faults")
+    faults.get_by_role("button", name="Freeze").click()
+    say(page, "/deploy web")
+    row(page, "operation_timeout").wait_for()
+    faults.get_by_role("button", name="Thaw").click()
+    say(page, "/whisper")
+    row(page, "psst, a secret").wait_for()
+    assert page.get_by_text("Deploy web?").count() == 0
+
+
+def test_a_revoked_token_is_seen_and_restored(page: Page) -> None:
+    faults = panel(page, "Faults")
+    faults.get_by_role("button", name="Revoke").click()
+    panel(page, "Traffic")
+    say(page, "/deploy web")
+    entry(page, "chat.postMessage token_revoked").wait_for()
+    panel(page, "Faults").get_by_role("button", name="Restore").click()
+    say(page, "/deploy web")
+    row(page, "Deploy web?").wait_for()
+
+
+def test_a_picture_from_elsewhere_is_a_link_and_is_not_fetched(page: Page, slack: Any) -> None:
+    picture = {"type": "image", "image_url": "https://example.org/a.png", "alt_text": "A far picture"}
+    WebClient(token=slack.bot_token, base_url=slack.api_url).chat_postMessage(
+        channel="general", text="look", blocks=[picture]
+    )
+    shown = page.locator("#timeline .message").last
+    shown.get_by_text("A far picture").first.wait_for()
+    assert shown.locator("img").count() == 0

@@ -18,7 +18,7 @@ const FAULTS = {
   lose_ack: { words: "Ack not counted", fields: {}, socket: true },
 };
 const METHODS = ["*", "chat.postMessage", "chat.update", "chat.postEphemeral", "chat.*", "views.open", "views.update", "views.push", "views.publish", "apps.connections.open", "auth.test", "users.info", "files.*", "response_url", "upload", "socket"];
-const SOCKET = { warning: "Warn", refresh: "Refresh", link_disabled: "Disable the link", drop: "Drop, no close frame", close: "Close", freeze: "Freeze (half-open)", thaw: "Thaw" };
+const SOCKET = { warning: "Warn", refresh: "Refresh", link_disabled: "Disable the link", drop: "Drop, no close frame", close: "Close, with a close frame", freeze: "Freeze (half-open)", thaw: "Thaw" };
 
 const number = (value) => (/^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value);
 
