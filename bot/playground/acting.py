@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 from bot.blockkit import check_options
 from bot.playground import elements
-from bot.playground.api import views
+from bot.playground.api import files, views
 from bot.playground.elements import Found
 from bot.playground.grants import Grants
 from bot.playground.interaction import Payloads
@@ -76,7 +77,7 @@ class Acting:
         if "confirm" in element and not confirmed:
             words = "This asks for confirmation first."
             raise PlaygroundError("confirm_needed", words, confirm=element["confirm"])
-        state = elements.state(element, value, world.workspace)
+        state = self._state(place.user, element, value)
         values = place.values()
         if elements.start(element) is not None:
             values.setdefault(block["block_id"], {})[element["action_id"]] = state
@@ -87,7 +88,7 @@ class Acting:
         if not world.app.interactive:
             raise PlaygroundError("not_interactive", "This app is not configured to handle interactive responses.")
         payload = self._on(place, "block_actions")
-        payload["state"] = {"values": values}
+        payload["state"] = {"values": copy.deepcopy(values)}
         payload["actions"] = [self._payloads.action(block, element, {k: v for k, v in state.items() if k != "type"})]
         return await self._sockets.deliver("interactive", payload, answers=False)
 
@@ -112,7 +113,7 @@ class Acting:
         for block_id, actions in typed.items():
             for action_id, value in actions.items():
                 found = self.find(place, block_id, action_id)
-                state = elements.state(found.element, value, self._world.workspace)
+                state = self._state(user, found.element, value)
                 view["state"]["values"].setdefault(block_id, {})[action_id] = state
         missing = _missing(view)
         if missing:
@@ -200,6 +201,11 @@ class Acting:
         payload["action_ts"] = self._world.workspace.new_ts()
         self._people.note(user, "shortcut", callback_id=callback_id, **where)
         return await self._sockets.deliver("interactive", payload, answers=False)
+
+    def _state(self, user: User, element: Json, value: object) -> Json:
+        if element["type"] == "file_input":
+            return {"type": "file_input", "files": files.chosen(self._world, user, element, value)}
+        return elements.state(element, value, self._world.workspace)
 
     def _on(self, place: Place, kind: str) -> Json:
         if place.view is not None:

@@ -25,7 +25,9 @@ def read(body: Json) -> content.Content:
 
 def show(world: World, url: ResponseUrl, body: Json) -> None:
     """Show an answer where its command or click was, replace the original by it, or delete that."""
-    channel = world.workspace.channels[url.channel]
+    channel = world.workspace.channels.get(url.channel)
+    if channel is None:  # it was before everything was forgotten
+        raise SlackError("expired_url")
     original = channel.messages.get(url.message)
     if body.get("delete_original"):
         if original is not None:

@@ -106,7 +106,14 @@ class Card(Shown):
     async def surface(self, user: User) -> Surface:
         message = await self.message()
         channel = self._slack.server.world.workspace.channels[message["channel"]]
+        if user.id not in channel.members or message.get("ephemeral_for") not in (None, user.id):
+            raise self._slack.failure(f"{user.name} does not see {self}", viewer=user)
         return Surface(user, elements.message_blocks(message), channel, message)
+
+    async def came(self) -> None:
+        """It is there, or was; waits for it."""
+        if not self._ts:
+            await self.message()
 
     async def is_private(self) -> None:
         """Only this user sees it."""
@@ -115,7 +122,8 @@ class Card(Shown):
             raise self._slack.failure(f"{self} is seen by everybody", viewer=self._user)
 
     async def is_gone(self) -> None:
-        """It was deleted; waits for it."""
+        """It came and was deleted; waits for both."""
+        await self.came()
         await self._slack.eventually(lambda: self._find() is None, f"{self} is still there", viewer=self._user)
 
     async def thread_shows(self, text: str) -> None:
@@ -229,7 +237,9 @@ class Element:
         return [option["text"]["text"] for option in elements.options(answer)]
 
     async def is_gone(self) -> None:
-        """It is not there any more; waits for it."""
+        """It is not there any more; waits for it, and first for the card that it should have been on."""
+        if isinstance(self._shown, Card):
+            await self._shown.came()
 
         def gone() -> bool:
             return not any(_answers_to(found, self._name) for found in elements.walk(self._blocks()))

@@ -11,6 +11,7 @@ from bot.playground.values import Json, PlaygroundError, number
 
 HTTP_KINDS = ("ratelimited", "status", "error", "drop_before", "drop_after", "delay", "garbage")
 SOCKET_KINDS = ("duplicate", "redeliver", "lose", "lose_ack")
+FIRST_STATUS, LAST_STATUS = 200, 599
 PARAMETERS = {"retry_after": 1, "status": 500, "error": "internal_error", "seconds": 1.0}
 
 
@@ -51,6 +52,10 @@ class Faults:
         unknown = [name for name in parameters if name not in PARAMETERS]
         if unknown:
             raise PlaygroundError("unknown_parameter", f"A fault has no {unknown[0]!r}; it may have {[*PARAMETERS]}.")
+        for name in ("retry_after", "status", "seconds"):
+            number(parameters.get(name), name)
+        if not FIRST_STATUS <= number(parameters.get("status"), "status", FIRST_STATUS) <= LAST_STATUS:
+            raise PlaygroundError("bad_value", f"`status` is from {FIRST_STATUS} to {LAST_STATUS}.")
         if kind in SOCKET_KINDS:
             method = "socket"
         self._n += 1

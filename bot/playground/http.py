@@ -24,7 +24,7 @@ LARGEST_BODY = 1_100_000_000  # bytes: Slack takes files of 1 GB
 KEEP_ALIVE = 15.0  # seconds between comments in a quiet stream
 SHOWN = 200  # messages of a channel in the state
 CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: http: https:;"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;"
     " connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
@@ -34,14 +34,25 @@ async def only_here(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """Refuse what another page in the browser sends us, and names that only pretend to be this machine."""
-    host = urlsplit(f"//{request.host}").hostname
-    origin = request.headers.get("Origin")
-    if host not in LOCAL or (origin and urlsplit(origin).netloc != request.host):
+    if not _is_local(request):
         return _refused(HTTPStatus.FORBIDDEN, "forbidden", "The playground answers its own page on this machine only.")
     try:
         return await handler(request)
     except PlaygroundError as error:
         return _refused(error.status, error.error, error.message, **error.fields)
+
+
+def _is_local(request: web.Request) -> bool:
+    origin = request.headers.get("Origin")
+    # Another page's <img> or link carries no Origin, and the Web API takes GET.
+    elsewhere = request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+    if elsewhere and (request.path.startswith("/api/") or request.headers.get("Sec-Fetch-Mode") != "navigate"):
+        return False
+    try:
+        host = urlsplit(f"//{request.host}").hostname
+        return host in LOCAL and (not origin or urlsplit(origin).netloc == request.host)
+    except ValueError:
+        return False
 
 
 def _refused(status: int, error: str, message: str, **fields: object) -> web.Response:
@@ -79,7 +90,7 @@ class PageHttp:
         return self._page_file(request.match_info["path"], request)
 
     def _page_file(self, name: str, _request: web.Request) -> web.StreamResponse:
-        path = (PAGE / name).resolve()
+        path = (PAGE / name.replace("\0", "")).resolve()
         if not path.is_relative_to(PAGE.resolve()) or not path.is_file():
             raise web.HTTPNotFound
         headers = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
@@ -92,7 +103,7 @@ class PageHttp:
     async def _do(self, request: web.Request) -> web.StreamResponse:
         try:
             body = await request.json()
-        except json.JSONDecodeError:
+        except (ValueError, LookupError):
             return _refused(HTTPStatus.BAD_REQUEST, "invalid_json", "A JSON object was expected.")
         if not isinstance(body, dict):
             return _refused(HTTPStatus.BAD_REQUEST, "invalid_json", "A JSON object was expected.")
@@ -112,7 +123,7 @@ class PageHttp:
 
     async def _state(self, request: web.Request) -> web.StreamResponse:
         world, space = self._world, self._world.workspace
-        shown = int(number(request.query.get("messages"), "messages", SHOWN))
+        shown = max(0, int(number(request.query.get("messages"), "messages", SHOWN)))
         messages = {c.id: list(c.messages.values())[-shown:] if shown else [] for c in space.channels.values()}
         return web.json_response(
             {
@@ -139,7 +150,7 @@ class PageHttp:
         except PlaygroundError as error:
             return _refused(error.status, error.error, error.message)
         thread, before = request.query.get("thread_ts"), request.query.get("before")
-        limit = int(number(request.query.get("limit"), "limit", SHOWN))
+        limit = max(1, int(number(request.query.get("limit"), "limit", SHOWN)))
         found = channel.thread(thread) if thread else list(channel.messages.values())
         earlier = [message for message in found if not before or message["ts"] < before]
         return web.json_response({"ok": True, "messages": earlier[-limit:], "more": len(earlier) > limit})
@@ -151,13 +162,14 @@ class PageHttp:
             viewer = space.user(request.query["as"]) if "as" in request.query else None
         except PlaygroundError as error:
             return _refused(error.status, error.error, error.message)
-        return web.Response(text="\n".join(seen.conversation(channel, viewer, space)) + "\n")
+        body = _encoded("\n".join(seen.conversation(channel, viewer, space)) + "\n")
+        return web.Response(body=body, content_type="text/plain", charset="utf-8")
 
     async def _journal(self, request: web.Request) -> web.StreamResponse:
         since, kind = int(number(request.query.get("since"), "since")), request.query.get("kind")
         entries = self._world.journal.select(kind=kind, since=since)
         text = "".join(json.dumps(entry, ensure_ascii=False, default=str) + "\n" for entry in entries)
-        return web.Response(text=text, content_type="application/x-ndjson")
+        return web.Response(body=_encoded(text), content_type="application/x-ndjson", charset="utf-8")
 
     async def _faults(self, _request: web.Request) -> web.StreamResponse:
         return web.json_response({"ok": True, "faults": self._world.faults.to_json()})
@@ -193,6 +205,11 @@ class PageHttp:
                 task.cancel()
 
 
+def _encoded(text: str) -> bytes:
+    """Half a character, which JSON can carry and UTF-8 cannot, stays as JSON writes it."""
+    return text.encode(errors="backslashreplace")
+
+
 async def _next(queue: asyncio.Queue[Json]) -> bytes:
     """The next events as one chunk, or a comment so that a dead reader is noticed."""
     try:
@@ -202,4 +219,4 @@ async def _next(queue: asyncio.Queue[Json]) -> bytes:
     while not queue.empty():
         events.append(queue.get_nowait())
     lines = (f"id: {event['seq']}\ndata: {json.dumps(event, ensure_ascii=False, default=str)}\n\n" for event in events)
-    return "".join(lines).encode()
+    return _encoded("".join(lines))

@@ -18,7 +18,7 @@ class Journal:
 
     def __init__(self, clock: Clock, feed: Feed, path: Path | None = None) -> None:
         self._clock, self._feed = clock, feed
-        self._file: IO[str] | None = path.open("a", encoding="utf-8") if path else None
+        self._file: IO[str] | None = path.open("a", encoding="utf-8", errors="backslashreplace") if path else None
         self.entries: deque[Json] = deque(maxlen=KEPT)
         self._n = 0
 

@@ -14,7 +14,7 @@ from bot.playground.faults import Fault
 from bot.playground.manifest import App
 from bot.playground.server import Server
 from bot.playground.story import Person, Place
-from bot.playground.values import Json, Timings
+from bot.playground.values import Json, PlaygroundError, Timings
 from bot.playground.workspace import Channel, User
 
 T = TypeVar("T")
@@ -77,6 +77,12 @@ class Playground:
     @property
     def api_url(self) -> str:
         """The Web API, as `base_url` of Slack's own client."""
+        if not self.server.world.base_url:
+            # Slack's client would try an empty address for ever.
+            words = (
+                "This playground has not started: use it inside `async with`, or in the test itself, not in a fixture."
+            )
+            raise PlaygroundError("not_started", words)
         return f"{self.server.world.base_url}/api/"
 
     @property

@@ -10,7 +10,7 @@ from bot.playground.interaction import Payloads
 from bot.playground.sockets import ACKED, Outcome, Sockets
 from bot.playground.spoken import marked_up
 from bot.playground.values import Json, PlaygroundError, SlackError
-from bot.playground.workspace import Channel, User
+from bot.playground.workspace import Channel, File, User
 from bot.playground.world import World
 
 
@@ -117,9 +117,14 @@ class People:
 
     def upload(self, user: User, channel: Channel, name: str, content: bytes, text: str, thread_ts: str = "") -> Json:
         """Share a file."""
+        return self.post(user, channel, text, thread_ts=thread_ts, files=[of_page(self.file(user, name, content))])
+
+    def file(self, user: User, name: str, content: bytes) -> File:
+        """Upload a file without sharing it, for a field of a form."""
         file = new_file(self._world, name, user.id, content=content)
         file.ready = True
-        return self.post(user, channel, text, thread_ts=thread_ts, files=[of_page(file)])
+        self.note(user, "file", id=file.id, name=name, size=len(content))
+        return file
 
     def message(self, user: User, channel: Channel, ts: str) -> Json:
         """A message that this user sees."""

@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Awaitable, Callable
 
 from bot.playground.acting import Acting
+from bot.playground.api.files import of_page
 from bot.playground.people import People
 from bot.playground.sockets import Outcome
 from bot.playground.values import Json, PlaygroundError, names
@@ -34,6 +35,7 @@ class PersonHttp:
             "edit": self._edit,
             "delete": self._delete,
             "upload": self._upload,
+            "file": self._file,
             "read": self._read,
             "dm": self._dm,
             "join": self._join,
@@ -108,14 +110,14 @@ class PersonHttp:
 
     async def _upload(self, user: User, body: Json) -> Json:
         channel = self._people.place(user, body.get("channel"))
-        try:
-            content = base64.b64decode(str(body.get("content") or ""), validate=True)
-        except binascii.Error as error:
-            raise PlaygroundError("bad_content", "`content` is the file in base64.") from error
         name, text = str(body.get("name") or "file"), str(body.get("text") or "")
         thread_ts = str(body.get("thread_ts") or "")
-        message = self._people.upload(user, channel, name, content, text, thread_ts)
+        message = self._people.upload(user, channel, name, _content(body), text, thread_ts)
         return {"ok": True, "ts": message["ts"]}
+
+    async def _file(self, user: User, body: Json) -> Json:
+        file = self._people.file(user, str(body.get("name") or "file"), _content(body))
+        return {"ok": True, "file": of_page(file)}
 
     async def _read(self, user: User, body: Json) -> Json:
         self._world.read(self._people.place(user, body.get("channel")), user.id, str(body.get("ts") or ""))
@@ -145,3 +147,10 @@ class PersonHttp:
         channel = self._people.place(user, body.get("channel"))
         self._world.leave(channel, self._world.workspace.user(body.get("user")))
         return {"ok": True}
+
+
+def _content(body: Json) -> bytes:
+    try:
+        return base64.b64decode(str(body.get("content") or ""), validate=True)
+    except binascii.Error as error:
+        raise PlaygroundError("bad_content", "`content` is the file in base64.") from error

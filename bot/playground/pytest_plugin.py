@@ -8,6 +8,7 @@ finds this by itself where the package is installed.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -29,8 +30,21 @@ def slack(request: pytest.FixtureRequest) -> Iterator[Any]:
 
     mark = request.node.get_closest_marker("playground")
     args, options = (mark.args, mark.kwargs) if mark else ((), {})
-    if inspect.iscoroutinefunction(request.function):
-        yield Playground(*args, **options)  # started in the test's own loop, below
+    if inspect.iscoroutinefunction(request.node.obj):
+        playground, test = Playground(*args, **options), request.node.obj
+
+        @functools.wraps(test)
+        async def started(*given: Any, **named: Any) -> None:  # noqa: ANN401
+            """In the test's own loop, whichever plugin runs it."""
+            async with playground:
+                try:
+                    await test(*given, **named)
+                finally:
+                    request.node.stash[STORY] = playground.story()
+
+        request.node.obj = started
+        yield playground
+        request.node.obj = test
         return
     with Playground.in_thread(*args, **options) as plain:
         yield plain
@@ -39,24 +53,16 @@ def slack(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an `async def` test with its playground."""
+    """Run an `async def` test with its playground, where no other plugin does."""
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}  # noqa: SLF001
     if "slack" not in arguments or not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     from bot.playground.language import Playground
 
-    playground = arguments["slack"]
-    if not isinstance(playground, Playground):
+    if not isinstance(arguments["slack"], Playground):
         return None
 
-    async def run() -> None:
-        async with playground:
-            try:
-                await pyfuncitem.obj(**arguments)
-            finally:
-                pyfuncitem.stash[STORY] = playground.story()
-
-    asyncio.run(run())
+    asyncio.run(pyfuncitem.obj(**arguments))
     return True
 
 

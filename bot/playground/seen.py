@@ -99,7 +99,7 @@ def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:  # noq
             yield f"({block['type']}: {title or block.get('alt_text', '')})"
         case "input":
             state = values.get(block["block_id"], {}).get(block["element"].get("action_id"), {})
-            typed = next((str(value) for key, value in state.items() if key != "type" and value), "")
+            typed = next((_typed(value) for key, value in state.items() if key != "type" and value), "")
             yield f"{_text(block['label'], space)}: [{typed}]"
         case "markdown":
             yield from _texts(block["text"])
@@ -110,6 +110,13 @@ def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:  # noq
                 yield " | ".join(_cell(cell, space) for cell in row)
         case _:
             yield from _anything(block, space)
+
+
+def _typed(value: object) -> str:
+    """What stands in a field; of files their names."""
+    if isinstance(value, list):
+        return ", ".join(_typed(each) for each in value)
+    return str(value.get("name", value)) if isinstance(value, dict) else str(value)
 
 
 def _cell(cell: Json, space: Workspace) -> str:

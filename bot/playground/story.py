@@ -95,6 +95,10 @@ class Person:
         channel = self._slack.server.world.workspace.channel(message["channel"])
         self._slack.server.people.react(self.user, channel, message["ts"], name, remove=False)
 
+    def uploads(self, name: str, content: bytes) -> str:
+        """Upload a file without sharing it: `await modal.fill("Papers", [operator.uploads("a.txt", b"…")])`."""
+        return self._slack.server.people.file(self.user, name, content).id
+
     async def sees(self, text: str, *, in_: Place | str | None = None) -> Card:
         """A message with this text, also one that only this user sees; waits for it."""
         channel = self._where(in_)

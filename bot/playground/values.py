@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -36,9 +37,12 @@ class PlaygroundError(Exception):
 def number(value: object, name: str, default: float = 0) -> float:
     """A number that a person or a test gave, or a refusal that names it."""
     try:
-        return default if value is None else float(str(value))
+        given = default if value is None else float(str(value))
+        if not math.isfinite(given):
+            raise ValueError
     except ValueError:
         raise PlaygroundError("bad_value", f"`{name}` is a number, not {value!r}.") from None
+    return given
 
 
 def names(value: object, name: str) -> list[object]:

@@ -169,7 +169,8 @@ class World:
 
     def post(self, channel: Channel, message: Json) -> Json:
         """Put a message into a channel: it gets its ts, its ids, and everybody is told."""
-        message = {"type": "message", "channel": channel.id, "ts": self.workspace.new_ts(), **message}
+        # A copy: what is filled in must not show in the journal as if the bot had sent it.
+        message = copy.deepcopy({"type": "message", "channel": channel.id, "ts": self.workspace.new_ts(), **message})
         message = {key: value for key, value in message.items() if value not in (None, [], "") or key == "text"}
         elements.fill_ids(elements.message_blocks(message), self.fresh)
         for number, attachment in enumerate(message.get("attachments") or [], start=1):
@@ -189,7 +190,7 @@ class World:
     def change(self, channel: Channel, message: Json, *, by: str | None = None, **fields: object) -> None:
         """Change a message; with `by` it is an edit, which the bot hears of and people see."""
         before = copy.deepcopy(message)
-        message.update(fields)
+        message.update(copy.deepcopy(fields))
         for key in [key for key, value in fields.items() if value in (None, [])]:
             del message[key]
         elements.fill_ids(elements.message_blocks(message), self.fresh)

@@ -11,10 +11,10 @@ import pytest
 from bot.playground import Playground, Timings
 from tests.playground.apps import running_sync
 from tests.support import blockkit_samples, page_app
-from tests.support.browser import chromium
+from tests.support.browser import chromium, olgas_page, row, say
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Dialog, FilePayload, Page, Request
+    from playwright.sync_api import Browser, FilePayload, Page
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.filterwarnings("ignore:.*text. argument is missing")]
 
@@ -46,43 +46,14 @@ def slack() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Browser, slack: Any) -> Iterator[Page]:
-    """Olga's view of #general; an error in the page fails the test."""
-    errors: list[str] = []
-
-    def asked(request: Request) -> None:
-        if not request.url.startswith((slack.url, "blob:")):
-            errors.append(request.url)
-
-    def popped(dialog: Dialog) -> None:
-        errors.append(f"a dialog: {dialog.message}")
-        dialog.dismiss()
-
-    opened = browser.new_page(viewport={"width": 1280, "height": 800})
-    opened.set_default_timeout(8000)
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on("dialog", popped)
-    opened.on("request", asked)
-    opened.goto(f"{slack.url}#as=olga&in=general")
-    opened.get_by_role("textbox", name="Message #general").wait_for()
-    yield opened
-    opened.close()
-    assert errors == []
-
-
-def say(page: Page, text: str) -> None:
-    box = page.get_by_role("textbox", name="Message #")
-    box.fill(text)
-    box.press("Enter")
+    with olgas_page(browser, slack) as opened:
+        yield opened
 
 
 def bot(slack: Any) -> Any:
     from slack_sdk import WebClient
 
     return WebClient(token=slack.bot_token, base_url=slack.api_url)
-
-
-def row(page: Page, text: str | re.Pattern[str]) -> Any:
-    return page.locator("#timeline .message").filter(has_text=text).last
 
 
 def test_a_slash_command_is_completed_and_its_card_appears_without_reload(page: Page) -> None:

@@ -110,10 +110,10 @@ async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]
     authorization = request.headers.get("Authorization", "")
     token = authorization.removeprefix("Bearer ").strip() if authorization.startswith("Bearer ") else ""
     if request.method == "POST" and kind == "application/json":
-        text = await request.text()
         try:
+            text = await request.text()
             body = json.loads(text) if text.strip() else {}
-        except json.JSONDecodeError:
+        except (ValueError, LookupError):  # no JSON, no UTF-8, or a charset that there is not
             raise SlackError("invalid_json") from None
         if not isinstance(body, dict):
             raise SlackError("json_not_object")

@@ -9,13 +9,15 @@ from bot.playground import checks
 from bot.playground.api import content
 from bot.playground.api.call import Call
 from bot.playground.api.methods import handles
-from bot.playground.values import Json, SlackError
-from bot.playground.workspace import Channel, File
+from bot.playground.values import Json, PlaygroundError, SlackError, names
+from bot.playground.workspace import Channel, File, User
 from bot.playground.world import World
 
 LARGEST = 1_000_000_000  # bytes
 LARGEST_SNIPPET = 1_000_000
 LONGEST_ALT = 1_000  # characters
+MOST_IN_FIELD = 10
+_SAME_TYPE = {"jpeg": "jpg", "htm": "html", "yml": "yaml"}
 TEXTS = ("text/", "application/json", "application/xml", "application/x-yaml", "application/javascript")
 
 
@@ -62,6 +64,26 @@ def told(world: World, file: File) -> Json:
     about = of_page(file) | {"timestamp": file.created, "pretty_type": file.filetype.upper(), "mode": "hosted"}
     about |= {"url_private": address, "url_private_download": address, "permalink": address, "is_external": False}
     return about | {"is_public": False, "public_url_shared": False}
+
+
+def chosen(world: World, user: User, element: Json, value: object) -> list[Json]:
+    """The files that a user put into a field of a form, as the bot gets them; `value` is their ids."""
+    wanted = list(dict.fromkeys(map(str, names(value, "value"))))
+    most = element.get("max_files", MOST_IN_FIELD)
+    if len(wanted) > most:
+        raise PlaygroundError("too_many_files", f"This field takes {most} files at most, not {len(wanted)}.")
+    return [told(world, _own(world, user, element, each)) for each in wanted]
+
+
+def _own(world: World, user: User, element: Json, file_id: str) -> File:
+    file = world.workspace.files.get(file_id)
+    if file is None or not file.ready or file.user != user.id:
+        words = f"{user.name} has uploaded no file {file_id!r}; `file` does that first."
+        raise PlaygroundError("file_not_found", words, status=404)
+    types = [_SAME_TYPE.get(each.lower(), each.lower()) for each in element.get("filetypes") or []]
+    if types and _SAME_TYPE.get(file.filetype, file.filetype) not in types:
+        raise PlaygroundError("wrong_file_type", f"This field takes {', '.join(types)}; {file.name} is none of them.")
+    return file
 
 
 @handles("files.completeUploadExternal")

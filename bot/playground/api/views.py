@@ -108,7 +108,7 @@ def _read(call: Call) -> Json:
 
 def judged(payload: Json) -> Json:
     """A view as a bot sends it, refused where Slack would."""
-    if len(json.dumps(payload, ensure_ascii=False).encode()) > LARGEST:
+    if len(json.dumps(payload, ensure_ascii=False).encode(errors="backslashreplace")) > LARGEST:
         raise SlackError("view_too_large")
     checks.view(payload)
     return payload

@@ -7,6 +7,7 @@ import { faultsPanel } from "./faults.js";
 import { closeMenus } from "./menu.js";
 import { nameOf, row } from "./message.js";
 import { drawModals } from "./modals.js";
+import { asTyped } from "./mrkdwn.js";
 import { post } from "./net.js";
 import { drawSidebar } from "./sidebar.js";
 import { isReply, shownTo, store } from "./store.js";
@@ -277,7 +278,7 @@ function showRaw(message) {
 }
 
 function editMessage(message) {
-  const field = el("textarea.field", { rows: 4, "aria-label": "The message", dir: "auto", value: message.text ?? "" });
+  const field = el("textarea.field", { rows: 4, "aria-label": "The message", dir: "auto", value: asTyped(message.text) });
   const save = async (shut) => {
     try {
       await post("edit", { as: store.acting, channel: message.channel, ts: message.ts, text: field.value });

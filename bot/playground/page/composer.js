@@ -4,7 +4,8 @@ import { icon } from "./icons.js";
 import { el, fill, freshId, say, toast } from "./dom.js";
 import { emoji, emojiNames } from "./emoji.js";
 import { openMenu } from "./menu.js";
-import { post } from "./net.js";
+import { base64, post } from "./net.js";
+import { useShortcut } from "./shortcuts.js";
 import { store } from "./store.js";
 
 const WORD = /(^|\s)([@#:])([\p{L}\p{N}_.+-]*)$/u;
@@ -133,7 +134,7 @@ export function composer({ where, key, label, thread = false, done = () => {} })
       field.value = `${item.command} `;
       field.focus();
       field.dispatchEvent(new Event("input"));
-    } else post("shortcut", { as: store.acting, callback_id: item.value }).catch((error) => toast(error.message));
+    } else useShortcut(item.value);
   };
   requestAnimationFrame(grow);
   form.field = field;
@@ -173,12 +174,3 @@ const SOURCES = {
   "#": (typed) => store.conversations(store.acting).filter((c) => c.name && c.name.includes(typed)).map((c) => ({ words: `#${c.name}`, note: c.topic, insert: `#${c.name} ` })),
   ":": (typed) => (typed.length < 2 ? [] : emojiNames().filter((n) => n.includes(typed)).map((n) => ({ words: `:${n}:`, mark: emoji(n), insert: `:${n}: ` }))),
 };
-
-function base64(file) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(String(reader.result).split(",")[1] ?? "");
-    reader.onerror = () => reject(new Error("The file could not be read."));
-    reader.readAsDataURL(file);
-  });
-}

@@ -7,6 +7,7 @@ import { el, freshId, link, toast, web } from "./dom.js";
 import { picker } from "./pickers.js";
 import { textObject, wordsOf } from "./mrkdwn.js";
 import { select } from "./selects.js";
+import { unanswered } from "./shortcuts.js";
 
 /** What a user chose so far: what they are typing, else what the playground keeps, else what it starts with. */
 export function stateOf(element, block, ctx) {
@@ -31,7 +32,7 @@ export async function use(node, element, block, ctx, value) {
   node.classList.remove("failed");
   try {
     const answer = await ctx.act({ block_id: block.block_id, action_id: element.action_id, value, confirmed: true });
-    if (answer.outcome === "operation_timeout" || answer.outcome === "dispatch_failed") failed(node, answer.outcome);
+    if (unanswered(answer.outcome)) failed(node, unanswered(answer.outcome));
     return answer;
   } catch (error) {
     toast(error.message);
@@ -41,9 +42,8 @@ export async function use(node, element, block, ctx, value) {
   }
 }
 
-function failed(node, outcome) {
+function failed(node, why) {
   node.classList.add("failed");
-  const why = outcome === "dispatch_failed" ? "The app is not connected." : "The app did not answer within 3 seconds.";
   node.title = why;
   toast(why);
 }

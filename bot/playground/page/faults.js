@@ -18,7 +18,7 @@ const FAULTS = {
   lose_ack: { words: "Ack not counted", fields: {}, socket: true },
 };
 const METHODS = ["*", "chat.postMessage", "chat.update", "chat.postEphemeral", "chat.*", "views.open", "views.update", "views.push", "views.publish", "apps.connections.open", "auth.test", "users.info", "files.*", "response_url", "upload", "socket"];
-const SOCKET = { warning: "Warn", refresh: "Refresh", link_disabled: "Disable the link", drop: "Drop, no close frame", close: "Close", freeze: "Freeze (half-open)", thaw: "Thaw" };
+const SOCKET = { warning: "Warn", refresh: "Refresh", link_disabled: "Disable the link", drop: "Drop, no close frame", close: "Close, with a close frame", freeze: "Freeze (half-open)", thaw: "Thaw" };
 
 const number = (value) => (/^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value);
 
@@ -53,7 +53,7 @@ export function faultsPanel() {
   };
   const press = (words, act, done = words) => el("button.action", { type: "button", onclick: () => deed(act, done) }, words);
   const draw = () => fill(list, store.faults.length ? store.faults.map((each) => el("li", {},
-    el("span", {}, el("strong", {}, each.kind), ` on ${each.method}`, each.times ? `, ${each.times} more` : ", for ever", each.after ? `, after ${each.after}` : ""),
+    el("span", {}, el("strong", {}, each.kind), ` on ${each.method}`, each.times ? `, ${each.times - (each.struck ?? 0)} more` : ", for ever", each.after ? `, after ${each.after}` : ""),
     el("button.icon", { type: "button", "aria-label": `Remove ${each.kind} on ${each.method}`, onclick: () => deed(() => remove(`faults/${encodeURIComponent(each.id)}`), "Removed") }, "✕"))) : el("li.dim", {}, "None is set."));
   const node = el("div.panel.scroll", { tabindex: "0", role: "region", "aria-label": "Faults" },
     el("datalist", { id: "methods" }, METHODS.map((each) => el("option", { value: each }))),

@@ -8,6 +8,7 @@ import { COMMON, emoji, emojiNames } from "./emoji.js";
 import { openMenu } from "./menu.js";
 import { mrkdwn, unescape } from "./mrkdwn.js";
 import { post } from "./net.js";
+import { useShortcut } from "./shortcuts.js";
 import { store } from "./store.js";
 
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
@@ -195,7 +196,7 @@ function deeds(message, place, origin) {
   const mine = message.user === store.acting;
   const shortcuts = (store.app.shortcuts ?? []).filter((each) => each.type === "message");
   return [
-    ...shortcuts.map((each) => ({ value: each.callback_id, words: each.name, note: store.app.name, mark: "⚡", does: () => post("shortcut", { as: store.acting, callback_id: each.callback_id, channel: message.channel, ts: message.ts }).catch((error) => toast(error.message)) })),
+    ...shortcuts.map((each) => ({ value: each.callback_id, words: each.name, note: store.app.name, mark: "⚡", does: () => useShortcut(each.callback_id, { channel: message.channel, ts: message.ts }) })),
     mine && place.canWrite && { value: "edit", words: "Edit", mark: "✎", does: () => place.edit(message) },
     mine && { value: "delete", words: "Delete", mark: "🗑", class: "danger", does: async () => { if (await ask("Delete this message?", "It cannot be brought back.", "Delete", origin)) drop(message); } },
     { value: "raw", words: "Look at its JSON", mark: "{}", does: () => place.raw(message) },

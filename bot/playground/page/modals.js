@@ -5,6 +5,7 @@ import { el, fill, keepFocus, say } from "./dom.js";
 import { closeMenus } from "./menu.js";
 import { wordsOf } from "./mrkdwn.js";
 import { post } from "./net.js";
+import { underWay } from "./pickers.js";
 import { store } from "./store.js";
 
 const drafts = new Map(); // view id -> Map of what is being typed
@@ -100,6 +101,7 @@ async function submit(view) {
   button.setAttribute("aria-busy", "true");
   banner = "";
   errors = {};
+  await Promise.allSettled([...underWay]);
   try {
     const answer = await post("submit", { as: store.acting, view_id: view.id, values: valuesOf(view) });
     if (answer.errors) errors = answer.errors;
@@ -120,7 +122,7 @@ function focusError() {
 }
 
 function firstFocus(view) {
-  const wanted = dialog.querySelector("[data-focus]") ?? dialog.querySelector(".modal-body :is(input:not([readonly]), textarea, .select)");
+  const wanted = dialog.querySelector("[data-focus]") ?? dialog.querySelector(".modal-body :is(input:not([readonly], [type=file]), textarea, .select, .pick-files)");
   (wanted ?? dialog.querySelector("[data-key=submit]") ?? dialog.querySelector("[data-key=close]")).focus();
   say(wordsOf(view.title));
 }

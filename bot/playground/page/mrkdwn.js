@@ -5,7 +5,20 @@ import { emoji } from "./emoji.js";
 import { store } from "./store.js";
 
 const ENTITIES = { "&amp;": "&", "&lt;": "<", "&gt;": ">" };
+
 export const unescape = (value) => value.replace(/&(amp|lt|gt);/g, (entity) => ENTITIES[entity]);
+
+/** A message as its author typed it: names for ids, addresses without brackets. */
+export function asTyped(source) {
+  const plain = String(source ?? "").replace(/<([^<>]*)>/g, (whole, inner) => {
+    const [id, label] = inner.split("|");
+    if (id.startsWith("@")) return `@${store.users.get(id.slice(1))?.name ?? label ?? id.slice(1)}`;
+    if (id.startsWith("#")) return `#${store.channels.get(id.slice(1))?.name ?? label ?? id.slice(1)}`;
+    if (id.startsWith("!subteam^")) return `@${store.usergroups.get(id.slice(9))?.handle ?? label ?? id.slice(9)}`;
+    return id.startsWith("!") ? `@${id.slice(1)}` : id;
+  });
+  return unescape(plain);
+}
 
 const TOKEN = /```\n?([\s\S]+?)\n?```|`([^`\n]+)`|<([^<>\n]+)>|(https?:\/\/[^\s<>|"']+[^\s<>|"'.,;:!?)\]])/g;
 const STYLES = [["*", "strong"], ["_", "em"], ["~", "s"]];

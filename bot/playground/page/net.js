@@ -50,3 +50,13 @@ export function follow(since, heard, broken) {
   stream.onerror = () => broken(true);
   return () => stream.close();
 }
+
+/** A file's bytes, as they go into JSON. */
+export function base64(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result).split(",")[1] ?? "");
+    reader.onerror = () => reject(new Error("The file could not be read."));
+    reader.readAsDataURL(file);
+  });
+}

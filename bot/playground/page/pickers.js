@@ -1,8 +1,9 @@
 // What is typed or picked: text, numbers, addresses, dates, times, files.
 
-import { el, fill } from "./dom.js";
+import { el, fill, say, toast } from "./dom.js";
 import { keep, keyOf, stateOf, use } from "./elements.js";
 import { wordsOf } from "./mrkdwn.js";
+import { base64, post } from "./net.js";
 
 const KINDS = {
   plain_text_input: { key: "value", initial: "initial_value", type: "text" },
@@ -88,19 +89,57 @@ function watch(node, element, block, ctx, kind) {
   });
 }
 
+/** Uploads that are under way; a form waits for them before it is sent. */
+export const underWay = new Set();
+
 function files(element, block, ctx) {
-  const list = el("ul.files", { "aria-label": "Chosen files" });
+  const most = element.max_files ?? 10;
+  const key = keyOf(element, block, ctx);
   const types = (element.filetypes ?? []).map((type) => `.${type}`).join(",");
-  const show = (names) => fill(list, names.map((name) => el("li", { dir: "auto" }, name)));
-  const node = el("input.field", {
-    type: "file", multiple: (element.max_files ?? 10) > 1, accept: types || undefined,
-    "aria-labelledby": ctx.labelled, "aria-describedby": ctx.described, data: { key: keyOf(element, block, ctx), action: element.action_id },
-  });
+  const list = el("ul.picked", { "aria-label": "Chosen files", data: { files: key } });
+  const now = () => stateOf(element, block, ctx).files ?? [];
+  const change = (chosen) => {
+    const ids = chosen.map((file) => file.id);
+    keep(element, block, ctx, ids, { files: chosen });
+    show();
+    return ctx.act({ block_id: block.block_id, action_id: element.action_id, value: ids }); // only kept: such a field never acts
+  };
+  const without = (id) => change(now().filter((each) => each.id !== id)).catch((error) => toast(error.message));
+  const one = (file) => el("li.tag", {}, el("bdi", {}, file.title || file.name),
+    el("button", { type: "button", "aria-label": `Remove ${file.name}`, onclick: () => { without(file.id); button.focus(); } }, "×"));
+  const show = () => {
+    const there = list.isConnected ? list : document.querySelector(`[data-files="${CSS.escape(key)}"]`) ?? list; // drawn anew meanwhile
+    fill(there, now().map(one));
+    there.hidden = !now().length;
+  };
+  const upload = async (picked) => {
+    const room = most - now().length;
+    if (picked.length > room) toast(`At most ${most} ${most === 1 ? "file" : "files"} can be chosen here.`);
+    for (const file of picked.slice(0, room)) {
+      say(`Uploading ${file.name}`);
+      const answer = await post("file", { as: ctx.user, name: file.name, content: await base64(file) });
+      try {
+        await change([...now(), answer.file]);
+        say(`${file.name} is chosen`);
+      } catch (error) {
+        toast(error.message);
+        await without(answer.file.id);
+      }
+    }
+  };
+  const node = el("input.unseen", { type: "file", multiple: most > 1, accept: types || undefined, tabindex: "-1", "aria-labelledby": ctx.labelled });
+  const button = el("button.action.pick-files", {
+    type: "button", "aria-describedby": ctx.described, data: { key, action: element.action_id }, onclick: () => node.click(),
+  }, most > 1 ? "Choose files" : "Choose a file");
+  if (ctx.labelled) {
+    button.id = `${ctx.labelled}-button`;
+    button.setAttribute("aria-labelledby", `${ctx.labelled} ${button.id}`);
+  }
   node.addEventListener("change", () => {
-    const names = [...node.files].slice(0, element.max_files ?? 10).map((file) => file.name);
-    keep(element, block, ctx, names, { files: names });
-    show(names);
+    const work = upload([...node.files]).catch((error) => toast(error.message)).finally(() => underWay.delete(work));
+    underWay.add(work);
+    node.value = "";
   });
-  show(stateOf(element, block, ctx).files?.map((file) => file.name ?? file) ?? []);
-  return el("div", {}, node, list);
+  show();
+  return el("div.file-field", {}, button, node, list, types && el("span.dim.small", {}, element.filetypes.join(", ")));
 }

@@ -97,7 +97,10 @@ class Store {
     if (last && entry.n !== undefined && entry.n <= last.n) return;
     this.traffic.push(entry);
     if (this.traffic.length > TRAFFIC_KEPT * 1.2) this.traffic.splice(0, this.traffic.length - TRAFFIC_KEPT);
-    if (entry.kind === "ack" || entry.kind === "no_ack") this.acks.set(entry.envelope_id, entry);
+    if (entry.kind === "ack" || entry.kind === "no_ack") {
+      const earlier = this.acks.get(entry.envelope_id);
+      if (!earlier || earlier.kind === "no_ack") this.acks.set(entry.envelope_id, entry); // a copy's ack does not make the first one late
+    }
   }
 
   /** All messages of a channel, oldest first. */

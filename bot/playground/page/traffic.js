@@ -17,12 +17,14 @@ const TITLE = {
   response_url: (e) => `response_url ${e.status ?? ""}`,
   upload: (e) => `upload ${e.status ?? ""}`,
   envelope: (e) => `${e.type} ${e.payload?.command ?? e.payload?.event?.type ?? e.payload?.type ?? ""}${e.retry_attempt ? `, again (${e.retry_attempt})` : ""}`,
-  ack: (e) => `ack of ${shortId(e.envelope_id)}${e.late ? ", late" : ""}`,
-  no_ack: (e) => `no ack of ${shortId(e.envelope_id)}: ${e.reason}`,
+  ack: (e) => `ack of ${shortId(e.envelope_id)}${repeated(e) ? ", once more" : e.late ? ", late" : ""}`,
+  no_ack: (e) => `no ack of ${shortId(e.envelope_id)}, ${e.type}: ${e.reason}`,
   connection: (e) => `connection ${e.connection ?? ""} ${e.event}${e.reason ? ` (${e.reason})` : ""}`,
   person: (e) => `${store.name(e.user)}: ${e.does}`,
   notice: (e) => `Slack to ${store.name(e.user)}: ${e.text}`,
 };
+/** Whether this envelope was acknowledged in time already, as a copy of it is. */
+const repeated = (entry) => entry.late && store.acks.get(entry.envelope_id)?.late === false;
 const shortId = (id) => String(id ?? "").slice(0, 8);
 
 /** An envelope's answer in words: how fast it was acknowledged, or that it was not. */
@@ -35,7 +37,7 @@ function ackOf(entry) {
 }
 
 function bad(entry) {
-  return entry.kind === "no_ack" || entry.late || entry.fault || entry.answer?.ok === false || entry.status >= 400;
+  return entry.kind === "no_ack" || (entry.late && !repeated(entry)) || entry.fault || entry.answer?.ok === false || entry.status >= 400;
 }
 
 function row(entry) {
