@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from bot.playground import manifest as manifests
 from bot.playground.manifest import App
 from bot.playground.server import Server
 from bot.playground.values import PlaygroundError
+from bot.playground.world import World
 
 PEOPLE = ("operator", "approver", "viewer")
 SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -37,6 +39,14 @@ def _app(path: str | None) -> App:
     return manifests.read("manifest.yml") if Path("manifest.yml").exists() else App()
 
 
+def _settle(world: World) -> None:
+    """The people whom everybody meets here, from the beginning and after each reset."""
+    for name in PEOPLE:
+        world.add_user(name)
+    world.add_user("guest", is_restricted=True)
+    world.set_group("oncall", "On call", [world.workspace.user(name).id for name in ("operator", "approver")])
+
+
 async def _serve(server: Server) -> int:
     stopped = asyncio.Event()
     code = SUCCESS
@@ -54,10 +64,8 @@ async def _serve(server: Server) -> int:
             signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(stop, got))
     await server.start()
     world = server.world
-    for name in PEOPLE:
-        world.add_user(name)
-    world.add_user("guest", is_restricted=True)
-    world.set_group("oncall", "On call", [world.workspace.user(name).id for name in ("operator", "approver")])
+    world.settle = partial(_settle, world)
+    world.settle()
     lines = {"SLACK_API_URL": f"{world.base_url}/api/", "SLACK_BOT_TOKEN": world.bot_token}
     lines |= {"SLACK_APP_TOKEN": world.app_token}
     for name, value in lines.items():

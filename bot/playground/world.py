@@ -40,6 +40,8 @@ class World:
         self.connections: Callable[[], int] = lambda: 0
         self.tell: Callable[[Json], None] = lambda _event: None
         """Hands an event to Socket Mode."""
+        self.settle: Callable[[], None] = lambda: None
+        """Who is there from the beginning: called anew after each reset."""
         self.fill()
 
     def app_json(self) -> Json:
@@ -77,6 +79,7 @@ class World:
         self.faults.clear()
         self.revoked = False
         self.fill()
+        self.settle()
         self.feed.publish("reset")
 
     def fresh(self) -> str:
