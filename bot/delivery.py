@@ -98,20 +98,19 @@ class Delivery:
 
     async def _send(self, message: Waiting, subject: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Where the card is now."""
-        if message.address.get("ts"):
+        address = message.address
+        if address.get("trying"):
+            address = await self._look_for(message, subject) or {}
+        if address.get("ts"):
             try:
                 self._edited[message.outbox_id] = self._last_edit = self._clock()
-                await self._client.chat_update(channel=message.address["channel"], ts=message.address["ts"], **content)
+                await self._client.chat_update(channel=address["channel"], ts=address["ts"], **content)
             except SlackApiError as error:
                 if error.response.get("error") not in LOST:
                     raise
                 log.warning("the card of %s is gone (%s); it is posted anew", subject, error.response.get("error"))
             else:
-                return message.address
-        elif message.address.get("trying"):
-            found = await self._look_for(message, subject)
-            if found is not None:
-                return found
+                return address
         return await self._post(message, subject, content)
 
     async def _post(self, message: Waiting, subject: str, content: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -96,3 +96,18 @@ async def test_slack_away_while_it_happens_hears_of_it_afterwards(home: Home, sl
     card = await slack.user("operator").slash("/supervisor pause")
     await card.becomes("OrionMX: paused")
     await slack.channel("ops").shows(1, "message")
+
+
+async def test_a_post_whose_answer_was_lost_is_found_again_and_not_posted_twice(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    slack.fault("drop_after", "chat.postMessage")
+    card = await slack.user("operator").slash("/supervisor pause")
+    await card.becomes("OrionMX: paused")
+    await slack.channel("ops").shows(1, "message")
+
+
+async def test_a_card_that_somebody_deleted_is_posted_anew(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    slack.fault("error", "chat.update", error="message_not_found")
+    await slack.user("operator").slash("/supervisor pause")
+    await slack.channel("ops").shows("OrionMX: paused")
