@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -92,7 +93,8 @@ class Commands:
         issuer = Issuer(f"slack:{asked.team}/{asked.user}", person.name)
         place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
         try:
-            self._gateway.submit(command, issuer, "slack", task_id=_task_id(asked), card=place)
+            # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
+            await asyncio.to_thread(self._gateway.submit, command, issuer, "slack", task_id=_task_id(asked), card=place)
         except SupervisorError as error:
             await self._answer(asked, f":warning: {escape(str(error))}")
         else:

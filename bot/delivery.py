@@ -64,12 +64,20 @@ class Delivery:
         while not stopping.is_set():
             self._woken.clear()
             for message in await self._read(lambda c: outbox.due(c, jobs.CARD, datetime.now(UTC))):
-                await self._deliver(message)
+                await self._deliver_alone(message)
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._woken.wait()
             except TimeoutError:
                 pass
+
+    async def _deliver_alone(self, message: Waiting) -> None:
+        """The edge of a message: one that can't be told keeps no other from being told."""
+        try:
+            await self._deliver(message)
+        except Exception as error:
+            log.exception("the card of %s can't be told", message.subject)
+            await self._postponed(message, f"{type(error).__name__}: {error}", None)
 
     async def _deliver(self, message: Waiting) -> None:
         """Post or edit one card; what can't be sent now waits, and says why."""

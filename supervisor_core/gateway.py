@@ -56,6 +56,8 @@ class Gateway:
             raise NotBuiltError(f"{definition.name} is known, but not built yet; nothing was done.")
         if definition.handler is None:
             raise RefusedError(f"{definition.name} only informs; there is nothing to carry out.")
+        if self._config.needs_approval(definition.name, door):
+            raise NotBuiltError(f"{definition.name} needs an approval here, and approvals are not built yet.")
         now = datetime.now(UTC)
         issued = command.issued(issuer, task_id or new_task_id(now))
         messages = () if card is None else (Message(CARD, issued.task_id, card),)

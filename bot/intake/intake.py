@@ -17,6 +17,7 @@ from aiohttp import ClientError
 from bot.intake.connection import Connection, Envelope
 from bot.intake.keys import key_of
 from supervisor_core.domain import crashpoints
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger import envelopes
 from supervisor_core.ledger.envelopes import Received
 from supervisor_core.ledger.store import Ledger
@@ -59,7 +60,11 @@ class Intake:
         if _wants_its_answer_in_the_ack(kind, payload):
             await self._acknowledge(connection, envelope_id, await self._answered(kind, payload))
             return
-        received = await self._keep(kind, payload, envelope_id)
+        try:
+            received = await self._keep(kind, payload, envelope_id)
+        except SupervisorError:
+            log.exception("an envelope could not be kept, so it is not acknowledged: whoever sent it is told by Slack")
+            return
         crashpoints.reach("envelope.row:after")
         await self._acknowledge(connection, envelope_id, None)
         crashpoints.reach("envelope.ack:after")

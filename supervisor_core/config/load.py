@@ -114,6 +114,11 @@ class SupervisorConfig(Settings):
         own = {name: value.get_secret_value() for name, value in worker.env.items()}
         return {**self._safe, **own}
 
+    def needs_approval(self, command: str, door: str) -> bool:
+        """Whether a second person must agree before this command is carried out, when it came through this door."""
+        terms = self.slack.approvals
+        return command in terms.required_for and door in terms.doors
+
     def secrets(self) -> frozenset[str]:
         """Every value that must not be seen: passwords, tokens, keys, and what workers are given in `env`."""
         found = set(_hidden(self))

@@ -20,6 +20,7 @@ from supervisor_core.adapters.files import UnreadableError
 from supervisor_core.adapters.inbox import Claimed
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.flags import (
     FlagIncomplete,
@@ -156,6 +157,9 @@ class FlagIntake:
         order = parse_body(data, flag, token, self._now(), self._trust)
         if order.handler not in HANDLERS:
             raise FlagRejected(f"{order.handler} is known, but not built yet; nothing was done.")
+        definition = by_handler(order.handler)
+        if definition is not None and self._host.config.needs_approval(definition.name, "flag"):
+            raise FlagRejected(f"{definition.name} needs an approval here, and approvals are not built yet.")
         return order
 
     def _take(self, claimed: list[Claimed], unripe: int) -> Swept:

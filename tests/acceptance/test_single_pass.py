@@ -131,3 +131,13 @@ def test_a_configuration_that_is_right_and_would_not_work_is_said(home: Home) ->
     assert checked.returncode == 0
     assert "But: nas.root" in checked.stdout
     assert "there is no program nosuchprogram" in checked.stdout
+
+
+def test_a_flag_for_what_needs_an_approval_is_rejected(tmp_path: Path) -> None:
+    approvals = {"required_for": ["pause"], "doors": ["flag"]}
+    with a_home(tmp_path / "home", slack={"approvals": approvals}) as home:
+        home.drop_flag("supervisor_pause_OrionMX.flag", {})
+        assert once(home) == 1
+        reason = home.inbox / "rejected" / "supervisor_pause_OrionMX.flag.reason.txt"
+        assert "needs an approval here" in reason.read_text()
+        assert [row["action"] for row in home.audit()] == ["REFUSED"]

@@ -79,3 +79,20 @@ def test_what_is_not_built_or_only_informs_is_refused_and_files_nothing(gateway:
         gateway.submit(gateway.parse("status all"), ANNA, "slack", task_id="task_1", card=CARD)
     assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []
     assert cards(ledger) == []
+
+
+@pytest.mark.parametrize(("door", "runs"), [("cli", True), ("slack", False)])
+def test_what_needs_an_approval_is_not_carried_out_without_one(
+    ledger: Ledger, tmp_path: Path, door: str, runs: bool
+) -> None:
+    """Approvals are not built: until then such a command is refused, and never let through."""
+    (tmp_path / "config.yaml").write_text(
+        f"{TEXT}slack: {{approvals: {{required_for: [pause], doors: [slack, flag]}}}}\n"
+    )
+    gateway = Gateway(load_supervisor_config(tmp_path / "config.yaml", environ={}), LocalCarrier(ledger))
+    if runs:
+        gateway.submit(gateway.parse("pause North"), ANNA, door, task_id="task_1")
+    else:
+        with pytest.raises(NotBuiltError, match="pause needs an approval here"):
+            gateway.submit(gateway.parse("pause North"), ANNA, door, task_id="task_1", card=CARD)
+    assert len(ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == runs
