@@ -1,4 +1,8 @@
-"""People as Slack describes them, remembered for a minute; asked for anew where a right is about to be used."""
+"""People as Slack describes them, remembered for a minute; asked for anew where a right is about to be used.
+
+Slack being away is not an answer: then `NotNowError` is raised, and whoever asked may ask again later. An answer that
+names nobody is one: a person who is unknown has no right, and a group that is unknown gives none.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access import EVERYBODY, Person
+from bot.intake.dealing import NotNowError
+from bot.weather import is_weather, word_of
 
 REMEMBERED_SECONDS = 60.0
 """Long enough for a conversation, short enough for somebody who has just lost a role."""
@@ -20,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class People:
-    """Asks Slack who somebody is. Whoever can't be told is None, and has no right."""
+    """Asks Slack who somebody is. Whoever Slack does not know is None, and has no right."""
 
     def __init__(
         self, client: AsyncWebClient, groups: Collection[str], clock: Callable[[], float] = time.monotonic
@@ -36,8 +42,12 @@ class People:
         try:
             user = await self._user(user_id, fresh=fresh)
             groups = [group for group in self._groups if user_id in await self._members_of(group, fresh=fresh)]
-        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
-            log.warning("Slack does not say who %s is: %s", user_id, error)
+        except (ClientError, OSError, TimeoutError) as error:
+            raise NotNowError(f"Slack can't be asked who {user_id} is: {type(error).__name__} {error}") from error
+        except SlackApiError as error:
+            if is_weather(error):
+                raise NotNowError(f"Slack does not answer who {user_id} is: {word_of(error)}") from error
+            log.error("Slack does not say who %s is: %s", user_id, word_of(error))  # noqa: TRY400 (the word says it)
             return None
         profile = user.get("profile") or {}
         name = profile.get("display_name") or profile.get("real_name") or user.get("real_name") or user_id
@@ -69,9 +79,9 @@ class People:
             answer = await self._client.usergroups_users_list(usergroup=group)
             members = frozenset(answer["users"] or ())
         except SlackApiError as error:
-            if error.response.get("error") not in ("no_such_subteam", "plan_upgrade_required", "subteam_not_found"):
+            if is_weather(error):
                 raise
-            log.error("the user group %s gives no rights: %s", group, error.response.get("error"))  # noqa: TRY400
+            log.error("the user group %s gives no rights: %s", group, word_of(error))  # noqa: TRY400
             members = frozenset()
         self._members[group] = (self._clock(), members)
         return members

@@ -1,4 +1,4 @@
-"""The Slack service of the daemon: link, intake, commands and delivery, put together here and nowhere else."""
+"""The Slack service of the daemon: link, intake, app, commands and delivery, put together here and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,28 +6,38 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot import heard
 from bot.access import Rules
-from bot.commands import Commands, status_words
+from bot.app import Identity, SlackApp
+from bot.commands import Commands
 from bot.delivery import Delivery
+from bot.intake.dealing import Dealing
 from bot.intake.intake import Intake
-from bot.intake.link import FATAL, Link, SlackRefusedError
+from bot.intake.link import Link, refused
+from bot.outgoing import WHISPER
 from bot.people import People
+from bot.speaking import Speaker
+from bot.weather import FATAL, word_of
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
-from supervisor_core.domain.audit import AuditEntry
-from supervisor_core.domain.command import Command
 from supervisor_core.gateway import Gateway
+from supervisor_core.ledger import envelopes, outbox
 from supervisor_core.ledger.store import Ledger
 
+CALL_SECONDS = 10
+"""For one call of the Web API; the SDK's own 30 would keep everything that waits behind it too long."""
+
 RETRY_SECONDS = 2.0
+TIDY_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -56,96 +66,137 @@ class SlackService:
         self._app_token = credentials.app_token.get_secret_value()
         # No retries of the SDK's own: they post twice where only the answer was lost.
         self._client = AsyncWebClient(
-            token=credentials.bot_token.get_secret_value(), base_url=credentials.api_url, retry_handlers=[]
+            token=credentials.bot_token.get_secret_value(),
+            base_url=credentials.api_url,
+            timeout=CALL_SECONDS,
+            retry_handlers=[],
         )
-        self._delivery = Delivery(ledger, self._client)
         self._link: Link | None = None
+        self._delivery: Delivery | None = None
         self._trouble = "not connected yet"
 
-    def wake(self) -> None:
-        """A command has come further: its card has something new to say."""
-        self._delivery.wake()
-
     def problem(self) -> str:
-        """What is wrong with the connection to Slack."""
-        return self._link.trouble if self._link else self._trouble
+        """What is wrong: with the connection to Slack, or with what should be told there."""
+        if self._link is None or self._delivery is None:
+            return self._trouble
+        return self._link.trouble or self._delivery.problem
 
     async def initialise(self) -> None:
-        """Nothing yet: Slack may be away, and nobody waits for it here."""
+        """Nothing: Slack may be away, and nobody waits for it here."""
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Be connected and deliver until asked to stop."""
-        workspace = await self._workspace(stopping)
-        if workspace is None:
+        identity = await self._identity(stopping)
+        if identity is None:
             return
-        intake = self._intake(workspace)
-        self._link = Link(self._client, self._app_token, intake.receive, self._was_deaf)
+        speaker = Speaker(self._client)
+        delivery = Delivery(self._ledger, speaker, identity.name, self._config.slack.fallback_channel)
+        app = SlackApp(self._client, identity, self._commands(identity).deal)
+        dealing = Dealing(self._ledger, app.deal)
+        intake = Intake(self._ledger, dealing, _no_answer)
+        link = Link(self._client, self._app_token, intake.receive, self._was_deaf, self._others)
+        self._delivery, self._link = delivery, link
+        loop = asyncio.get_running_loop()
+        before = await asyncio.to_thread(heard.last, self._config.state_dir)
         tasks = [
-            asyncio.create_task(self._link.run(stopping, None, lambda: log.info("connected to Slack"))),
-            asyncio.create_task(self._delivery.run(stopping)),
+            asyncio.create_task(link.run(stopping, before, delivery.back)),
+            asyncio.create_task(delivery.run(stopping)),
+            asyncio.create_task(self._note_heard(stopping, link)),
+            asyncio.create_task(self._tidy(stopping)),
         ]
         try:
-            left = await intake.resume()
-            if left:
-                log.info("%d requests from before the last end are dealt with now", left)
-            await asyncio.gather(*tasks)
+            with self._ledger.listening(lambda: loop.call_soon_threadsafe(delivery.wake)):
+                left = await dealing.resume()
+                if left:
+                    log.info("%d requests from before the last end are dealt with now", left)
+                await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await intake.close()
-            self._link, self._trouble = None, "not connected"
+            await dealing.close()
+            self._link, self._delivery, self._trouble = None, None, "not connected"
 
     async def shut_down(self) -> None:
         """Nothing is left open: the SDK closes its connections after each call."""
 
-    def _intake(self, workspace: str) -> Intake:
+    def _commands(self, identity: Identity) -> Commands:
         slack, config = self._config.slack, self._config
-        groups = (*slack.access.viewers, *slack.access.operators, *slack.access.approvers)
+        named = (*slack.access.viewers, *slack.access.operators, *slack.access.approvers)
         of_teams = (who for team in config.teams.values() for who in (*team.operators, *team.approvers))
-        commands = Commands(
+        return Commands(
+            config=config,
             gateway=Gateway(config, LocalCarrier(self._ledger)),
-            people=People(self._client, {*groups, *of_teams}),
-            client=self._client,
-            rules=Rules(slack, config.teams, config.workers, workspace),
-            status=self._status,
-            audited=self._audited,
-            submitted=self._has_submitted,
+            people=People(self._client, {*named, *of_teams}),
+            rules=Rules(slack, config.teams, config.workers, identity.team_id),
+            look=self._look,
+            submitted=self._submitted,
         )
-        return Intake(self._ledger, commands.deal, _no_answer)
-
-    def _has_submitted(self) -> None:
-        self._submitted()
-        self._delivery.wake()
-
-    async def _status(self, command: Command) -> str:
-        workers = await self._look()
-        return status_words([worker for worker in workers if worker["id"] in command.workers])
-
-    async def _audited(self, entry: AuditEntry) -> object:
-        return await asyncio.get_running_loop().run_in_executor(None, self._ledger.audit, entry)
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
+        if until - since < heard.DEAF:
+            return
         log.warning("nothing could be heard from Slack from %s to %s; commands may have been lost", since, until)
+        await self._notice(partial(heard.tell_gap, since=since, until=until))
 
-    async def _workspace(self, stopping: asyncio.Event) -> str | None:
-        """The id of our workspace; Slack being away is waited for."""
+    async def _others(self, reason: str) -> None:
+        await self._notice(partial(heard.tell_others, reason=reason))
+
+    async def _notice(self, tell: Callable[..., None]) -> None:
+        """To the alert channel, where there is one; the log has it in any case."""
+        channel = self._config.slack.alert_channel or self._config.slack.fallback_channel
+        if channel:
+            await asyncio.wrap_future(self._ledger.submit(partial(tell, channel=channel)))
+
+    async def _note_heard(self, stopping: asyncio.Event, link: Link) -> None:
+        """Keep on disk when Slack was last heard of, so that the next run knows how long nobody listened."""
+        while True:
+            ended = await _within(stopping, heard.NOTED_SECONDS)
+            if link.last_heard is not None:
+                try:
+                    await asyncio.to_thread(heard.note, self._config.state_dir, link.last_heard)
+                except OSError as error:
+                    log.warning("when Slack was last heard can't be noted: %s", error)
+            if ended:
+                return
+
+    async def _tidy(self, stopping: asyncio.Event) -> None:
+        """Let go of what nobody needs any more."""
+        while True:
+            now = datetime.now(UTC)
+            await asyncio.wrap_future(self._ledger.submit(partial(envelopes.forget_old, now=now)))
+            await asyncio.wrap_future(self._ledger.submit(partial(outbox.forget_told, kind=WHISPER, now=now)))
+            if await _within(stopping, TIDY_SECONDS):
+                return
+
+    async def _identity(self, stopping: asyncio.Event) -> Identity | None:
+        """Who we are; Slack being away is waited for."""
         while not stopping.is_set():
             try:
                 answer = await self._client.auth_test()
-                return str(answer["team_id"])
+                return Identity(
+                    team_id=str(answer["team_id"]),
+                    user_id=str(answer["user_id"]),
+                    bot_id=str(answer.get("bot_id") or ""),
+                    name=str(answer.get("user") or "supervisor"),
+                )
             except SlackApiError as error:
-                word = str(error.response.get("error", ""))
-                if word in FATAL:
-                    raise SlackRefusedError(f"Slack refuses the bot token: {word}.") from None
-                self._trouble = f"Slack answers {word or error.response.status_code}"
+                if word_of(error) in FATAL:
+                    raise refused("SLACK_BOT_TOKEN", word_of(error)) from None
+                self._trouble = f"Slack answers {word_of(error)}"
             except (ClientError, OSError, TimeoutError) as error:
-                self._trouble = f"Slack can't be reached: {type(error).__name__}"
+                self._trouble = f"Slack can't be reached: {type(error).__name__} {error}".strip()
             log.warning("%s; trying again", self._trouble)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_SECONDS):
-                    await stopping.wait()
+            await _within(stopping, RETRY_SECONDS)
         return None
+
+
+async def _within(stopping: asyncio.Event, seconds: float) -> bool:
+    """Wait so long, or until asked to stop: True where that came first."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
+    return stopping.is_set()
 
 
 async def _no_answer(_kind: str, _payload: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -12,8 +12,6 @@ from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.errors import RefusedError
 from supervisor_core.domain.grammar import GrammarContext, parse
 from supervisor_core.domain.jobs import Job, new_task_id
-from supervisor_core.ledger.jobs import CARD
-from supervisor_core.ledger.steps import Message
 
 
 class NotBuiltError(RefusedError):
@@ -23,8 +21,8 @@ class NotBuiltError(RefusedError):
 class Carrier(Protocol):
     """A way to the hosts that carry commands out."""
 
-    def carry(self, command: Command, door: str, now: datetime, messages: Sequence[Message] = ()) -> list[Job]:
-        """Hand the command over, durably, with the messages that belong to it; its jobs."""
+    def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
+        """Hand the command over, durably, with the place of its one message; the jobs that were not there before."""
 
 
 class Gateway:
@@ -49,7 +47,7 @@ class Gateway:
         """Hand the command to its carrier; it is durable when this returns. The command as it was issued.
 
         With a `task_id` of the caller's, the same command handed over twice is one command. `card` says where its one
-        message belongs.
+        message belongs; a command without one is announced where the configuration says so.
         """
         definition = CATALOG[command.name]
         if not definition.built:
@@ -60,8 +58,7 @@ class Gateway:
             raise NotBuiltError(f"{definition.name} needs an approval here, and approvals are not built yet.")
         now = datetime.now(UTC)
         issued = command.issued(issuer, task_id or new_task_id(now))
-        messages = () if card is None else (Message(CARD, issued.task_id, card),)
-        self._carrier.carry(issued, door, now, messages)
+        self._carrier.carry(issued, door, now, card if card is not None else self._config.announcement())
         return issued
 
 

@@ -15,6 +15,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.intake.connection import Connection, End, Receive
+from bot.weather import FATAL, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 30.0
@@ -24,27 +25,6 @@ PATIENT_SECONDS = 60.0
 LINGER_SECONDS = 10.0
 """How long an old connection may still bring envelopes after the next one is open."""
 
-# What no waiting mends: somebody must change something at Slack or in our environment.
-FATAL = frozenset(
-    {
-        "account_inactive",
-        "app_not_installed",
-        "forbidden_team",
-        "invalid_auth",
-        "missing_scope",
-        "no_permission",
-        "not_allowed_token_type",
-        "not_authed",
-        "socket_mode_not_enabled",
-        "team_access_not_granted",
-        "token_expired",
-        "token_revoked",
-        "user_removed_from_team",
-    }
-)
-
-TOO_MANY_REQUESTS = 429
-
 log = logging.getLogger(__name__)
 
 
@@ -52,17 +32,25 @@ class SlackRefusedError(SupervisorError):
     """Slack refuses us, and no waiting will change that."""
 
 
+def refused(variable: str, word: str) -> SlackRefusedError:
+    """The error for a token that Slack does not take."""
+    return SlackRefusedError(f"Slack refuses {variable}: {word}.", remedy="`supervisor doctor` says what to do.")
+
+
 Deaf = Callable[[datetime, datetime], Awaitable[None]]
+Others = Callable[[str], Awaitable[None]]
 
 
 class Link:
-    """Keeps the bot connected. `deaf` is told afterwards from when to when nothing could be heard."""
+    """Keeps the bot connected. `deaf` is told afterwards from when to when nothing could be heard, `others` at once
+    that the app has connections which are not ours."""
 
-    def __init__(self, client: AsyncWebClient, app_token: str, receive: Receive, deaf: Deaf) -> None:
+    def __init__(self, client: AsyncWebClient, app_token: str, receive: Receive, deaf: Deaf, others: Others) -> None:
         self._client = client
         self._app_token = app_token
         self._receive = receive
         self._deaf = deaf
+        self._tell_others = others
         self._current: Connection | None = None
         self._lingering: set[asyncio.Task[End]] = set()
         self._last_heard: datetime | None = None
@@ -131,19 +119,22 @@ class Link:
                 "another process uses the same token, and gets some of the commands."
             )
             log.error("%s", self._others)
+            await self._tell_others(self._others)
         else:
             self._others = ""
         return connection
 
     def _could_not(self, error: Exception, failures: int) -> float:
         if isinstance(error, SlackApiError):
-            word = str(error.response.get("error", ""))
+            word, asked = word_of(error), wait_asked(error)
             if word in FATAL:
-                raise SlackRefusedError(f"Slack refuses the app-level token: {word}.") from None
-            if error.response.status_code == TOO_MANY_REQUESTS:
-                self._trouble = "Slack asks us to wait before the next connection"
-                return float(error.response.headers.get("Retry-After", PATIENT_SECONDS))
-        self._trouble = f"Slack can't be reached: {type(error).__name__} {error}".strip()
+                raise refused("SLACK_APP_TOKEN", word) from None
+            if asked is not None:
+                self._trouble = f"Slack asks us to wait {asked:.0f} s before the next connection"
+                log.warning("%s", self._trouble)
+                return asked
+        said = word_of(error) if isinstance(error, SlackApiError) else f"{type(error).__name__} {error}".strip()
+        self._trouble = f"Slack can't be reached: {said}"
         log.warning("%s", self._trouble)
         delay: float = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** min(failures, 10))
         return delay * random.uniform(0.75, 1.25)  # noqa: S311 (spreads reconnects, hides nothing)

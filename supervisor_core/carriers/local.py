@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -12,7 +13,6 @@ from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.jobs import Job
 from supervisor_core.ledger import jobs
-from supervisor_core.ledger.steps import Message, record
 from supervisor_core.ledger.store import Ledger
 
 
@@ -22,23 +22,20 @@ class LocalCarrier:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def carry(self, command: Command, door: str, now: datetime, messages: Sequence[Message] = ()) -> list[Job]:
-        """The jobs filed; those that were there already under the same task id are not filed again.
-
-        `messages` are ordered with them, in the same transaction: a command has its card or there is no command.
-        """
+    def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
+        """The jobs filed; those that were there already under the same task id are not filed again."""
         crashpoints.reach("command.file:before")
-        filed = self._ledger.write(lambda connection: self._file(connection, command, door, now, messages))
+        filed = self._ledger.write(lambda connection: self._file(connection, command, door, now, card))
         crashpoints.reach("command.file:after")
         return filed
 
     def _file(
-        self, connection: Connection, command: Command, door: str, now: datetime, messages: Sequence[Message]
+        self, connection: Connection, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None
     ) -> list[Job]:
         handler, issuer = CATALOG[command.name].handler, command.issuer
         if handler is None or issuer is None:
             raise ValueError(f"{command.name} by {issuer} is nothing that a host carries out")
-        filed = []
+        filed: list[Job] = []
         for worker_id in command.workers:
             new = jobs.NewJob(
                 task_id=command.task_id,
@@ -49,10 +46,9 @@ class LocalCarrier:
                 issuer=issuer,
                 door=door,
                 filed_at=now,
+                card=None if filed else card,  # one for the whole command
             )
             job = jobs.file(connection, self._ledger.supervisor_id, new, now)
             if job is not None:
                 filed.append(job)
-        if filed:
-            record(connection, self._ledger.supervisor_id, None, messages, now)
         return filed

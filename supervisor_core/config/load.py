@@ -119,6 +119,12 @@ class SupervisorConfig(Settings):
         terms = self.slack.approvals
         return command in terms.required_for and door in terms.doors
 
+    def announcement(self) -> Mapping[str, Any] | None:
+        """Where a command that nobody gave in Slack is shown there; None where it is not."""
+        if not (self.slack.enabled and self.slack.announce and self.slack.alert_channel):
+            return None
+        return {"channel": self.slack.alert_channel, "announced": True}
+
     def secrets(self) -> frozenset[str]:
         """Every value that must not be seen: passwords, tokens, keys, and what workers are given in `env`."""
         found = set(_hidden(self))

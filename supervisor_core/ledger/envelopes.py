@@ -6,15 +6,16 @@ The key is what makes two deliveries the same; it is kept longer than anybody de
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
+from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
-from supervisor_core.ledger.steps import Step
+from supervisor_core.ledger.steps import Message, Step
 from supervisor_core.ledger.tables import envelopes
 
 RECEIVED, HANDLED, FAILED = "received", "handled", "failed"
@@ -51,14 +52,17 @@ def unhandled(connection: Connection) -> list[Received]:
     ]
 
 
-def handled(envelope: Received, now: datetime) -> Step:
-    """received → handled: all that follows from it is in rows of its own."""
-    return Step(envelopes, {"key": envelope.key}, (RECEIVED,), HANDLED, {"handled_at": now})
+def handled(
+    envelope: Received, now: datetime, entry: AuditEntry | None = None, messages: Sequence[Message] = ()
+) -> Step:
+    """received → handled, with what the trail must say of it, and what must be said to people."""
+    return Step(envelopes, {"key": envelope.key}, (RECEIVED,), HANDLED, {"handled_at": now}, entry, messages)
 
 
-def failed(envelope: Received, error: str, now: datetime) -> Step:
+def failed(envelope: Received, error: str, now: datetime, messages: Sequence[Message] = ()) -> Step:
     """received → failed: it can't be dealt with, and trying again would not help."""
-    return Step(envelopes, {"key": envelope.key}, (RECEIVED,), FAILED, {"handled_at": now, "error": error})
+    values = {"handled_at": now, "error": error}
+    return Step(envelopes, {"key": envelope.key}, (RECEIVED,), FAILED, values, None, messages)
 
 
 def forget_old(connection: Connection, now: datetime) -> int:

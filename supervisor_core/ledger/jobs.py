@@ -15,7 +15,7 @@ from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.jobs import FINAL, Job, JobState
-from supervisor_core.ledger.steps import Message, Step
+from supervisor_core.ledger.steps import Message, Step, record
 from supervisor_core.ledger.tables import jobs
 
 RESULT_FILE = "result_file"
@@ -41,10 +41,15 @@ class NewJob:
     door: str
     filed_at: datetime
     approvals: Sequence[Mapping[str, Any]] = ()
+    card: Mapping[str, Any] | None = None
+    """Where its command's one message belongs, as an address for whoever delivers it; None: it has none."""
 
 
 def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime) -> Job | None:
-    """Queue a job; None where one with this task id is there already for this worker, whatever became of it."""
+    """Queue a job; None where one with this task id is there already for this worker, whatever became of it.
+
+    Its card is ordered in the same transaction: a command has its card or there is no command.
+    """
     if find(connection, new.task_id, new.worker_id) is not None:
         return None
     row = {
@@ -64,6 +69,8 @@ def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime)
         "created_at": now,
     }
     connection.execute(insert(jobs), row)
+    if new.card is not None:
+        record(connection, supervisor_id, None, (Message(CARD, new.task_id, new.card),), now)
     return find(connection, new.task_id, new.worker_id)
 
 

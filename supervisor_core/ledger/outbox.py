@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, RowMapping, delete, func, select, update
 
 from supervisor_core.domain.canonical import canonical_json
-from supervisor_core.ledger.steps import PENDING, SENT, Step
+from supervisor_core.ledger.steps import DROPPED, PENDING, SENT, Step
 from supervisor_core.ledger.tables import outbox
 
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
 """A drive that comes back finds its results within a minute."""
+
+TOLD = timedelta(days=1)
+"""How long what was told to one person alone is kept; it holds the address of their answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,9 @@ class Waiting:
     """Where it was put when it was sent for the first time: what an edit needs. Empty before that."""
     attempts: int
     created_at: datetime
+    due_at: datetime
+    last_error: str
+    """Why it could not be sent the last time; empty where nothing went wrong yet."""
 
 
 def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[Waiting]:
@@ -42,19 +48,36 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
         .order_by(outbox.c.due_at, outbox.c.outbox_id)
         .limit(limit)
     )
-    return [
-        Waiting(
-            outbox_id=row["outbox_id"],
-            version=row["version"],
-            kind=row["kind"],
-            subject=row["subject"],
-            payload=json.loads(row["payload_json"]),
-            address=json.loads(row["address_json"] or "{}"),
-            attempts=row["attempts"],
-            created_at=row["created_at"],
-        )
-        for row in connection.execute(query).mappings()
-    ]
+    return [_waiting(row) for row in connection.execute(query).mappings()]
+
+
+def waiting(connection: Connection, kinds: Collection[str], limit: int = 1000) -> list[Waiting]:
+    """All that waits of these kinds, due or not, in the order in which it was first ordered."""
+    mine = (outbox.c.state == PENDING) & outbox.c.kind.in_(tuple(kinds))
+    query = select(outbox).where(mine).order_by(outbox.c.outbox_id).limit(limit)
+    return [_waiting(row) for row in connection.execute(query).mappings()]
+
+
+def payload_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+    """What was last ordered under this subject, sent or not."""
+    query = select(outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.subject == subject)
+    found = connection.execute(query).scalar()
+    return None if found is None else json.loads(found)
+
+
+def _waiting(row: RowMapping) -> Waiting:
+    return Waiting(
+        outbox_id=row["outbox_id"],
+        version=row["version"],
+        kind=row["kind"],
+        subject=row["subject"],
+        payload=json.loads(row["payload_json"]),
+        address=json.loads(row["address_json"] or "{}"),
+        attempts=row["attempts"],
+        created_at=row["created_at"],
+        due_at=row["due_at"],
+        last_error=row["last_error"] or "",
+    )
 
 
 def count_pending(connection: Connection, kind: str) -> int:
@@ -63,10 +86,21 @@ def count_pending(connection: Connection, kind: str) -> int:
     return connection.execute(query).scalar_one()
 
 
-def sent(message: Waiting, now: datetime) -> Step:
-    """pending → sent, unless it was ordered anew meanwhile: then it stays pending."""
-    key = {"outbox_id": message.outbox_id, "version": message.version}
-    return Step(outbox, key, (PENDING,), SENT, {"sent_at": now})
+def sent(message: Waiting, now: datetime, address: Mapping[str, Any] | None = None) -> Step:
+    """pending → sent, with where it stands; unless it was ordered anew meanwhile: then it stays pending."""
+    values: dict[str, Any] = {"sent_at": now, "last_error": None}
+    if address is not None:
+        values["address_json"] = canonical_json(address)
+    return Step(outbox, _this(message), (PENDING,), SENT, values)
+
+
+def dropped(message: Waiting, reason: str, now: datetime) -> Step:
+    """pending → dropped: it can't be told to anybody any more, and the row says why."""
+    return Step(outbox, _this(message), (PENDING,), DROPPED, {"sent_at": now, "last_error": reason})
+
+
+def _this(message: Waiting) -> dict[str, int]:
+    return {"outbox_id": message.outbox_id, "version": message.version}
 
 
 def addressed(connection: Connection, message: Waiting, address: Mapping[str, Any]) -> None:
@@ -74,12 +108,6 @@ def addressed(connection: Connection, message: Waiting, address: Mapping[str, An
     connection.execute(
         update(outbox).where(outbox.c.outbox_id == message.outbox_id).values(address_json=canonical_json(address))
     )
-
-
-def postpone_until(connection: Connection, message: Waiting, moment: datetime) -> None:
-    """It is not its time yet; nothing went wrong."""
-    pending = (outbox.c.outbox_id == message.outbox_id) & (outbox.c.state == PENDING)
-    connection.execute(update(outbox).where(pending).values(due_at=moment))
 
 
 def postpone(connection: Connection, message: Waiting, error: str, now: datetime, seconds: float | None = None) -> None:
@@ -94,3 +122,9 @@ def postpone(connection: Connection, message: Waiting, error: str, now: datetime
         .where(outbox.c.outbox_id == message.outbox_id, outbox.c.state == PENDING)
         .values(attempts=message.attempts + 1, last_error=error, due_at=now + timedelta(seconds=delay))
     )
+
+
+def forget_told(connection: Connection, kind: str, now: datetime) -> int:
+    """Let go of old messages of a kind that nobody will edit; how many were let go."""
+    old = (outbox.c.kind == kind) & (outbox.c.state != PENDING) & (outbox.c.created_at < now - TOLD)
+    return connection.execute(delete(outbox).where(old)).rowcount

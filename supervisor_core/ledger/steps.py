@@ -18,7 +18,10 @@ from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.ledger import audit
 from supervisor_core.ledger.tables import outbox
 
-PENDING, SENT = "pending", "sent"
+PENDING, SENT, DROPPED = "pending", "sent", "dropped"
+
+ORDERED = "outbox: ordered"
+"""The mark that a transaction carries, on its connection, once it has ordered a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ def record(
 
 def _order(connection: Connection, message: Message, now: datetime) -> None:
     """Order a message; one of the same kind and subject is told anew, and what waited of it need not be told first."""
+    connection.info[ORDERED] = True
     content: dict[str, Any] = {
         "state": PENDING,
         "attempts": 0,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -54,7 +55,17 @@ class Ledger:
         except BaseException:
             self._engine.dispose()
             raise
-        self._writer = Writer(self._engine, self._new_head, self._keep_head)
+        self._listeners: tuple[Callable[[], object], ...] = ()
+        self._writer = Writer(self._engine, self._before_commit, self._after_commit)
+
+    @contextmanager
+    def listening(self, ordered: Callable[[], object]) -> Iterator[None]:
+        """Have this called, in the writer's thread, after each commit of ours with which messages were ordered."""
+        self._listeners += (ordered,)
+        try:
+            yield
+        finally:
+            self._listeners = tuple(each for each in self._listeners if each is not ordered)
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         """Write without waiting; the future is set once it is on disk."""
@@ -126,6 +137,14 @@ class Ledger:
             except Exception:  # whatever it is, the trail itself can be written
                 log.exception("the head of the audit trail can't be noted")
 
-    def _keep_head(self, head: ChainHead | None) -> None:
-        if head is not None:
-            self._heads.keep(head)
+    def _before_commit(self, connection: Connection) -> tuple[ChainHead | None, bool]:
+        return self._new_head(connection), bool(connection.info.pop(steps.ORDERED, False))
+
+    def _after_commit(self, note: tuple[ChainHead | None, bool]) -> None:
+        head, ordered = note
+        try:
+            if head is not None:
+                self._heads.keep(head)
+        finally:
+            for listener in self._listeners if ordered else ():
+                listener()

@@ -10,7 +10,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from supervisor_core.adapters.processes_identity import identify
 from supervisor_core.domain.jobs import FINAL, Job
@@ -43,15 +43,9 @@ STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 FAILED, INTERRUPTED = 1, 130
 
 
-class Chat(Service, Protocol):
-    """A service in which people give commands and see what comes of them."""
-
-    def wake(self) -> None:
-        """A command has come further."""
-
-
-MakeChat = Callable[[Callable[[], Awaitable[list[dict[str, Any]]]], Callable[[], None]], Chat]
-"""Makes it out of a look at the workers, and of what to call when a command has been filed."""
+MakeChat = Callable[[Callable[[], Awaitable[list[dict[str, Any]]]], Callable[[], None]], Service]
+"""Makes the service in which people give commands and see what comes of them: out of a look at the workers, and of
+what to call when a command has been filed."""
 
 
 class Daemon:
@@ -142,8 +136,6 @@ class Daemon:
 
     def _job_finished(self, _job: Job) -> None:
         self._queue.wake()
-        if self._chat is not None:
-            self._chat.wake()
         self._tell_waiters()
 
     def _tell_waiters(self) -> None:

@@ -220,6 +220,7 @@ class FlagIntake:
             door="flag",
             filed_at=facts.filed_at,
             approvals=order.approvals,
+            card=self._host.config.announcement(),
         )
         return self._ledger.submit(lambda connection: self._file_once(connection, flag, new, now))
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from bot.delivery import Delivery
 from bot.playground import Playground
+from bot.speaking import Speaker
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain.command import Issuer
 from supervisor_core.ledger import jobs
@@ -33,7 +34,7 @@ async def test_a_card_without_a_place_is_kept_with_its_reason_and_the_next_is_po
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
         ledger.write(lambda connection: order(connection, "t1", {}))
         ledger.write(lambda connection: order(connection, "t2", {"channel": slack.channel("ops").channel.id}))
-        stopping, delivery = asyncio.Event(), Delivery(ledger, client)
+        stopping, delivery = asyncio.Event(), Delivery(ledger, Speaker(client), "supervisor")
         running = asyncio.create_task(delivery.run(stopping))
         await slack.channel("ops").shows(1, "OrionMX: pause accepted")
         stopping.set()

@@ -13,6 +13,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection, select
 
+from bot.intake.dealing import Dealing, Dealt
 from bot.intake.intake import Intake
 from bot.intake.keys import key_of
 from bot.intake.link import Link, SlackRefusedError
@@ -33,22 +34,28 @@ class Bot:
         self.ledger = Ledger(folder / "var" / "ledger.db", "TestHost", HeadFile(folder / "var"))
         self.dealt: list[str] = []
         self.deaf: list[tuple[datetime, datetime]] = []
+        self.others: list[str] = []
         self.breaks = asyncio.Event()
-        self.intake = Intake(self.ledger, self._deal, self._answer)
+        self.dealing = Dealing(self.ledger, self._deal)
+        self.intake = Intake(self.ledger, self.dealing, self._answer)
         client = AsyncWebClient(base_url=slack.api_url)
-        self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf)
+        self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._others)
         self.stopping = asyncio.Event()
 
-    async def _deal(self, received: Received) -> None:
+    async def _deal(self, received: Received) -> Dealt:
         if self.breaks.is_set():
             await asyncio.Event().wait()  # until the process ends
         self.dealt.append(str(received.payload.get("text", received.kind)))
+        return Dealt()
 
     async def _answer(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
         return {"response_action": "errors", "errors": {"name": f"no {kind}"}} if payload.get("view") else None
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         self.deaf.append((since, until))
+
+    async def _others(self, reason: str) -> None:
+        self.others.append(reason)
 
     def rows(self) -> list[tuple[str, str]]:
         """Every envelope with its state, as the ledger has it."""
@@ -70,14 +77,14 @@ async def a_bot(slack: Playground, folder: Path, last_heard: datetime | None = N
     finally:
         bot.stopping.set()
         await asyncio.gather(running, return_exceptions=True)
-        await bot.intake.close()
+        await bot.dealing.close()
         bot.ledger.close()
 
 
 async def test_a_command_is_kept_acknowledged_and_dealt_with_once(slack: Playground, tmp_path: Path) -> None:
     async with a_bot(slack, tmp_path) as bot:
         await slack.user("operator").slash("/supervisor pause")
-        await bot.intake.settle()
+        await bot.dealing.settle()
         assert bot.dealt == ["pause"]
         assert bot.rows() == [("slash_commands", "handled")]
         assert [ack["late"] for ack in slack.journal("ack")] == [False]
@@ -89,7 +96,7 @@ async def test_the_same_envelope_twice_is_dealt_with_once(slack: Playground, tmp
         await slack.user("operator").slash("/supervisor pause")
         await slack.eventually(lambda: len(slack.journal("envelope")) == 2, "no second delivery")
         await slack.eventually(lambda: len(slack.journal("ack")) == 2, "both are acknowledged")
-        await bot.intake.settle()
+        await bot.dealing.settle()
         assert bot.dealt == ["pause"]
 
 
@@ -101,7 +108,7 @@ async def test_an_event_redelivered_under_another_envelope_is_dealt_with_once(
         slack.fault("lose_ack", "socket", times=2)
         await slack.user("operator").says("@bot hello")
         await slack.eventually(lambda: len(slack.journal("envelope")) >= 3, "no redelivery")
-        await bot.intake.settle()
+        await bot.dealing.settle()
         assert (
             len(bot.dealt)
             == len(bot.rows())
@@ -115,11 +122,11 @@ async def test_what_was_acknowledged_before_a_crash_is_dealt_with_after_it(slack
         await slack.user("operator").slash("/supervisor pause")
         assert bot.rows() == [("slash_commands", "received")]
     async with a_bot(slack, tmp_path) as bot:
-        assert await bot.intake.resume() == 1
-        await bot.intake.settle()
+        assert await bot.dealing.resume() == 1
+        await bot.dealing.settle()
         assert bot.dealt == ["pause"]
         assert bot.rows() == [("slash_commands", "handled")]
-        assert await bot.intake.resume() == 0
+        assert await bot.dealing.resume() == 0
 
 
 @pytest.mark.parametrize("do", ["warning", "refresh", "drop", "close"])
@@ -131,7 +138,7 @@ async def test_after_every_kind_of_end_it_is_back_and_loses_nothing_acknowledged
         await slack.disconnect(do)
         await slack.eventually(lambda: len(opened(slack)) == 2, "no second connection")
         await slack.user("operator").slash("/supervisor two")
-        await bot.intake.settle()
+        await bot.dealing.settle()
         assert bot.dealt == ["one", "two"]
         assert bot.link.trouble == ""
 
@@ -166,7 +173,7 @@ async def test_slack_away_at_the_start_is_waited_for(slack: Playground, tmp_path
     slack.fault("status", "apps.connections.open", times=2, status=503)
     async with a_bot(slack, tmp_path) as bot:
         await slack.user("operator").slash("/supervisor pause")
-        await bot.intake.settle()
+        await bot.dealing.settle()
         assert bot.dealt == ["pause"]
 
 

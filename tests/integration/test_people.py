@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access import Person
+from bot.intake.dealing import NotNowError
 from bot.people import REMEMBERED_SECONDS, People
 from bot.playground import Playground
 
@@ -63,11 +65,12 @@ async def test_a_lost_role_counts_at_once_where_it_is_asked_anew_and_after_a_min
     assert await groups(fresh=True) == {group}
 
 
-async def test_a_slack_that_does_not_answer_gives_nobody_a_right(slack: Playground) -> None:
+async def test_a_slack_that_does_not_answer_is_no_answer(slack: Playground) -> None:
     ann = slack.user("ann")
     group = slack.group("oncall", ann)
     slack.fault("status", "usergroups.users.list", times=0, status=503)
-    assert await people(slack, group).person(ann.id) is None
+    with pytest.raises(NotNowError):
+        await people(slack, group).person(ann.id)
 
 
 async def test_a_group_that_there_is_not_gives_no_rights_and_takes_none(slack: Playground) -> None:

@@ -1,0 +1,119 @@
+"""Which request goes where: a Bolt app that is handed envelopes from their rows, long after they were acknowledged."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.asked import Asked, mentioned, pressed, typed
+from bot.intake.dealing import Dealt, NotNowError
+from bot.outgoing import whisper
+from bot.views.overview import ACTION
+from bot.views.told import words
+from supervisor_core.ledger.envelopes import Received
+
+ANYTHING = re.compile(".*")
+
+log = logging.getLogger(__name__)
+
+DealWith = Callable[[Asked], Awaitable[Dealt]]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the bot is in this workspace, as `auth.test` says."""
+
+    team_id: str
+    user_id: str
+    bot_id: str
+    name: str
+
+
+class SlackApp:
+    """Bolt as a router: it matches, our listeners deal, and what came of it goes back to whoever holds the row."""
+
+    def __init__(self, client: AsyncWebClient, identity: Identity, deal: DealWith) -> None:
+        self._deal = deal
+        self._bolt = AsyncApp(
+            client=client,
+            authorize=_as(identity, client.token),
+            # A listener has ended when the dispatch has: only then is the row dealt with.
+            process_before_response=True,
+            # What Socket Mode does not need: no request is signed, and there is no address to verify.
+            request_verification_enabled=False,
+            ssl_check_enabled=False,
+            url_verification_enabled=False,
+            attaching_function_token_enabled=False,
+            attaching_conversation_kwargs_enabled=False,
+        )
+        self._bolt.error(_raise)
+        self._bolt.command(ANYTHING)(self._on_command)
+        self._bolt.action(re.compile(f"^{ACTION}"))(self._on_button)
+        self._bolt.event("app_mention")(self._on_mention)
+        self._bolt.event(ANYTHING)(_pass)  # last: what the app is subscribed to and has no use for yet
+
+    async def deal(self, received: Received) -> Dealt:
+        """Do what this envelope asks for."""
+        context = {"received": received}
+        request = AsyncBoltRequest(body=dict(received.payload), mode="socket_mode", context=context)
+        await self._bolt.async_dispatch(request)
+        dealt = request.context.get("dealt")
+        return dealt if isinstance(dealt, Dealt) else Dealt()
+
+    async def _on_command(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
+        await ack()
+        context["dealt"] = await self._careful(typed(context["received"]))
+
+    async def _on_mention(self, context: AsyncBoltContext) -> None:
+        context["dealt"] = await self._careful(mentioned(context["received"]))
+
+    async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
+        await ack()
+        command = action["action_id"].removeprefix(ACTION)
+        context["dealt"] = await self._careful(pressed(context["received"], command))
+
+    async def _careful(self, asked: Asked) -> Dealt:
+        """The edge of a request: whoever asked hears of our mistake, with a reference to what the log says."""
+        try:
+            return await self._deal(asked)
+        except NotNowError:
+            raise
+        except Exception as error:
+            log.exception("%s could not be dealt with", asked.key)
+            apology = words(
+                ":boom: That went wrong, and it is my mistake, not yours. What became of it: `/supervisor status`. "
+                f"Whoever runs me finds the reason in the log under `{asked.task_id}`."
+            )
+            return Dealt(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {type(error).__name__}: {error}")
+
+
+def _as(identity: Identity, token: str | None) -> Callable[..., Awaitable[AuthorizeResult]]:
+    """Bolt need not ask Slack at each request who we are."""
+    result = AuthorizeResult(
+        enterprise_id=None,
+        team_id=identity.team_id,
+        bot_user_id=identity.user_id,
+        bot_id=identity.bot_id,
+        bot_token=token,
+    )
+
+    async def authorize() -> AuthorizeResult:
+        return result
+
+    return authorize
+
+
+async def _raise(error: Exception) -> None:
+    """What a listener raises is for whoever holds the row."""
+    raise error
+
+
+async def _pass() -> None:
+    """Nothing to do."""

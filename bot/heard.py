@@ -1,0 +1,57 @@
+"""When Slack was last heard of, kept over the end of the program; and the notices that follow from not hearing it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from bot.outgoing import NOTICE
+from bot.views.told import deaf, others
+from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.domain.times import from_text, to_text
+from supervisor_core.ledger import outbox
+from supervisor_core.ledger.steps import Message, record
+
+FILE_NAME = "slack_heard.json"
+
+NOTED_SECONDS = 10.0
+"""How often it is noted that Slack is heard: a crash makes the gap look longer by at most so much."""
+
+DEAF = timedelta(seconds=4)
+"""A shorter gap is no more than a reconnect; whoever gave a command in it was told by Slack, and is still there."""
+
+
+def note(state_dir: Path, moment: datetime) -> None:
+    """Keep when Slack was last heard of."""
+    write_json(state_dir / FILE_NAME, {"heard_at": to_text(moment)}, mode=0o600)
+
+
+def last(state_dir: Path) -> datetime | None:
+    """When an earlier run last heard Slack; None where there was none, or where it can't be known."""
+    document = read_json(state_dir / FILE_NAME, tolerant=True)
+    try:
+        return from_text(str(document["heard_at"])) if isinstance(document, dict) else None
+    except (KeyError, ValueError):
+        return None
+
+
+def tell_gap(connection: Connection, channel: str, since: datetime, until: datetime) -> None:
+    """Order the notice that nothing was heard; all gaps of one hour are on one notice."""
+    subject = f"deaf {until:%Y-%m-%d %H}h"
+    known = (outbox.payload_of(connection, NOTICE, subject) or {}).get("gaps", [])
+    gaps = [*known, [to_text(since), to_text(until)]]
+    content = deaf([(from_text(begun), from_text(ended)) for begun, ended in gaps])
+    _order(connection, Message(NOTICE, subject, {"channel": channel, "gaps": gaps, "content": content}))
+
+
+def tell_others(connection: Connection, channel: str, reason: str) -> None:
+    """Order the notice that somebody else uses our token, once a day."""
+    subject = f"others {datetime.now(UTC):%Y-%m-%d}"
+    if outbox.payload_of(connection, NOTICE, subject) is None:
+        _order(connection, Message(NOTICE, subject, {"channel": channel, "content": others(reason)}))
+
+
+def _order(connection: Connection, message: Message) -> None:
+    record(connection, "", None, (message,), datetime.now(UTC))

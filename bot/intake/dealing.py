@@ -1,0 +1,116 @@
+"""Dealing with what was acknowledged: from its row, in each person's order, until it is done or can't be done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from weakref import WeakValueDictionary
+
+from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.ledger import envelopes
+from supervisor_core.ledger.envelopes import Received
+from supervisor_core.ledger.steps import Message
+from supervisor_core.ledger.store import Ledger
+
+AT_ONCE = 100
+"""So many are dealt with at the same time; more wait in their rows, acknowledged."""
+
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 15.0
+"""Between two tries at what Slack's absence keeps from being dealt with."""
+
+log = logging.getLogger(__name__)
+
+
+class NotNowError(Exception):
+    """It can't be dealt with now, through no fault of its own; later it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """What came of an envelope: rows, all of them written in the step that ends it."""
+
+    audit: AuditEntry | None = None
+    messages: tuple[Message, ...] = ()
+    error: str | None = None
+    """Why it could not be dealt with, where that is so."""
+
+
+Deal = Callable[[Received], Awaitable[Dealt]]
+"""Does what an envelope asks for. It may be called again after a crash, and must then come to the same."""
+
+
+class Dealing:
+    """Takes envelopes that are rows and brings each to its end."""
+
+    def __init__(self, ledger: Ledger, deal: Deal) -> None:
+        self._ledger = ledger
+        self._deal = deal
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, received: Received) -> None:
+        """Deal with it, and come back at once."""
+        task = asyncio.create_task(self._in_turn(received), name=received.key)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def resume(self) -> int:
+        """Go on with what an earlier run acknowledged and did not deal with; how many those were."""
+        left = await asyncio.wrap_future(self._ledger.submit(envelopes.unhandled))
+        for received in left:
+            self.start(received)
+        return len(left)
+
+    async def settle(self) -> None:
+        """Wait until everything that was started is done."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Let go of what is under way; its rows are dealt with by the next run."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _in_turn(self, received: Received) -> None:
+        """One person's requests are dealt with one after the other: pause, then resume, is never resume, then pause."""
+        turn = self._turns.setdefault(sender_of(received), asyncio.Lock())
+        async with turn:
+            delay = FIRST_DELAY_SECONDS
+            while True:
+                try:
+                    async with self._room:
+                        dealt = await self._deal(received)
+                except NotNowError as error:
+                    log.warning("%s waits %.1f s: %s", received.key, delay, error)
+                    await asyncio.sleep(delay)
+                    delay = min(delay * 2, LONGEST_DELAY_SECONDS)
+                    continue
+                except Exception as error:  # the edge of an envelope: it fails alone, and is kept with its reason
+                    log.exception("%s could not be dealt with", received.key)
+                    dealt = Dealt(error=f"{type(error).__name__}: {error}")
+                await self._end(received, dealt)
+                return
+
+    async def _end(self, received: Received, dealt: Dealt) -> None:
+        now = datetime.now(UTC)
+        if dealt.error is None:
+            step = envelopes.handled(received, now, dealt.audit, dealt.messages)
+        else:
+            step = envelopes.failed(received, dealt.error, now, dealt.messages)
+        await asyncio.to_thread(self._ledger.step, step)
+
+
+def sender_of(received: Received) -> str:
+    """Who sent it, as far as its order matters."""
+    payload = received.payload
+    user, event = payload.get("user"), payload.get("event")
+    if isinstance(user, dict):
+        return str(user.get("id"))
+    if isinstance(event, dict):
+        return str(event.get("user"))
+    return str(payload.get("user_id"))

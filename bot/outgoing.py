@@ -1,0 +1,39 @@
+"""What goes out to Slack, as rows: a card, a notice, or a whisper. Each is a row before it is a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot.asked import Asked
+from bot.views.told import Content
+from supervisor_core.ledger.jobs import CARD
+from supervisor_core.ledger.steps import Message
+
+NOTICE = "notice"
+"""Stands in a channel or a thread, says what its row says, and is edited when it is ordered anew."""
+
+WHISPER = "whisper"
+"""For one person alone; told once, and never edited."""
+
+KINDS = (CARD, NOTICE, WHISPER)
+
+
+def answer(asked: Asked, content: Content) -> Message:
+    """What only informs: to the asker alone; to a mention, in its thread."""
+    if asked.message is None:
+        return whisper(asked, content)
+    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread or asked.message}
+    return Message(NOTICE, asked.key, {**place, "content": content})
+
+
+def whisper(asked: Asked, content: Content, *, replace: bool = False) -> Message:
+    """To the asker alone, whichever way they asked; `replace`: instead of the message whose button was pressed."""
+    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
+    way = {"response_url": asked.response_url, "replace": replace}
+    return Message(WHISPER, asked.key, {**place, **way, "content": content})
+
+
+def card_of(asked: Asked) -> Mapping[str, Any]:
+    """Where the card of this request's command belongs."""
+    return {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}

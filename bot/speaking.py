@@ -1,0 +1,89 @@
+"""The one door through which anything is said in Slack: post, edit, whisper, and look for what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from bot.views.told import Content
+from bot.weather import SERVER_ERROR, TOO_MANY_REQUESTS, word_of
+
+EVENT_TYPE = "supervisor_message"
+HISTORY = 100
+"""Messages that are looked through for one of ours; it was posted a moment ago."""
+
+WEBHOOK_SECONDS = 10
+OK = 200
+
+Address = Mapping[str, str]
+"""Where a message stands: `channel` and `ts`."""
+
+
+class Speaker:
+    """Says things. What goes wrong is raised as the SDK raises it."""
+
+    def __init__(self, client: AsyncWebClient) -> None:
+        self._client = client
+
+    async def post(self, channel: str, thread_ts: str | None, content: Content, subject: str) -> Address:
+        """A new message; where it stands. It carries its subject, by which it can be found again."""
+        metadata = {"event_type": EVENT_TYPE, "event_payload": {"subject": subject}}
+        answer = await self._client.chat_postMessage(
+            channel=channel, thread_ts=thread_ts, metadata=metadata, unfurl_links=False, unfurl_media=False, **content
+        )
+        return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
+
+    async def edit(self, address: Address, content: Content) -> None:
+        """Another content for a message of ours."""
+        await self._client.chat_update(channel=address["channel"], ts=address["ts"], **content)
+
+    async def direct(self, user: str) -> str:
+        """The channel in which the bot and somebody are alone. Without `im:write` their id must do: then what was
+        posted there can't be looked for."""
+        try:
+            answer = await self._client.conversations_open(users=user)
+        except SlackApiError as error:
+            if word_of(error) != "missing_scope":
+                raise
+            return user
+        return str(answer["channel"]["id"])
+
+    async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
+        """By the address that came with a request; False where that has run out."""
+        webhook = AsyncWebhookClient(response_url, timeout=WEBHOOK_SECONDS)
+        answer = await webhook.send(**content, response_type="ephemeral", replace_original=replace)
+        if answer.status_code == TOO_MANY_REQUESTS or answer.status_code >= SERVER_ERROR:
+            raise SlackApiError("the answer could not be given", answer)  # type: ignore[no-untyped-call]
+        return answer.status_code == OK
+
+    async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
+        """To one person alone, in a channel."""
+        await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **content)
+
+    async def find(self, channel: str, thread_ts: str | None, subject: str, since: float) -> Address | None:
+        """The message of this subject that we posted there, where we may read what was said."""
+        oldest = f"{since:.6f}"
+        if thread_ts:
+            answer = await self._client.conversations_replies(
+                channel=channel, ts=thread_ts, oldest=oldest, limit=HISTORY, include_all_metadata=True
+            )
+        else:
+            answer = await self._client.conversations_history(
+                channel=channel, oldest=oldest, limit=HISTORY, include_all_metadata=True
+            )
+        for said in answer.get("messages") or ():
+            if _subject_of(said) == subject:
+                return {"channel": channel, "ts": str(said["ts"])}
+        return None
+
+
+def _subject_of(message: Mapping[str, Any]) -> str | None:
+    metadata = message.get("metadata") or {}
+    if metadata.get("event_type") != EVENT_TYPE:
+        return None
+    subject = (metadata.get("event_payload") or {}).get("subject")
+    return str(subject) if subject else None

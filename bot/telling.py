@@ -1,0 +1,250 @@
+"""How one message is told: edited where it stands, else posted, else looked for; or whispered to one person."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from slack_sdk.errors import SlackApiError
+from sqlalchemy import Connection
+
+from bot.blockkit import check_message
+from bot.outgoing import WHISPER
+from bot.pace import Gate, Pace
+from bot.speaking import Address, Speaker
+from bot.views.card import card
+from bot.views.told import Content, not_a_member, plain, with_hint
+from bot.weather import FATAL, is_weather, wait_asked, word_of
+from supervisor_core.domain import crashpoints
+from supervisor_core.ledger import jobs, outbox
+from supervisor_core.ledger.outbox import Waiting
+from supervisor_core.ledger.steps import Step
+from supervisor_core.ledger.store import Ledger
+
+T = TypeVar("T")
+
+# What Slack bears; its tiers are per minute and for the whole app.
+EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50
+POST_SECONDS, POST_BURST = 1.0, 5  # chat.postMessage: one a second in a channel, with bursts
+OF_A_WHISPER = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
+
+ANNOUNCED_FOR = timedelta(days=1)
+"""A command that was given elsewhere is announced for so long; after that it is history, which the audit trail has."""
+
+CLOCKS_SECONDS = 120.0
+"""How far apart our clock and Slack's may be when a message is looked for."""
+
+# The original is gone, or can't be edited any more: a new post takes its place.
+LOST = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "channel_not_found", "is_archived"})
+# The bot can't speak there.
+SHUT_OUT = frozenset(
+    {
+        "cannot_reply_to_message",
+        "channel_not_found",
+        "is_archived",
+        "messages_tab_disabled",
+        "not_in_channel",
+        "restricted_action",
+        "restricted_action_non_threadable_channel",
+        "restricted_action_read_only_channel",
+        "restricted_action_thread_only_channel",
+    }
+)
+# Slack refuses what is in it, although our own checker did not.
+MALFORMED = frozenset({"invalid_blocks", "msg_blocks_too_long", "msg_too_long", "no_text", "metadata_too_large"})
+
+log = logging.getLogger(__name__)
+
+
+class ShutOutError(Exception):
+    """Nobody can be reached with this message for now."""
+
+
+class Teller:
+    """Tells one message at a time. What keeps it from that is raised, as the SDK raises it or as `ShutOutError`."""
+
+    def __init__(self, ledger: Ledger, speaker: Speaker, pace: Pace, name: str, fallback: str) -> None:
+        self._ledger = ledger
+        self._speaker = speaker
+        self._pace = pace
+        self._name = name
+        self._fallback = fallback
+
+    async def tell(self, message: Waiting) -> None:
+        if message.kind == WHISPER:
+            await self._whisper(message)
+            return
+        content = await self._content(message)
+        if content is None or _is_history(message):
+            await self._step(outbox.dropped(message, "nobody waits for it any more", datetime.now(UTC)))
+            return
+        address = message.address
+        if address.get("trying"):
+            address = await self._look_for(message) or {}
+        try:
+            await self._told(message, await self._said(message, address, content))
+        except SlackApiError as error:
+            if word_of(error) not in MALFORMED:
+                raise
+            log.error("%s %s is refused (%s); it is told as plain text", message.kind, message.subject, word_of(error))  # noqa: TRY400
+            await self._told(message, await self._said(message, address, plain(content)))
+
+    async def _said(self, message: Waiting, address: Mapping[str, Any], content: Content) -> Mapping[str, Any]:
+        """Edited where it stands, else posted; where it stands then."""
+        if address.get("ts") and await self._edited(message, address, content):
+            return address
+        return await self._posted(message, content)
+
+    async def _content(self, message: Waiting) -> Content | None:
+        """What it says now."""
+        if message.kind == jobs.CARD:
+            found = await self._read(lambda connection: jobs.of_task(connection, message.subject))
+            content = card(found, datetime.now(UTC)) if found else None
+        else:
+            content = message.payload["content"]
+        return content and _checked(message, content)
+
+    async def _edited(self, message: Waiting, address: Mapping[str, Any], content: Content) -> bool:
+        """False where the original is gone, so that it must be posted anew."""
+        self._pace.used(_of_an_edit(message))
+        hint = _hint(message, address, self._name)
+        try:
+            await self._speaker.edit(address, with_hint(content, hint))
+        except SlackApiError as error:
+            if word_of(error) not in LOST:
+                raise
+            log.warning("%s %s is gone (%s); it is posted anew", message.kind, message.subject, word_of(error))
+            return False
+        return True
+
+    async def _posted(self, message: Waiting, content: Content) -> Address:
+        """Where it stands: where it belongs, else with whoever asked, else in the fallback channel."""
+        self._pace.used(_of_a_post(message))
+        home, refused = str(message.payload["channel"]), ""
+        for channel in await self._places(message):
+            hint = not_a_member(home, self._name) if channel != home else ""
+            try:
+                return await self._post(message, channel, with_hint(content, hint))
+            except SlackApiError as error:
+                if word_of(error) not in SHUT_OUT:
+                    raise
+                refused = refused or word_of(error)
+                log.warning("%s %s can't be told in %s: %s", message.kind, message.subject, channel, word_of(error))
+        await self._write(partial(outbox.addressed, message=message, address={}))
+        raise ShutOutError(f"The channel {home} can't be written in ({refused}): /invite @{self._name} there.")
+
+    async def _places(self, message: Waiting) -> list[str]:
+        """The channels in which it may be told, the right one first. A person stands for their direct messages."""
+        places = [str(message.payload["channel"]), str(message.payload.get("user") or ""), self._fallback]
+        return list(dict.fromkeys(place for place in places if place))
+
+    async def _post(self, message: Waiting, channel: str, content: Content) -> Address:
+        """One try, noted before it is made: should its answer be lost, it is looked for before the next."""
+        place = await self._speaker.direct(channel) if channel.startswith(("U", "W")) else channel
+        thread = message.payload.get("thread_ts") if channel == message.payload["channel"] else None
+        trying = {"trying": place, "thread_ts": thread, "since": datetime.now(UTC).timestamp()}
+        await self._write(partial(outbox.addressed, message=message, address=trying))
+        crashpoints.reach("card.post:before")
+        try:
+            address = await self._speaker.post(place, thread, content, message.subject)
+        except SlackApiError as error:
+            if not is_weather(error) or wait_asked(error) is not None:  # an answer: it was not posted
+                await self._write(partial(outbox.addressed, message=message, address={}))
+            raise
+        crashpoints.reach("card.post:after")
+        return address
+
+    async def _look_for(self, message: Waiting) -> Mapping[str, Any] | None:
+        """A post whose answer was lost, where we may read what was said."""
+        trying = message.address
+        since = float(trying.get("since", 0.0)) - CLOCKS_SECONDS
+        try:
+            return await self._speaker.find(str(trying["trying"]), trying.get("thread_ts"), message.subject, since)
+        except SlackApiError as error:
+            if is_weather(error):
+                raise
+            log.warning(
+                "whether %s %s was posted can't be looked up (%s), so it may stand there twice; "
+                "the app may look it up with the scope channels:history",
+                *(message.kind, message.subject, word_of(error)),
+            )
+            return None
+
+    async def _whisper(self, message: Waiting) -> None:
+        """To one person: by the address of their request, else in the channel, else in their direct messages."""
+        payload, content = message.payload, _checked(message, message.payload["content"])
+        self._pace.used(OF_A_WHISPER)
+        url, user = payload.get("response_url"), str(payload["user"])
+        if url and await self._speaker.answer(str(url), content, replace=bool(payload.get("replace"))):
+            await self._told(message, None)
+            return
+        try:
+            await self._speaker.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
+        except SlackApiError as error:
+            if is_weather(error) or word_of(error) in FATAL:
+                raise
+            try:
+                await self._speaker.post(await self._speaker.direct(user), None, content, message.subject)
+            except SlackApiError as second:
+                if is_weather(second) or word_of(second) in FATAL:
+                    raise
+                reason = f"{user} can't be answered: {word_of(error)}, and directly: {word_of(second)}"
+                log.error("%s", reason)  # noqa: TRY400 (the words say it all)
+                await self._step(outbox.dropped(message, reason, datetime.now(UTC)))
+                return
+        await self._told(message, None)
+
+    async def _told(self, message: Waiting, address: Mapping[str, Any] | None) -> None:
+        """Its row is done, unless it was ordered anew meanwhile; where it stands is kept all the same."""
+        told = await self._step(outbox.sent(message, datetime.now(UTC), address))
+        if not told and address is not None:
+            await self._write(partial(outbox.addressed, message=message, address=address))
+
+    async def _step(self, step: Step) -> bool:
+        return await asyncio.to_thread(self._ledger.step, step)
+
+    async def _read(self, look: Callable[[Connection], T]) -> T:
+        return await asyncio.to_thread(self._ledger.read, look)
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        return await asyncio.wrap_future(self._ledger.submit(work))
+
+
+def gates(message: Waiting) -> tuple[Gate, ...]:
+    """The limits that its next call must pass."""
+    if message.kind == WHISPER:
+        return OF_A_WHISPER
+    return _of_an_edit(message) if message.address.get("ts") else _of_a_post(message)
+
+
+def _of_an_edit(message: Waiting) -> tuple[Gate, ...]:
+    return Gate(("edit", message.outbox_id), EDIT_OF_ONE_SECONDS), Gate("edits", EDIT_SECONDS)
+
+
+def _of_a_post(message: Waiting) -> tuple[Gate, ...]:
+    return (Gate(("post", message.payload.get("channel")), POST_SECONDS, POST_BURST),)
+
+
+def _is_history(message: Waiting) -> bool:
+    never_told = not message.address.get("ts")
+    old = datetime.now(UTC) - message.created_at > ANNOUNCED_FOR
+    return bool(message.payload.get("announced")) and never_told and old
+
+
+def _checked(message: Waiting, content: Content) -> Content:
+    """As it is, or as plain text where Slack would refuse it; a test holds every view against this."""
+    problems = check_message(content, update=True)
+    for problem in problems:
+        log.error(
+            "%s %s is not as Slack wants it, and is told as plain text: %s", message.kind, message.subject, problem
+        )
+    return plain(content) if problems else content
+
+
+def _hint(message: Waiting, address: Mapping[str, Any], name: str) -> str:
+    home = str(message.payload["channel"])
+    return not_a_member(home, name) if address["channel"] != home else ""

@@ -1,0 +1,88 @@
+"""The overview: all workers at a glance, those in trouble first, with the buttons that the reader may press. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from bot.blockkit import escape, fit
+from bot.views.told import Content, context, section
+
+SHOWN = 20
+"""Workers with a line of their own: two blocks each, and a message has room for fifty."""
+
+WHY = 200  # characters of a reason
+
+ACTION = "command:"
+"""Before the name of a command in the `action_id` of a button that gives it."""
+
+EXPLAINED: Mapping[str, str] = {
+    "pause": "It finishes what it has in hand and ends. It stays paused, whatever else happens, until it is resumed.",
+    "resume": "It is started, and may work again.",
+    "restart": "It finishes what it has in hand and ends. Once nobody of it is left, it is started again.",
+}
+"""What a button says before it does anything."""
+
+
+def overview(
+    host: str, workers: Sequence[Mapping[str, Any]], allowed: Mapping[str, Collection[str]], nonce: str
+) -> Content:
+    """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message."""
+    ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
+    unwell = sum(1 for worker in workers if not worker["fine"])
+    title = f"{escape(host)}: {_count(len(workers), 'worker')}, {_well(unwell, len(workers))}"
+    blocks = [section(f"*{title}*")]
+    for worker in ordered[:SHOWN]:
+        blocks.append(section(line(worker)))
+        buttons = [_button(name, worker["id"], nonce) for name in _fitting(worker) if name in allowed[worker["id"]]]
+        if buttons:
+            blocks.append({"type": "actions", "block_id": f"worker:{worker['id']}", "elements": buttons})
+    if len(ordered) > SHOWN:
+        blocks.append(context(f"… and {len(ordered) - SHOWN} more: `/supervisor status` shows them all."))
+    blocks.append(context("`/supervisor help` shows what else I can do."))
+    return {"text": title, "blocks": blocks}
+
+
+def line(worker: Mapping[str, Any]) -> str:
+    """How one worker is, with a sign and in words."""
+    sign = ":white_check_mark:" if worker["fine"] else ":x:"
+    if worker["fine"] and worker["paused"]:
+        sign = ":double_vertical_bar:"
+    why = worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]
+    return f"{sign} *{escape(worker['id'])}* {worker['state']}, {worker['health']}: {escape(fit(why, WHY))}"
+
+
+def _fitting(worker: Mapping[str, Any]) -> tuple[str, ...]:
+    """What makes sense for a worker that is like this."""
+    if worker["paused"]:
+        return ("resume",)
+    return ("pause", "restart") if worker["pid"] else ("pause", "resume")
+
+
+def _button(command: str, worker_id: str, nonce: str) -> dict[str, Any]:
+    name = command.capitalize()
+    return {
+        "type": "button",
+        "action_id": f"{ACTION}{command}",
+        "text": {"type": "plain_text", "text": name},
+        "accessibility_label": fit(f"{name} {worker_id}", 75),
+        "value": f"{nonce} {worker_id}",
+        "confirm": {
+            "title": {"type": "plain_text", "text": fit(f"{name} {worker_id}?", 100)},
+            "text": {"type": "mrkdwn", "text": f"*{escape(worker_id)}*: {EXPLAINED[command]}"},
+            "confirm": {"type": "plain_text", "text": name},
+            "deny": {"type": "plain_text", "text": "Not now"},
+        },
+    }
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _well(unwell: int, count: int) -> str:
+    if not count:
+        return "nothing to look after"
+    if unwell:
+        return f"{unwell} need{'s' if unwell == 1 else ''} a look"
+    return "all is well"

@@ -1,0 +1,75 @@
+"""What an answer of Slack's means: weather that passes, a word about our call, or a word about us."""
+
+from __future__ import annotations
+
+from slack_sdk.errors import SlackApiError
+
+TOO_MANY_REQUESTS = 429
+SERVER_ERROR = 500
+
+# Said with status 200, and yet nothing about what was asked.
+PASSING = frozenset(
+    {
+        "fatal_error",
+        "internal_error",
+        "ratelimited",
+        "rate_limited",
+        "request_timeout",
+        "service_unavailable",
+        "team_added_to_org",
+    }
+)
+
+# What no waiting mends: somebody must change something at Slack or in our environment.
+FATAL = frozenset(
+    {
+        "account_inactive",
+        "app_not_installed",
+        "forbidden_team",
+        "invalid_auth",
+        "missing_scope",
+        "no_permission",
+        "not_allowed_token_type",
+        "not_authed",
+        "socket_mode_not_enabled",
+        "team_access_not_granted",
+        "token_expired",
+        "token_revoked",
+        "user_removed_from_team",
+    }
+)
+
+PATIENT_SECONDS = 30.0
+"""For a 429 that does not say how long."""
+
+
+def word_of(error: SlackApiError) -> str:
+    """Slack's own word for what is wrong; the status where there is none."""
+    data = getattr(error.response, "data", None)
+    word = data.get("error") if isinstance(data, dict) else None
+    return str(word or f"HTTP {_status(error)}")
+
+
+def is_weather(error: SlackApiError) -> bool:
+    """Whether the very same call may go through later."""
+    return _status(error) >= SERVER_ERROR or wait_asked(error) is not None or word_of(error) in PASSING
+
+
+def wait_asked(error: SlackApiError) -> float | None:
+    """For how many seconds Slack asks us not to call again; None where it does not."""
+    if _status(error) != TOO_MANY_REQUESTS and word_of(error) not in ("ratelimited", "rate_limited"):
+        return None
+    value = str(error.response.headers.get("Retry-After", ""))
+    try:
+        return max(float(value), 0.0)
+    except ValueError:
+        return PATIENT_SECONDS
+
+
+def _status(error: SlackApiError) -> int:
+    """The SDK calls it `status_code`; where it could not read the answer it hands over aiohttp's, with `status`.
+
+    An answer that is no JSON comes from something between Slack and us, whatever its status.
+    """
+    status = getattr(error.response, "status_code", None)
+    return SERVER_ERROR if status is None else int(status)
