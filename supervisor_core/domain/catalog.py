@@ -186,6 +186,7 @@ _ACTING = (
         tier=Tier.LIFECYCLE,
         schedulable=True,
         examples=("restart", "restart OrionMX hangs on a scan", "restart Orion*"),
+        built=True,
     ),
     CommandDefinition(
         "mute",

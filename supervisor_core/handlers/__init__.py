@@ -11,13 +11,15 @@ from types import MappingProxyType
 
 from supervisor_core.handlers.context import Handler, Host
 from supervisor_core.handlers.pause import pause_watcher
+from supervisor_core.handlers.restart import restart_watcher
 from supervisor_core.handlers.resume import resume_watcher
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {
         "pause": pause_watcher,
         "resume": resume_watcher,
+        "restart_watcher": restart_watcher,
     }
 )
 
-__all__ = ["HANDLERS", "Handler", "Host", "pause_watcher", "resume_watcher"]
+__all__ = ["HANDLERS", "Handler", "Host", "pause_watcher", "restart_watcher", "resume_watcher"]

@@ -19,11 +19,11 @@ def stop_details(report: StopReport) -> dict[str, Any]:
     }
 
 
-def stuck(report: StopReport, details: Mapping[str, Any]) -> Outcome:
-    """Something of the worker survived: a failure that names it."""
+def stuck(report: StopReport, details: Mapping[str, Any], so: str = "") -> Outcome:
+    """Something of the worker survived: a failure that names it. `so` says what was not done because of it."""
     survivors = [str(member) for member in report.survivors]
     return Outcome.failed(
-        f"{report.worker_id} is stuck: {', '.join(survivors)} could not be ended. "
+        f"{report.worker_id} is stuck: {', '.join(survivors)} could not be ended. {so}{' ' if so else ''}"
         "A process that not even KILL ends waits inside the kernel, mostly for a drive: look there.",
         **{**details, "message": f"{report.worker_id} is stuck", "survivors": survivors},
     )

@@ -51,7 +51,8 @@ class WorkerActor:
             return WorkerState.STARTING
         if self._busy is None:
             return None
-        return {"pause": WorkerState.STOPPING, "resume": WorkerState.STARTING}.get(self._busy.handler)
+        stops = WorkerState.STOPPING  # also of a restart it is the half that may take long
+        return {"pause": stops, "restart_watcher": stops, "resume": WorkerState.STARTING}.get(self._busy.handler)
 
     def wake(self) -> None:
         """Look into the queue, now."""

@@ -14,7 +14,7 @@ NAMES = {
         "stop_watcher_gracefully",
         "is_watcher_paused",
     ),
-    "supervisor_core.handlers": ("pause_watcher", "resume_watcher"),
+    "supervisor_core.handlers": ("pause_watcher", "restart_watcher", "resume_watcher"),
     "supervisor_core.config": ("load_supervisor_config",),
     "supervisor_core.cli": ("main",),
 }

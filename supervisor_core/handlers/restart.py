@@ -1,0 +1,74 @@
+"""Restart: the worker ends, nothing of it is left, and a new one is seen to be alive before that is a success."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from supervisor_core.adapters.processes_stop import Ending, StopReport
+from supervisor_core.adapters.worker import (
+    check_watcher_process,
+    is_stopped,
+    start_watcher,
+    stop_watcher_gracefully,
+)
+from supervisor_core.config import Worker
+from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.jobs import Job
+from supervisor_core.handlers.context import Host
+from supervisor_core.handlers.starting import check_startable, why_it_rests
+from supervisor_core.handlers.stopping import stop_details, stuck
+
+
+def restart_watcher(host: Host, job: Job) -> Outcome:
+    """Stop the worker and start it; one that does not run is started.
+
+    A worker that rests is refused: a pause is somebody's word, which a restart, of a whole team perhaps, does not
+    take back. What can't be started again is refused as well, before it is stopped: what works badly is better than
+    nothing.
+    """
+    worker = host.config.worker(job.worker_id)
+    found = check_watcher_process(host.processes, worker)
+    old_pid = found.identity.pid if found.identity else None
+    if reason := why_it_rests(host, worker):
+        return Outcome.failed(f"Nothing was done. {reason}", pid=old_pid)
+    try:
+        check_startable(host, worker)
+    except (SupervisorError, OSError) as error:
+        return _not_begun(worker, old_pid, error)
+    begun = time.monotonic()
+    report = stop_watcher_gracefully(host.processes, worker)
+    details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
+    details |= stop_details(report)
+    if not report.stopped:
+        return stuck(report, details, "Nothing was started beside it.")
+    if reason := why_it_rests(host, worker):  # a stop takes its time, and a pause may be made by hand meanwhile
+        return Outcome.failed(f"{worker.id} is stopped and was not started again. {reason}", **details)
+    try:
+        started = start_watcher(host.processes, host.drive, host.config, worker)
+    except (SupervisorError, OSError) as error:
+        return _down(host, worker, details, error)
+    details |= {"new_pid": started.pid, "seconds": round(time.monotonic() - begun, 3)}
+    return Outcome.done(message=_message(report, old_pid, started.pid), **details)
+
+
+def _not_begun(worker: Worker, pid: int | None, error: Exception) -> Outcome:
+    goes_on = f" It goes on as pid {pid}; to stop it all the same: pause {worker.id}." if pid else ""
+    return Outcome.failed(f"{worker.id} was not restarted, because it could not be started. {error}{goes_on}", pid=pid)
+
+
+def _down(host: Host, worker: Worker, details: dict[str, Any], error: Exception) -> Outcome:
+    """Stopped and not started: what matters most comes first, for the error may be long."""
+    before = "was stopped, but" if details["was_running"] else "did not run, and"
+    gone = is_stopped(check_watcher_process(host.processes, worker))
+    now = "it does not run now" if gone else "something of it may still be there"
+    again = f"Put right what is said here, then: restart {worker.id}."
+    return Outcome.failed(f"{worker.id} {before} could not be started: {now}. {again} {error}", **details)
+
+
+def _message(report: StopReport, old_pid: int | None, new_pid: int) -> str:
+    if old_pid is None:
+        return f"{report.worker_id} was not running; it is started as pid {new_pid}"
+    ended = "was killed, because it did not end when asked" if report.ending is Ending.KILLED else "ended"
+    return f"{report.worker_id} is restarted: pid {old_pid} {ended}; pid {new_pid} runs"

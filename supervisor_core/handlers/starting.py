@@ -1,0 +1,59 @@
+"""Whether a worker may be started, and could be: asked before a running one is stopped for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from supervisor_core.adapters.processes_launch import LaunchError
+from supervisor_core.adapters.worker import worker_log
+from supervisor_core.config import Worker
+from supervisor_core.handlers.context import Host
+
+
+def why_it_rests(host: Host, worker: Worker) -> str:
+    """Why nobody but a person may start this worker, and how that person ends it; empty where it may run."""
+    if pause := host.pauses.read(worker.id):
+        return f"{worker.id} is {pause}, and only a resume ends that. To have it run again: resume {worker.id}."
+    anew = "and start the supervisor anew if it runs as a daemon."
+    if worker.quarantined:
+        key = f"workers.{worker.id}.quarantined"
+        return f"{worker.id} is quarantined. When its cause is gone, set {key} to false in the configuration, {anew}"
+    if not worker.enabled:
+        key = f"workers.{worker.id}.enabled"
+        return f"{worker.id} is not enabled. To have it run, set {key} to true in the configuration, {anew}"
+    return ""
+
+
+def check_startable(host: Host, worker: Worker) -> None:
+    """Raise what a start would meet for sure. What only the worker itself finds out, nobody knows before."""
+    log = worker_log(host.config, worker)
+    host.drive.make_folder(log.parent)
+    if problem := host.drive.call(_log_problem, log):
+        raise LaunchError(f"Its output can't be written: {log} {problem}.", remedy="Look at the drive.")
+    if not worker.cwd.is_dir():
+        raise LaunchError(
+            f"The folder {worker.cwd}, in which it is to run, does not exist.",
+            remedy=f"Create it, or correct workers.{worker.id}.cwd.",
+        )
+    program = host.config.command_for(worker)[0]
+    if not _there(program, worker.cwd, host.config.environment_for(worker).get("PATH", os.defpath)):
+        raise LaunchError(
+            f"There is no program {program} that may be executed.",
+            remedy=f"Install it, or correct workers.{worker.id}.command.",
+        )
+
+
+def _there(program: str, cwd: Path, path: str) -> bool:
+    """Whether the worker's program is found as it will be: relative folders start at the worker's own."""
+    if os.path.dirname(program):  # noqa: PTH120 (a Path forgets the `./` that makes the difference)
+        return shutil.which(str(cwd / program)) is not None
+    folders = os.pathsep.join(str(cwd / folder) for folder in path.split(os.pathsep))
+    return shutil.which(program, path=folders) is not None
+
+
+def _log_problem(log: Path) -> str:
+    if log.is_symlink() or (log.exists() and not log.is_file()):
+        return "is no regular file"
+    return "" if os.access(log if log.exists() else log.parent, os.W_OK) else "may not be written"
