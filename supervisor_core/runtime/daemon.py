@@ -105,8 +105,9 @@ class Daemon:
 
     @property
     def _stop_bound(self) -> float:
-        """How long a stop may take: what is in hand may be the stop of a worker."""
-        longest = max((worker.stop_timeout_seconds for worker in self._config.workers.values()), default=0.0)
+        """How long a stop may take: what is in hand may be the stop of a worker, and its start after that."""
+        workers = self._config.workers.values()
+        longest = max((worker.stop_timeout_seconds + worker.start_grace_seconds for worker in workers), default=0.0)
         return longest + STOP_MARGIN_SECONDS
 
     def _told_to_stop(self, name: str) -> None:
