@@ -113,7 +113,9 @@ class Teller:
         self._pace.used(_of_an_edit(message))
         hint = _hint(message, address, self._name)
         try:
+            crashpoints.reach("message.edit:before")
             await self._speaker.edit(address, with_hint(content, hint))
+            crashpoints.reach("message.edit:after")
         except SlackApiError as error:
             if word_of(error) not in LOST:
                 raise
@@ -148,14 +150,14 @@ class Teller:
         thread = message.payload.get("thread_ts") if channel == message.payload["channel"] else None
         trying = {"trying": place, "thread_ts": thread, "since": datetime.now(UTC).timestamp()}
         await self._write(partial(outbox.addressed, message=message, address=trying))
-        crashpoints.reach("card.post:before")
+        crashpoints.reach("message.post:before")
         try:
             address = await self._speaker.post(place, thread, content, message.subject)
         except SlackApiError as error:
             if not is_weather(error) or wait_asked(error) is not None:  # an answer: it was not posted
                 await self._write(partial(outbox.addressed, message=message, address={}))
             raise
-        crashpoints.reach("card.post:after")
+        crashpoints.reach("message.post:after")
         return address
 
     async def _look_for(self, message: Waiting) -> Mapping[str, Any] | None:

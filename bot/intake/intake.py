@@ -48,6 +48,7 @@ class Intake:
         if _wants_its_answer_in_the_ack(kind, payload):
             await self._acknowledge(connection, envelope_id, await self._answered(kind, payload))
             return
+        crashpoints.reach("envelope.row:before")
         try:
             received = await self._keep(kind, payload, envelope_id)
         except SupervisorError:
