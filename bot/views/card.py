@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from bot.blockkit import escape, fit
+from bot.views.told import Content, context, section
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.jobs import FINAL, Job, JobState
@@ -18,30 +18,78 @@ WORDS: Mapping[str, tuple[str, str]] = {
 }
 """What is said of a worker while it happens, and when it has happened."""
 
+UNSTYLED = str.maketrans("", "", "*_~`")
+"""A name is not styled; there is no escape for these."""
+
+SAID_BY_THE_TITLE = (" is paused", " is running")
+
 TITLE, LINE, ERROR = 250, 300, 1500
 """Characters; far below Slack's limits, and as much as one reads."""
+
+ERRORS = 3
+"""Errors in full, and commands to type; whoever wants the others looks at the audit trail."""
 
 WORKERS = 20
 """Lines of workers on a card; more of them are counted."""
 
 
-def card(jobs: Sequence[Job], now: datetime) -> dict[str, Any]:
+def card(jobs: Sequence[Job], now: datetime) -> Content:
     """The message for these jobs of one command: `text` and `blocks` say the same."""
-    first = jobs[0]
     title = _title(jobs)
-    blocks: list[dict[str, Any]] = [_section(f"{_sign(jobs)} *{escape(title)}*")]
+    blocks = [section(f"{_sign(jobs)} *{escape(title)}*")]
     if len(jobs) > 1:
-        blocks.append(_section("\n".join(_lines(jobs))))
-    problems = [job for job in jobs if job.outcome is not None and not job.outcome.success]
-    blocks.extend(_section(f"```{_in_code(_error(job))}```") for job in problems[:3])
+        blocks.append(section("\n".join(_lines(jobs))))
+    if notes := _notes(jobs):
+        blocks.append(section("\n".join(notes)))
+    failed = [job for job in jobs if job.outcome is not None and not job.outcome.success]
+    blocks.extend(section(f"```{_in_code(_error(job))}```") for job in failed[:ERRORS])
+    if step := _next_step(jobs, failed):
+        blocks.append(section(step))
+    blocks.append(context(" · ".join(_facts(jobs, now))))
+    return {"text": title, "blocks": blocks}
+
+
+def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
+    """Who asked, why, how long it took, and the id by which the trail and the log know it."""
+    first = jobs[0]
     facts = [f"asked by {who(first.issuer)}"]
     if first.label:
         facts.append(f"label: {escape(first.label)}")
     if _ended(jobs):
         facts.append(f"took {_seconds(jobs, now)}")
-    facts.append(f"`{first.task_id}`")
-    blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": fit(" · ".join(facts), 1900)}]})
-    return {"text": fit(f"{title} ({_word(jobs)})", TITLE + 50), "blocks": blocks}
+    return [*facts, f"`{first.task_id}`"]
+
+
+def _notes(jobs: Sequence[Job]) -> list[str]:
+    """What a success is worth saying beyond its word: it was so before, or the drive does not know yet."""
+    notes = []
+    for job in jobs:
+        details = job.outcome.details if job.outcome and job.outcome.success else {}
+        message = str(details.get("message") or "")
+        if message and len(jobs) == 1 and not message.endswith(SAID_BY_THE_TITLE):
+            notes.append(f"{escape(fit(message, LINE))}.")
+        if details.get("drive"):
+            notes.append(f":warning: {escape(fit(str(details['drive']), LINE))}")
+    return notes[:WORKERS]
+
+
+def _next_step(jobs: Sequence[Job], failed: Sequence[Job]) -> str:
+    """What a person does now; empty while it goes on, and where nothing is left to do."""
+    if not _ended(jobs):
+        return ""
+    if not failed:
+        paused = jobs[0].handler == "pause"
+        return f"To let it work again: {_command(jobs, 'resume')}." if paused and len(jobs) == 1 else ""
+    look, again = _command(failed, "status"), _command(failed, _name(jobs[0]), jobs[0].label)
+    if any(job.state is JobState.INTERRUPTED for job in failed):
+        return f"*What to do:* see how it is now, {look}; if that is not what you want, ask again: {again}."
+    return f"*What to do:* put right what is said here, then ask again: {again}. How it is now: {look}."
+
+
+def _command(jobs: Sequence[Job], name: str, label: str | None = None) -> str:
+    """The command as it is typed, for each of these workers."""
+    said = [f"`/supervisor {name} {job.worker_id}{f' {label}' if label else ''}`" for job in jobs[:ERRORS]]
+    return ", ".join(said) + (" …" if len(jobs) > ERRORS else "")
 
 
 def who(issuer: Issuer) -> str:
@@ -50,7 +98,8 @@ def who(issuer: Issuer) -> str:
     user = rest.rpartition("/")[2]
     if prefix == "slack" and user.isalnum():
         return f"<@{user}>"
-    return f"{escape(fit(issuer.name or issuer.id, 80))} ({escape(prefix)})"
+    name = (issuer.name or issuer.id).translate(UNSTYLED)
+    return f"{escape(fit(name, 80))} ({escape(prefix)})"
 
 
 def _title(jobs: Sequence[Job]) -> str:
@@ -68,7 +117,10 @@ def _word(jobs: Sequence[Job]) -> str:
     doing, done = WORDS.get(jobs[0].handler, (f"{_name(jobs[0])} under way", f"{_name(jobs[0])} done"))
     if _ended(jobs):
         return done
-    return doing if any(job.state is not JobState.QUEUED for job in jobs) else f"{_name(jobs[0])} accepted"
+    if all(job.state is JobState.QUEUED for job in jobs):
+        return f"{_name(jobs[0])} accepted"
+    ended = sum(1 for job in jobs if job.state in FINAL)
+    return f"{doing}, {ended} of {len(jobs)} done" if len(jobs) > 1 else doing
 
 
 def _sign(jobs: Sequence[Job]) -> str:
@@ -104,7 +156,3 @@ def _error(job: Job) -> str:
 def _in_code(text: str) -> str:
     """Data in a code block: nothing in it ends the block or comes alive."""
     return fit(escape(text.replace("`", "'")), ERROR)
-
-
-def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": fit(text, 2900)}}

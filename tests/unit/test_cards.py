@@ -1,0 +1,139 @@
+"""The card as people see it: golden files of every state, and the longest there can be against the strict checker.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/test_cards.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.blockkit import check_message
+from bot.views.card import card
+from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.jobs import Job, JobState
+
+GOLDEN = Path(__file__).parent / "golden"
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+OPERATOR = Issuer("slack:T0TEAM/U0OPER", "operator")
+ANNA = Issuer("cli:anna", "anna")
+TASK = "task_20260205_143012_ab12cd34e"
+
+
+def job(
+    worker: str = "OrionMX",
+    handler: str = "pause",
+    state: JobState = JobState.DONE,
+    outcome: Outcome | None = None,
+    issuer: Issuer = OPERATOR,
+    label: str | None = "hotfix test",
+) -> Job:
+    return Job(
+        job_id=1,
+        supervisor_id="Host",
+        task_id=TASK,
+        worker_id=worker,
+        handler=handler,
+        params={},
+        label=label,
+        issuer=issuer,
+        door="slack",
+        state=state,
+        filed_at=NOW - timedelta(seconds=3),
+        outcome=outcome,
+        finished_at=NOW if outcome else None,
+    )
+
+
+PAUSED = Outcome.done(message="OrionMX is paused", ending="terminated")
+STUCK = Outcome.failed(
+    "OrionMX is stuck: python 4711 could not be ended. A process that not even KILL ends waits inside the kernel.",
+    survivors=["python 4711"],
+)
+RESTARTED = Outcome.done(message="OrionMX is restarted: pid 4711 ended; pid 4712 runs")
+CASES: Mapping[str, Sequence[Job]] = {
+    "accepted": [job(state=JobState.QUEUED)],
+    "under_way": [job(state=JobState.STARTED)],
+    "paused": [job(outcome=PAUSED)],
+    "paused_before": [job(outcome=Outcome.done(message="OrionMX is already paused by anna since 2026-02-05 12:00"))],
+    "paused_without_the_drive": [
+        job(outcome=Outcome.done(message="OrionMX is paused", drive="The pause holds; its flag is written later."))
+    ],
+    "failed": [job(outcome=STUCK)],
+    "interrupted": [
+        job(state=JobState.INTERRUPTED, outcome=Outcome.failed("The supervisor ended while this was under way."))
+    ],
+    "restarted": [job(handler="restart_watcher", outcome=RESTARTED, label=None)],
+    "by_the_shell": [job(handler="resume", issuer=ANNA, outcome=Outcome.done(message="OrionMX is running"))],
+    "several_under_way": [
+        job("North", outcome=PAUSED),
+        job("South", state=JobState.STARTED),
+        job("West", state=JobState.QUEUED),
+    ],
+    "several_one_failed": [job("North", outcome=PAUSED), job("South", outcome=STUCK)],
+    "hostile_words": [
+        job(
+            issuer=Issuer("file:<!channel>", "<!channel> *bold*"),
+            outcome=Outcome.failed("```<!here> & <@U0OPER> | `rm -rf` \n```"),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
+    made = card(CASES[name], NOW)
+    assert check_message(made, update=True) == []
+    path = GOLDEN / f"card_{name}.json"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
+    assert made == json.loads(path.read_text())
+
+
+def test_every_golden_card_has_its_case() -> None:
+    assert {path.stem.removeprefix("card_") for path in GOLDEN.glob("card_*.json")} == set(CASES)
+
+
+def jobs_of_any_kind() -> st.SearchStrategy[list[Job]]:
+    words = st.text(max_size=200) | st.sampled_from(
+        ["`" * 4000, "&" * 5000, "<!channel>" * 900, "é\u0301" * 3000, "\n" * 4000]
+    )
+    details = st.fixed_dictionaries({}, optional={"message": words, "drive": words})
+    outcomes = st.builds(lambda error, more: Outcome.failed(error, **more), words, details) | st.builds(
+        lambda more: Outcome.done(**more), details
+    )
+    issuers = st.builds(Issuer, words.map(lambda text: f"file:{text}"), words)
+    ids = st.sampled_from(["W" * 64, "OrionMX", "a.b-c"])
+    made = st.builds(
+        job,
+        ids,
+        st.sampled_from(["pause", "resume", "restart_watcher", "update_code"]),
+        st.sampled_from([JobState.DONE, JobState.INTERRUPTED]),
+        outcomes,
+        issuers,
+        st.none() | st.just("l" * 100),
+    )
+    return st.lists(made, min_size=1, max_size=30)
+
+
+@given(jobs_of_any_kind())
+def test_whatever_is_in_it_slack_takes_the_card(jobs: list[Job]) -> None:
+    assert check_message(card(jobs, NOW), update=True) == []
+
+
+def test_a_thousand_workers_with_the_longest_of_everything_fit() -> None:
+    long = Outcome.failed("`&<>" * 5000, message="m" * 5000, drive="d" * 5000)
+    most = [
+        job("W" * 64, "update_code", outcome=long, issuer=Issuer("file:" + "&" * 100, "&" * 255), label="l" * 100)
+    ] * 1000
+    made: dict[str, Any] = card(most, NOW)
+    assert check_message(made, update=True) == []
+    assert "and 980 more" in json.dumps(made)
