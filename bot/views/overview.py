@@ -8,8 +8,8 @@ from typing import Any
 from bot.blockkit import escape, fit
 from bot.views.told import Content, context, section
 
-SHOWN = 20
-"""Workers with a line of their own: two blocks each, and a message has room for fifty."""
+SHOWN = 15
+"""Workers with a line of their own: beyond it, all texts together could be more than a message holds."""
 
 WHY = 200  # characters of a reason
 
@@ -49,7 +49,7 @@ def line(worker: Mapping[str, Any]) -> str:
     if worker["fine"] and worker["paused"]:
         sign = ":double_vertical_bar:"
     why = worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]
-    return f"{sign} *{escape(worker['id'])}* {worker['state']}, {worker['health']}: {escape(fit(why, WHY))}"
+    return f"{sign} *{escape(worker['id'])}* {worker['state']}, {worker['health']}: {fit(escape(why), WHY)}"
 
 
 def _fitting(worker: Mapping[str, Any]) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def _button(command: str, worker_id: str, nonce: str) -> dict[str, Any]:
         "value": f"{nonce} {worker_id}",
         "confirm": {
             "title": {"type": "plain_text", "text": fit(f"{name} {worker_id}?", 100)},
-            "text": {"type": "mrkdwn", "text": f"*{escape(worker_id)}*: {EXPLAINED[command]}"},
+            "text": {"type": "plain_text", "text": EXPLAINED[command]},
             "confirm": {"type": "plain_text", "text": name},
             "deny": {"type": "plain_text", "text": "Not now"},
         },

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bot.playground import Playground
 from tests.support.homes import Home, a_home
-
-
-class SlackHome(Home):
-    """A home whose daemon is pointed at a local Slack."""
-
-    slack: dict[str, str]
-
-    @property
-    def environ(self) -> dict[str, str]:
-        return {**super().environ, **getattr(self, "slack", {})}
+from tests.support.slack_home import ACCESS, SlackHome, asked, started
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    access = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER"]}
-    with a_home(tmp_path / "home", make=SlackHome, slack={"enabled": True, "access": access}) as made:
+    with a_home(tmp_path / "home", make=SlackHome, slack={"access": ACCESS}) as made:
         yield made
-
-
-async def started(home: Home, slack: Playground) -> None:
-    """The daemon is up, and connected to this Slack."""
-    assert isinstance(home, SlackHome)
-    home.slack = slack.environment
-    await asyncio.to_thread(home.start_daemon)
-    await slack.connected()
-
-
-async def asked(home: Home, *words: str) -> Any:
-    return await asyncio.to_thread(home.json, *words)
 
 
 async def test_a_slash_command_stops_a_real_worker_and_one_card_says_so(home: Home, slack: Playground) -> None:

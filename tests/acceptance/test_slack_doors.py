@@ -1,0 +1,156 @@
+"""The same commands by button and by mention, and what the channel hears of what was asked for elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.playground import Playground
+from tests.support.homes import Home, a_home, demo_command
+from tests.support.slack_home import ACCESS, SlackHome, asked, started
+
+WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
+OPS = "C0OPS"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    slack = {"access": ACCESS, "alert_channel": OPS}
+    workers = {"North": WORKER, "South": WORKER}
+    with a_home(tmp_path / "home", workers, make=SlackHome, slack=slack) as made:
+        yield made
+
+
+async def test_the_overview_s_buttons_ask_first_and_then_do_it_with_a_card(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    overview = await operator.slash("/supervisor")
+    await overview.is_private()
+    await overview.shows("2 workers, all is well")
+    await overview.button("Restart South").click(confirm=False)
+    assert slack.calls("chat.postMessage") == []
+    await overview.button("Restart South").click(confirm=True)
+    await slack.channel("ops").shows("South: restarted")
+    await overview.button("Pause North").click(confirm=True)
+    await slack.channel("ops").shows("North: paused")
+    assert home.running_copies("North") == []
+    rows = await asked(home, "audit")
+    assert [(row["action"], row["target_id"], row["outcome"]) for row in reversed(rows)] == [
+        ("RESTART_WATCHER", "South", "success"),
+        ("PAUSE", "North", "success"),
+    ]
+    assert all(row["actor"].endswith("/U0OPERATOR") for row in rows)
+
+
+async def test_after_a_press_the_overview_shows_how_it_is_now_and_its_buttons_count_anew(
+    home: Home, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    overview = await operator.slash("/supervisor")
+    await overview.button("Pause North").click(confirm=True)
+    await slack.channel("ops").shows("North: paused")
+    overview = await operator.slash("/supervisor")
+    await overview.button("Pause North").is_gone()
+    await overview.button("Resume North").click(confirm=True)
+    await slack.channel("ops").shows("North: running again")
+
+
+async def test_a_viewer_s_overview_has_no_buttons_and_a_button_of_somebody_else_refuses_them(
+    home: Home, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator, viewer = slack.user("operator"), slack.user("viewer")
+    overview = await viewer.slash("/supervisor")
+    await overview.shows("2 workers, all is well")
+    await overview.button("Pause North").is_gone()
+    everybodys = await operator.says("@bot")
+    await everybodys.button("Pause North").click(as_=viewer, confirm=True)
+    await viewer.sees("pause is for operators")
+    assert len(home.running_copies("North")) == 1
+    (row,) = await asked(home, "audit")
+    assert (row["action"], row["outcome"], row["actor"][-8:]) == ("REFUSED", "failure", "U0VIEWER")
+
+
+async def test_a_mention_is_answered_in_its_thread_and_its_mistakes_to_its_author_alone(
+    home: Home, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator, viewer = slack.user("operator"), slack.user("viewer")
+    answer = await operator.says("@bot status North")
+    await answer.shows("North running")
+    assert (await answer.message())["thread_ts"] == answer.said
+    await operator.says("@bot restrat North")
+    await operator.sees("Did you mean: restart North")
+    await viewer.does_not_see("Did you mean")
+    await operator.says("@bot pause North hotfix", thread=answer)
+    card = await slack.channel("ops").shows("North: paused")
+    assert (await card.message())["thread_ts"] == answer.said
+    (row,) = await asked(home, "audit")
+    assert row["label"].endswith(" - hotfix")
+
+
+async def test_with_several_workers_and_none_named_the_asker_is_told_which_there_are(
+    home: Home, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    await operator.slash("/supervisor pause")
+    await operator.sees("North")
+    await slack.channel("ops").shows(0, "messages")
+
+
+async def test_what_was_asked_for_in_the_shell_or_by_a_flag_is_announced(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    await asyncio.to_thread(home.supervisor, "send", "pause North by the shell", "--wait")
+    card = await slack.channel("ops").shows("North: paused")
+    await card.shows("(cli)")
+    await card.shows("label: by the shell")
+    home.drop_flag("supervisor_pause_South.flag", {"label": "by a flag"})
+    card = await slack.channel("ops").shows("South: paused")
+    await card.shows("(file)")
+    await slack.channel("ops").shows(2, "messages")
+
+
+async def test_what_the_shell_did_while_no_daemon_ran_is_announced_by_the_next(home: Home, slack: Playground) -> None:
+    await asyncio.to_thread(home.supervisor, "send", "pause North while you slept")
+    await started(home, slack)
+    await slack.channel("ops").shows("North: paused")
+
+
+async def test_after_a_time_without_a_bot_the_channel_hears_from_when_to_when(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    await asyncio.to_thread(home.supervisor, "stop")
+    await slack.connected(0)
+    heard = home.state_dir / "slack_heard.json"
+    heard.write_text('{"heard_at": "2026-02-05T14:30:00.000000Z"}')
+    await started(home, slack)
+    notice = await slack.channel("ops").shows(1, "I could not hear Slack")
+    await notice.shows("give it again")
+
+
+async def test_a_second_process_on_the_token_is_said_at_once(home: Home, slack: Playground, tmp_path: Path) -> None:
+    await started(home, slack)
+    with a_home(tmp_path / "other", make=SlackHome, slack={"access": ACCESS, "alert_channel": OPS}) as other:
+        assert isinstance(other, SlackHome)
+        other.slack = slack.environment
+        await asyncio.to_thread(other.start_daemon)
+        await slack.connected(2)
+        await slack.channel("ops").shows(1, "I may not be alone")
+        (service,) = [each for each in (await asked(other, "status"))["services"] if each["name"] == "slack"]
+        assert "another process uses the same token" in service["reason"]
+
+
+async def test_where_the_bot_is_no_member_the_asker_has_the_card_and_how_to_invite_it(
+    home: Home, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    place = slack.channel("private-room", private=True, members=[operator]).without_bot()
+    await operator.slash("/supervisor pause North", in_=place)
+    card = await operator.dm().shows("North: paused")
+    await card.shows("/invite @")
+    await slack.channel("ops").shows(0, "messages")
