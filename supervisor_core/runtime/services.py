@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.times import to_text
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,9 @@ class Keeper:
             try:
                 await self._live(stopping)
             except Exception as error:  # the edge of a service: it fails alone
-                log.exception("service %s failed", self.service.name)
+                known = isinstance(error, SupervisorError)  # then its words say it all
+                words = str(error) if known else f"{type(error).__name__}: {error}"
+                log.error("service %s failed: %s", self.service.name, words, exc_info=not known)
                 if loop.time() - begun > STEADY_SECONDS:
                     delay = FIRST_RETRY_SECONDS
                 self._report = replace(
@@ -110,7 +113,7 @@ class Keeper:
                     state=ServiceState.ERROR,
                     health="degraded",
                     reason=f"failed; tried again in {delay:.0f} s",
-                    last_error=f"{type(error).__name__}: {error}",
+                    last_error=words,
                 )
                 self.ready.set()
                 with contextlib.suppress(TimeoutError):
