@@ -105,7 +105,7 @@ class Keeper:
             except Exception as error:  # the edge of a service: it fails alone
                 known = isinstance(error, SupervisorError)  # then its words say it all
                 words = str(error) if known else f"{type(error).__name__}: {error}"
-                log.error("service %s failed: %s", self.service.name, words, exc_info=not known)
+                log.error("service %s failed: %s", self.service.name, words, exc_info=not known)  # noqa: TRY400
                 if loop.time() - begun > STEADY_SECONDS:
                     delay = FIRST_RETRY_SECONDS
                 self._report = replace(
