@@ -20,6 +20,7 @@ COMMANDS = {
     "stop": "end the supervisor; its workers go on",
     "once": "a single pass for one worker: its flags, its health, an exit code",
     "config": "check the configuration",
+    "doctor": "whether everything is in its place, Slack included, and what to do where it is not",
     "playground": "a local Slack in the browser, to try and to test any bot with",
     "db": "bring the ledger's tables up to date",
 }

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import time
+from email.utils import formatdate
 from http import HTTPStatus
 
 from aiohttp import web
@@ -53,6 +54,7 @@ class Door:
         if fault and fault.kind == "drop_after":
             return drop(request)
         app = self._world.app
+        headers["Date"] = formatdate(self._world.clock.now(), usegmt=True)
         headers["X-OAuth-Scopes"] = ",".join(sorted(app.scopes))
         if name in METHODS:
             headers["X-Accepted-OAuth-Scopes"] = ",".join(METHODS[name].scopes)

@@ -1,0 +1,183 @@
+"""The checks of the app itself: its bot token, its scopes, its app-level token, its connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import parse_qs, urlsplit
+
+from aiohttp import ClientError, ClientSession
+
+from bot import scopes
+from bot.doctor.asking import Asking, NoError
+from bot.doctor.words import (
+    COPY_APP_TOKEN,
+    COPY_BOT_TOKEN,
+    NEW_APP_TOKEN,
+    NEW_BOT_TOKEN,
+    REACH,
+    SETTINGS,
+    SOCKET_MODE_ON,
+)
+from bot.intake.connection import Connection, Envelope
+from supervisor_core.runtime.doctor.checks import Check
+from supervisor_core.runtime.doctor.clock import clock
+from supervisor_core.runtime.doctor.daemon import Seen
+from supervisor_core.runtime.service_names import CHAT
+
+BOT, SCOPES, APP, CONNECTION = "slack_bot_token", "slack_scopes", "slack_app_token", "slack_connection"
+NOT_LOOKED = "so channels and people were not looked at"
+UNINSTALLED = frozenset({"account_inactive", "app_not_installed", "token_revoked", "token_expired"})
+HEALTHY, DISABLED = "healthy", "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """The bot, as Slack knows it."""
+
+    user: str
+    team_id: str
+    bot_id: str
+
+
+async def bot_token(asking: Asking) -> tuple[Me | None, list[Check]]:
+    """Who we are, and what we may do; the clock by the way, since this is the first answer."""
+    asked = datetime.now(UTC)
+    try:
+        answer = await asking(asking.client.auth_test)
+    except NoError as error:
+        return None, [_clock(error.headers, asked), Check(BOT, False, _refused(error.word), _bot_remedy(error.word))]
+    time = _clock(answer.headers, asked)
+    if not answer.get("bot_id"):
+        message = f"this is the token of a person, {answer['user']}, not of a bot; {NOT_LOOKED}"
+        return None, [time, Check(BOT, False, message, COPY_BOT_TOKEN)]
+    me = Me(str(answer["user"]), str(answer["team_id"]), str(answer["bot_id"]))
+    known = Check(BOT, True, f"the bot is @{me.user} in the workspace {answer.get('team')} ({me.team_id})")
+    return me, [time, known, granted(str(answer.headers.get("X-OAuth-Scopes") or ""))]
+
+
+def granted(header: str) -> Check:
+    """Whether the scopes of the token are enough, as Slack names them with each answer."""
+    if not header.strip():
+        return Check(SCOPES, True, "Slack does not say which scopes this token has")
+    lacking = scopes.missing([scope.strip() for scope in header.split(",")])
+    required = [need for need in lacking if not need.optional]
+    if required:
+        without = "; ".join(f"{need.scope}: no {need.what}" for need in required)
+        names = ", ".join(need.scope for need in required)
+        remedy = (
+            f"Add {names} ({SETTINGS} → OAuth & Permissions → Scopes → Bot Token Scopes), or paste manifest.yml "
+            "anew (App Manifest); then Install App → Reinstall."
+        )
+        return Check(SCOPES, False, f"without {without}", remedy)
+    if lacking:
+        names = ", ".join(need.scope for need in lacking)
+        return Check(SCOPES, True, f"all that are needed; not granted, and optional: {names} (for {scopes.LOOKED_UP})")
+    return Check(SCOPES, True, "all that are needed, and the optional ones")
+
+
+async def app_token(asking: Asking, token: str) -> tuple[str, Check]:
+    """The address of a connection, and whether the token gives one. Nothing is opened yet."""
+    try:
+        answer = await asking(asking.client.apps_connections_open, app_token=token)
+    except NoError as error:
+        return "", Check(APP, False, *_no_connection(error.word))
+    return str(answer["url"]), Check(APP, True, "it opens connections, and Socket Mode is on")
+
+
+async def of_one_app(asking: Asking, me: Me, url: str) -> Check | None:
+    """Whether both tokens are of one app; None where they are, or where it can't be told."""
+    try:
+        bot = (await asking(asking.client.bots_info, bot=me.bot_id))["bot"]
+    except NoError:
+        return None
+    return other_app(str(bot.get("app_id") or ""), url)
+
+
+def other_app(app_id: str, url: str) -> Check | None:
+    """Compare the app of the bot with the one that the address of the connection names."""
+    theirs = next(iter(parse_qs(urlsplit(url).query).get("app_id", ())), "")
+    if not app_id or not theirs or theirs == app_id:
+        return None
+    message = f"the two tokens are of different apps: the bot's of {app_id}, the app-level one of {theirs}"
+    return Check(APP, False, message, COPY_APP_TOKEN)
+
+
+async def connection(url: str, seen: Seen) -> Check:
+    """Whether somebody else is connected with this token: by the daemon where one runs, else by a look of our own."""
+    if seen.state == "unresponsive":
+        return Check(CONNECTION, True, "not looked at: the daemon has it, and does not answer")
+    if seen.state == "running":
+        return _of_daemon(seen.service(CHAT))
+    try:
+        others = await _others(url)
+    except (ClientError, OSError, TimeoutError) as error:
+        return Check(CONNECTION, False, f"the WebSocket can't be opened: {type(error).__name__}", REACH)
+    if others > 0:
+        number = "another connection" if others == 1 else f"{others} other connections"
+        message = f"Slack counts {number} of this app: another process uses the same token, and gets commands"
+        remedy = (
+            "Stop the other supervisor, or give each an app of its own. One that died lately may still be counted "
+            f"for some hours; a new app-level token ends that ({SETTINGS} → Basic Information)."
+        )
+        return Check(CONNECTION, False, message, remedy)
+    return Check(CONNECTION, True, "a connection opens, and nobody else uses this token")
+
+
+def _of_daemon(service: Mapping[str, object]) -> Check:
+    state, reason = service.get("state"), service.get("reason") or "it does not say why"
+    if state == DISABLED:
+        remedy = "Start it anew: supervisor stop, then supervisor run."
+        return Check(CONNECTION, False, f"the daemon runs without Slack: {reason}", remedy)
+    if service.get("health") == HEALTHY:
+        return Check(CONNECTION, True, "the daemon is connected, and nobody else uses this token")
+    error = f" ({service['last_error']})" if service.get("last_error") else ""
+    remedy = (
+        "Stop the other process, where one is named; else the checks around this one, or the daemon's log, say more."
+    )
+    return Check(CONNECTION, False, f"the daemon says: {reason}{error}", remedy)
+
+
+async def _others(url: str) -> int:
+    """How many connections there are beside ours, which lives for its hello alone.
+
+    It is never read from again, so an envelope that Slack sends to it is not acknowledged, and Slack knows it lost.
+    """
+    async with ClientSession() as session:
+        ours = Connection(session, url, _never)
+        await ours.open()
+        await ours.close()
+        return ours.connections - 1
+
+
+async def _never(_connection: Connection, _envelope: Envelope) -> None:
+    """What comes on a connection that is only looked at is not ours."""
+
+
+def _clock(headers: Mapping[str, str], asked: datetime) -> Check:
+    return clock(str(headers.get("Date") or ""), asked, datetime.now(UTC))
+
+
+def _refused(word: str) -> str:
+    return f"Slack refuses the bot token: {word}; {NOT_LOOKED}"
+
+
+def _bot_remedy(word: str) -> str:
+    return NEW_BOT_TOKEN if word in UNINSTALLED else COPY_BOT_TOKEN
+
+
+def _no_connection(word: str) -> tuple[str, str]:
+    """What Slack's word means, and what to do."""
+    if word == "socket_mode_not_enabled":
+        return "Socket Mode is off for this app", SOCKET_MODE_ON
+    if word in ("missing_scope", "no_permission"):
+        return "the app-level token lacks the scope connections:write, and none can be added to it", NEW_APP_TOKEN
+    if word == "not_allowed_token_type":
+        return "Slack says that this is no app-level token", COPY_APP_TOKEN
+    if word in ("access_denied", "forbidden_team", "team_access_not_granted"):
+        return (
+            f"Slack does not let this workspace in: {word}",
+            "Ask an administrator of the workspace to approve the app.",
+        )
+    return f"Slack refuses the app-level token: {word}", NEW_APP_TOKEN

@@ -1,0 +1,80 @@
+"""Asking Slack for the checks: each call bounded, and once Slack is away nobody asks again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from supervisor_core.config.credentials import SlackCredentials
+
+CALL_SECONDS = 10.0
+AT_ONCE = 5
+"""Enough to be quick, and few enough to stay below Slack's limits."""
+
+TEMPORARY = frozenset({"", "fatal_error", "internal_error", "ratelimited", "request_timeout", "service_unavailable"})
+TOO_MANY_REQUESTS = 429
+
+
+class AwayError(Exception):
+    """Slack does not answer as it should; trying again later may help."""
+
+
+class NoError(Exception):
+    """Slack answers no. `word` is its reason."""
+
+    def __init__(self, word: str, headers: Mapping[str, str]) -> None:
+        self.word = word
+        self.headers = headers
+        super().__init__(word)
+
+
+class Asking:
+    """Asks with the bot's token. `away` says why Slack can't be asked, as soon as that is known."""
+
+    def __init__(self, credentials: SlackCredentials) -> None:
+        token = credentials.bot_token.get_secret_value() if credentials.bot_token else None
+        self.url = credentials.api_url
+        # No retries of the SDK's own: a check that waits is told as one that waited.
+        self.client = AsyncWebClient(token=token, base_url=self.url, timeout=int(CALL_SECONDS), retry_handlers=[])
+        self.away = ""
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def __call__(
+        self,
+        method: Callable[..., Awaitable[AsyncSlackResponse]],
+        **arguments: Any,  # noqa: ANN401 (whatever the method takes)
+    ) -> AsyncSlackResponse:
+        """The answer; `NoError` where Slack refuses, `AwayError` where it gives none."""
+        async with self._room:
+            if self.away:
+                raise AwayError(self.away)
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    return await method(**arguments)
+            except SlackApiError as error:
+                word, status, headers = _reason(error)
+                if word not in TEMPORARY:
+                    raise NoError(word, headers) from None
+                self.away = f"Slack answers {word or f'with status {status} and no reason'}"
+                if status == TOO_MANY_REQUESTS:
+                    self.away = f"Slack asks us to wait {headers.get('Retry-After', 'some')} seconds"
+            except TimeoutError:
+                self.away = f"Slack does not answer within {CALL_SECONDS:g} s"
+            except (ClientError, OSError) as error:
+                self.away = f"Slack can't be reached: {type(error).__name__}"
+            raise AwayError(self.away)
+
+
+def _reason(error: SlackApiError) -> tuple[str, int, Mapping[str, str]]:
+    """Slack's word, the status and the headers; an answer that is no JSON has no word."""
+    response: Any = error.response
+    data = getattr(response, "data", None)
+    word = str(data.get("error") or "") if isinstance(data, dict) else ""
+    status: int = getattr(response, "status_code", 0) or getattr(response, "status", 0)
+    return word, status, getattr(response, "headers", None) or {}

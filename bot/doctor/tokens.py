@@ -1,0 +1,96 @@
+"""What can be told of the tokens without asking Slack: whether they are there, and each of its kind.
+
+No part of a token is shown, nor how long it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from bot.doctor.words import COPY_APP_TOKEN, COPY_BOT_TOKEN
+from supervisor_core.config import slack_credentials
+from supervisor_core.config.credentials import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX, SlackCredentials
+from supervisor_core.domain.errors import ConfigError
+from supervisor_core.runtime.doctor.checks import Check
+
+NAME = "slack_tokens"
+KINDS = (
+    ("xoxb-", "a bot token"),
+    ("xapp-", "an app-level token"),
+    ("xoxp-", "a user token"),
+    ("xoxe", "a token for the configuration of apps, or one to refresh others with"),
+    ("xoxc-", "the token of somebody's browser"),
+    ("xoxd-", "the cookie of somebody's browser"),
+    ("xoxs-", "the token of somebody's browser"),
+)
+CORRECT = "Correct it in the .env beside the configuration, or in the environment that the supervisor is started with."
+QUOTES = ("'", '"', "`", "“", "<")
+WANTED = {BOT_TOKEN: ("xoxb-", COPY_BOT_TOKEN), APP_TOKEN: ("xapp-", COPY_APP_TOKEN)}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The check of the tokens; the credentials only where asking Slack makes sense."""
+
+    check: Check
+    credentials: SlackCredentials | None = None
+
+
+def judge(environ: Mapping[str, str], folder: Path) -> Judged:
+    """Look at both tokens, as the daemon would find them."""
+    for name in WANTED:
+        trouble = _written_wrong(name, environ.get(name, "").strip())
+        if trouble is not None:
+            return Judged(trouble)
+    try:
+        found = slack_credentials(environ, folder=folder)
+    except ConfigError as error:
+        return Judged(Check(NAME, False, error.message, CORRECT))
+    held = {BOT_TOKEN: found.bot_token, APP_TOKEN: found.app_token}
+    absent = [name for name, token in held.items() if token is None]
+    if len(absent) == len(held):
+        empty = [why for name in absent if (why := _empty(name, environ))]
+        why = "; ".join(empty) or f"{BOT_TOKEN} and {APP_TOKEN} are not set"
+        if any(name + FILE_SUFFIX in why for name in absent):
+            return Judged(Check(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"))
+        return Judged(Check(NAME, True, f"{why}, so the supervisor runs without Slack"))
+    if absent:
+        (name,) = absent
+        why = _empty(name, environ) or f"{name} is not set"
+        return Judged(Check(NAME, False, f"{why}, and the other token is: Slack needs both", WANTED[name][1]))
+    for name, token in held.items():
+        trouble = _written_wrong(name, token.get_secret_value() if token else "")
+        if trouble is not None:
+            return Judged(trouble)
+    return Judged(Check(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set, each of its kind"), found)
+
+
+def secrets_of(credentials: SlackCredentials) -> list[str]:
+    """The values that must not be seen."""
+    tokens: tuple[SecretStr | None, ...] = (credentials.bot_token, credentials.app_token)
+    return [token.get_secret_value() for token in tokens if token is not None]
+
+
+def _written_wrong(name: str, value: str) -> Check | None:
+    """Why this value is no token of its kind; None where it is, or where there is none."""
+    prefix, copy = WANTED[name]
+    if not value or value.startswith(prefix):
+        return None
+    if value.startswith(QUOTES):
+        remedy = f"Take the quotes away where {name} is set: what sets it here does not."
+        return Check(NAME, False, f"{name} has quotes around it that became a part of it", remedy)
+    if value.lower().startswith("bearer "):
+        return Check(NAME, False, f"{name} begins with the word Bearer", "Leave the word away; only the token counts.")
+    kind = next((words for start, words in KINDS if value.startswith(start)), "no token of Slack's")
+    return Check(NAME, False, f"{name} holds {kind}, and must hold one that begins with {prefix}", copy)
+
+
+def _empty(name: str, environ: Mapping[str, str]) -> str:
+    """How it comes that a variable that somebody wrote down gives no token."""
+    if environ.get(name + FILE_SUFFIX):
+        return f"the file that {name}{FILE_SUFFIX} names is empty"
+    return f"{name} is set, but empty" if name in environ else ""

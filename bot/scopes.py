@@ -1,0 +1,72 @@
+"""The scopes that the bot's token needs, each with what it is for: the source of manifest.yml and of `doctor`.
+
+Only what the code of today uses is here. A feature that needs another scope brings its line along, and `doctor` then
+says that the app must be installed again. What is known to come: `files:write`, when pictures are uploaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+EVERYTHING = "*"
+"""What a playground without a manifest grants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One scope. `what` completes the words "without it, there is no"."""
+
+    scope: str
+    what: str
+    methods: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    optional: bool = False
+    """Without it everything works, a little worse."""
+
+
+LOOK_UP = ("conversations.history", "conversations.replies")
+LOOKED_UP = (
+    "looking up whether a card stands there already when Slack's answer to its post was lost: it may stand there twice"
+)
+
+NEEDS = (
+    Need("app_mentions:read", "command by mention (@supervisor restart)", events=("app_mention",)),
+    Need(
+        "channels:read",
+        "look at public channels: whether the bot is a member of where it should speak",
+        methods=("conversations.info",),
+    ),
+    Need(
+        "chat:write",
+        "card and no answer: the bot can't speak at all",
+        methods=("chat.postMessage", "chat.update", "chat.postEphemeral"),
+    ),
+    Need("commands", "slash command /supervisor"),
+    Need("groups:read", "look at private channels, as above", methods=("conversations.info",)),
+    Need("im:write", "direct message where the bot may not speak in the channel", methods=("conversations.open",)),
+    Need(
+        "usergroups:read",
+        "right that is given to a user group",
+        methods=("usergroups.users.list", "usergroups.list"),
+    ),
+    Need("users:read", "right for anybody: Slack does not say who somebody is", methods=("users.info", "bots.info")),
+    Need("channels:history", f"{LOOKED_UP} (public channels)", methods=LOOK_UP, optional=True),
+    Need("groups:history", f"{LOOKED_UP} (private channels)", methods=LOOK_UP, optional=True),
+    Need("im:history", f"{LOOKED_UP} (direct messages)", methods=LOOK_UP, optional=True),
+)
+
+FREE = frozenset({"apps.connections.open", "auth.test", "chat.getPermalink"})
+"""Methods that need no scope of the bot's token. The first wants the app-level token, with `connections:write`."""
+
+REQUIRED = frozenset(need.scope for need in NEEDS if not need.optional)
+OPTIONAL = frozenset(need.scope for need in NEEDS if need.optional)
+METHODS = FREE | {method for need in NEEDS for method in need.methods}
+EVENTS = {event: need.scope for need in NEEDS for event in need.events}
+
+
+def missing(granted: Collection[str]) -> list[Need]:
+    """What was not granted, the required ones first."""
+    if EVERYTHING in granted:
+        return []
+    return sorted((need for need in NEEDS if need.scope not in granted), key=lambda need: need.optional)

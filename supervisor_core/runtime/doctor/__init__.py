@@ -1,0 +1,22 @@
+"""`supervisor doctor`, the core's part: whether this host has what it needs, check by check, none of which can hang."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.runtime.doctor.checks import Check, examine
+from supervisor_core.runtime.doctor.daemon import daemon
+from supervisor_core.runtime.doctor.drive import drive
+from supervisor_core.runtime.doctor.ledger import ledger
+from supervisor_core.runtime.doctor.state_dir import state_dir
+
+CORE = {"state_dir": state_dir, "drive": drive, "ledger": ledger, "daemon": daemon}
+"""What is looked at, in the order in which it is told. Another check is another line here."""
+
+
+def core_checks(config: SupervisorConfig) -> list[Check]:
+    """Everything but the chat. That the configuration can be read is why we are here, so it is the first of them."""
+    workers = ", ".join(config.workers) or "none"
+    read = Check("configuration", True, f"{config.path}; supervisor {config.supervisor.id}, workers: {workers}")
+    return [read, *examine({name: partial(look, config) for name, look in CORE.items()})]
