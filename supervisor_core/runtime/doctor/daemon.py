@@ -10,7 +10,7 @@ from supervisor_core.config import SupervisorConfig
 from supervisor_core.runtime import runtime_file
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.doctor.checks import Check
-from supervisor_core.runtime.ownership import daemon_holder
+from supervisor_core.runtime.ownership import DAEMON_LOCK, daemon_holder
 from supervisor_core.runtime.service_names import CHAT
 
 NAME = "daemon"
@@ -40,7 +40,8 @@ def see(config: SupervisorConfig) -> Seen:
         return Seen("unresponsive")
     except NotRunningError:
         pass
-    if daemon_holder(config.state_dir) is not None:
+    # Asking for the holder of a lock makes the lock's file, and we leave nothing behind.
+    if (config.state_dir / DAEMON_LOCK).exists() and daemon_holder(config.state_dir) is not None:
         return Seen("unresponsive")
     return Seen("stale" if runtime_file.read(config.state_dir).get("running") else "stopped")
 
