@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import replace
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 
-from bot.doctor import app
+from bot.doctor import app, interactivity, people, places
 from bot.doctor.asking import Asking, AwayError
-from bot.doctor.interactivity import interactivity
-from bot.doctor.people import people
-from bot.doctor.places import places
-from bot.doctor.tokens import judge, secrets_of
+from bot.doctor.tokens import hidden, judge, secrets_of
 from bot.doctor.words import REACH
+from supervisor_core.adapters.threads import DaemonThreads
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
 from supervisor_core.ledger.store import FILE_NAME
-from supervisor_core.runtime.doctor.checks import Check
+from supervisor_core.runtime.doctor.checks import Check, examine
 from supervisor_core.runtime.doctor.clock import not_compared
 from supervisor_core.runtime.doctor.daemon import Seen, see
 
@@ -24,7 +22,8 @@ NAME = "slack"
 LONGEST_SECONDS = 45.0
 """For all that is asked of Slack: some hundred ids at five at a time, or a few calls that hang."""
 
-HIDDEN = "…"
+LOOK_SECONDS = 5.0
+"""For a look into the state folder, whose disk may hang; the daemon answers within two."""
 
 
 def slack_checks(config: SupervisorConfig) -> list[Check]:
@@ -34,8 +33,17 @@ def slack_checks(config: SupervisorConfig) -> list[Check]:
     tokens = judge(config.environ, config.path.parent)
     if tokens.credentials is None:
         return [not_compared("Slack can't be asked without tokens"), tokens.check]
-    checks = asyncio.run(_Examination(config, tokens.credentials, see(config)).run())
-    return _without(secrets_of(tokens.credentials), [tokens.check, *checks])
+    checks = asyncio.run(_Examination(config, tokens.credentials, _seen(config)).run())
+    clicks = examine({interactivity.NAME: partial(interactivity.look, config.state_dir / FILE_NAME)}, LOOK_SECONDS)
+    return hidden(secrets_of(tokens.credentials), [tokens.check, *checks, *clicks])
+
+
+def _seen(config: SupervisorConfig) -> Seen:
+    """The daemon; where it can't be told whether there is one, it is not assumed that there is none."""
+    try:
+        return DaemonThreads("doctor", 1).submit(see, config).result(LOOK_SECONDS)
+    except (FutureTimeout, OSError):
+        return Seen("unresponsive")
 
 
 class _Examination:
@@ -59,30 +67,21 @@ class _Examination:
             self._found.append(self._away(f"Slack was not done answering within {LONGEST_SECONDS:g} s"))
         if not any(check.name == "clock" for check in self._found):
             self._found.insert(0, not_compared("Slack can't be reached"))
-        return [*self._found, interactivity(self._config.state_dir / FILE_NAME)]
+        return self._found
 
     async def _ask(self) -> None:
         me, found = await app.bot_token(self._asking)
         self._found += found
         url, token = await app.app_token(self._asking, self._app_token)
-        another = await app.of_one_app(self._asking, me, url) if me and url else None
-        self._found.append(another or token)
+        self._found.append(token)
+        if me and url and (another := await app.of_one_app(self._asking, me, url)):
+            self._found[-1] = another
         if url:
             self._found.append(await app.connection(url, self._seen))
         if me is not None:
-            self._found += await places(self._asking, self._config, me.user)
-            self._found += await people(self._asking, self._config, me.team_id)
+            self._found += await places.look(self._asking, self._config, me.user)
+            self._found += await people.look(self._asking, self._config, me.team_id)
 
     def _away(self, why: str) -> Check:
         rest = "what is not told here was not looked at"
         return Check(NAME, False, f"{why} ({self._asking.url}); {rest}", REACH)
-
-
-def _without(secrets: Iterable[str], checks: list[Check]) -> list[Check]:
-    """No check shows a secret; whatever Slack or a library put into its words is hidden."""
-    for secret in secrets:
-        checks = [
-            replace(check, message=check.message.replace(secret, HIDDEN), remedy=check.remedy.replace(secret, HIDDEN))
-            for check in checks
-        ]
-    return checks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from aiohttp import ClientError, ClientSession
 
 from bot import scopes
-from bot.doctor.asking import Asking, NoError
+from bot.doctor.asking import CALL_SECONDS, Asking, NoError
 from bot.doctor.words import (
     COPY_APP_TOKEN,
     COPY_BOT_TOKEN,
@@ -22,7 +23,7 @@ from bot.doctor.words import (
 )
 from bot.intake.connection import Connection, Envelope
 from supervisor_core.runtime.doctor.checks import Check
-from supervisor_core.runtime.doctor.clock import clock
+from supervisor_core.runtime.doctor.clock import compared
 from supervisor_core.runtime.doctor.daemon import Seen
 from supervisor_core.runtime.service_names import CHAT
 
@@ -107,7 +108,7 @@ def other_app(app_id: str, url: str) -> Check | None:
 async def connection(url: str, seen: Seen) -> Check:
     """Whether somebody else is connected with this token: by the daemon where one runs, else by a look of our own."""
     if seen.state == "unresponsive":
-        return Check(CONNECTION, True, "not looked at: the daemon has it, and does not answer")
+        return Check(CONNECTION, True, "not looked at: a daemon may have it, and does not answer")
     if seen.state == "running":
         return _of_daemon(seen.service(CHAT))
     try:
@@ -146,7 +147,8 @@ async def _others(url: str) -> int:
     """
     async with ClientSession() as session:
         ours = Connection(session, url, _never)
-        await ours.open()
+        async with asyncio.timeout(CALL_SECONDS):
+            await ours.open()
         await ours.close()
         return ours.connections - 1
 
@@ -156,7 +158,7 @@ async def _never(_connection: Connection, _envelope: Envelope) -> None:
 
 
 def _clock(headers: Mapping[str, str], asked: datetime) -> Check:
-    return clock(str(headers.get("Date") or ""), asked, datetime.now(UTC))
+    return compared(str(headers.get("Date") or ""), asked, datetime.now(UTC))
 
 
 def _refused(word: str) -> str:

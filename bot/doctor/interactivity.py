@@ -16,12 +16,12 @@ NAME = "slack_interactivity"
 KIND = "interactive"
 
 
-def interactivity(ledger: Path) -> Check:
+def look(ledger: Path) -> Check:
     """Never a failure: where nobody has clicked lately, nothing is known, and it is said where to look."""
     came = received(ledger, KIND)
     if came is not None:
         first, last = (to_text(moment)[:16].replace("T", " ") for moment in came)
         since = f"since {first} UTC, and last" if first != last else "last"
         return Check(NAME, True, f"it is on: clicks have come {since} at {last} UTC")
-    look = f"Look there: {SETTINGS} → Interactivity & Shortcuts must be on (manifest.yml switches it on)."
-    return Check(NAME, True, "can't be seen from outside, and no click has come lately that would prove it", look)
+    where = f"Look there: {SETTINGS} → Interactivity & Shortcuts must be on (manifest.yml switches it on)."
+    return Check(NAME, True, "can't be seen from outside, and no click has come lately that would prove it", where)

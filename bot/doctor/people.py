@@ -38,7 +38,7 @@ def _settings(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
         yield from ((who, f"alerts.escalation[{place}].to") for who in step.to)
 
 
-async def people(asking: Asking, config: SupervisorConfig, team_id: str) -> list[Check]:
+async def look(asking: Asking, config: SupervisorConfig, team_id: str) -> list[Check]:
     """One line for those with whom all is well, and one for each of the others."""
     wanted = named(config)
     users = [who for who in wanted if who.startswith(USERS)]

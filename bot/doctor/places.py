@@ -31,12 +31,12 @@ def named(config: SupervisorConfig) -> dict[str, list[str]]:
     return found
 
 
-async def places(asking: Asking, config: SupervisorConfig, bot: str) -> list[Check]:
+async def look(asking: Asking, config: SupervisorConfig, bot: str) -> list[Check]:
     """One line where all is well, else one for each channel with a trouble."""
     wanted = named(config)
     if not wanted:
         return [Check(NAME, True, "the configuration names none; alerts and announcements have no place to go")]
-    answers = await asyncio.gather(*(_look(asking, channel) for channel in wanted))
+    answers = await asyncio.gather(*(_told(asking, channel) for channel in wanted))
     troubles = [
         check
         for (channel, settings), answer in zip(wanted.items(), answers, strict=True)
@@ -48,7 +48,7 @@ async def places(asking: Asking, config: SupervisorConfig, bot: str) -> list[Che
     return [Check(NAME, True, f"@{bot} is a member of {names}")]
 
 
-async def _look(asking: Asking, channel: str) -> Mapping[str, Any]:
+async def _told(asking: Asking, channel: str) -> Mapping[str, Any]:
     """The channel as Slack tells it, or `error` with Slack's reason."""
     try:
         answer = await asking(asking.client.conversations_info, channel=channel)

@@ -5,8 +5,8 @@ No part of a token is shown, nor how long it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -28,6 +28,7 @@ KINDS = (
     ("xoxs-", "the token of somebody's browser"),
 )
 CORRECT = "Correct it in the .env beside the configuration, or in the environment that the supervisor is started with."
+HIDDEN = "…"
 QUOTES = ("'", '"', "`", "“", "<")
 WANTED = {BOT_TOKEN: ("xoxb-", COPY_BOT_TOKEN), APP_TOKEN: ("xapp-", COPY_APP_TOKEN)}
 
@@ -73,6 +74,16 @@ def secrets_of(credentials: SlackCredentials) -> list[str]:
     """The values that must not be seen."""
     tokens: tuple[SecretStr | None, ...] = (credentials.bot_token, credentials.app_token)
     return [token.get_secret_value() for token in tokens if token is not None]
+
+
+def hidden(secrets: Iterable[str], checks: list[Check]) -> list[Check]:
+    """The same checks without these secrets, whoever put one into their words: Slack, a library, or we."""
+    for secret in secrets:
+        checks = [
+            replace(check, message=check.message.replace(secret, HIDDEN), remedy=check.remedy.replace(secret, HIDDEN))
+            for check in checks
+        ]
+    return checks
 
 
 def _written_wrong(name: str, value: str) -> Check | None:

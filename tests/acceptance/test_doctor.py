@@ -21,6 +21,7 @@ import aiohttp
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.doctor import asking
 from bot.playground import Playground
 from supervisor_core.cli import main
 from supervisor_core.config import load_supervisor_config
@@ -453,6 +454,18 @@ def test_slack_away_is_told_once(
     told = doctor(home, slack)
     told.fails_only("slack", message, "SLACK_API_URL")
     assert slack.api_url in told["slack"]["message"]
+
+
+@with_manifest
+def test_slack_that_never_answers_is_given_up(
+    home: Home, slack: Any, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "CALL_SECONDS", 0.2)
+    away(slack, "delay", "*", seconds=3.0)
+    told = doctor(home, slack)
+    told.fails_only("slack", "Slack does not answer within 0.2 s", "SLACK_API_URL")
+    assert len(slack.calls("auth.test")) <= 1
+    assert "slack_channels" not in told.checks
 
 
 def test_nobody_listens_where_slack_should_be(home: Home, slack: Any, doctor: Doctor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -40,6 +41,13 @@ async def test_tokens_are_judged(slack: Playground):
     slack.revoke_token(revoked=False)
     told = await client_of(slack).auth_test()
     assert told["user_id"] == slack.server.world.bot.id
+
+
+async def test_answers_tell_the_time_of_the_playgrounds_clock(slack: Playground):
+    slack.advance(3600)
+    answer = await client_of(slack).auth_test()
+    told = parsedate_to_datetime(answer.headers["Date"]).timestamp()
+    assert told == pytest.approx(slack.server.world.clock.now(), abs=60)
 
 
 @pytest.mark.playground(manifest=NARROW)

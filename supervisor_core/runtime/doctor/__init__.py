@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.runtime.doctor import daemon, drive, ledger, state_dir
 from supervisor_core.runtime.doctor.checks import Check, examine
-from supervisor_core.runtime.doctor.daemon import daemon
-from supervisor_core.runtime.doctor.drive import drive
-from supervisor_core.runtime.doctor.ledger import ledger
-from supervisor_core.runtime.doctor.state_dir import state_dir
 
-CORE = {"state_dir": state_dir, "drive": drive, "ledger": ledger, "daemon": daemon}
+CORE = {
+    state_dir.NAME: state_dir.look,
+    drive.NAME: drive.look,
+    ledger.NAME: ledger.look,
+    daemon.NAME: daemon.look,
+}
 """What is looked at, in the order in which it is told. Another check is another line here."""
 
 

@@ -13,7 +13,7 @@ HALF_A_SECOND = 0.5
 """A Date header is cut to the second; on average that much is missing from it."""
 
 
-def clock(date: str, asked: datetime, answered: datetime, whose: str = "Slack") -> Check:
+def compared(date: str, asked: datetime, answered: datetime, whose: str = "Slack") -> Check:
     """Compare with the Date header of an answer; the way there and back is allowed for."""
     try:
         told = parsedate_to_datetime(date)
@@ -22,7 +22,7 @@ def clock(date: str, asked: datetime, answered: datetime, whose: str = "Slack") 
     theirs = told.replace(tzinfo=UTC).timestamp() if told.tzinfo is None else told.timestamp()
     way = (answered - asked).total_seconds() / 2
     skew = (asked.timestamp() + way) - (theirs + HALF_A_SECOND)
-    if abs(skew) <= SKEW_SECONDS + way:
+    if abs(skew) <= SKEW_SECONDS + HALF_A_SECOND + way:
         return Check(NAME, True, f"it agrees with {whose}'s to {SKEW_SECONDS:g} s")
     direction = "ahead of" if skew > 0 else "behind"
     remedy = "Let the system keep its time: timedatectl set-ntp true (Windows: w32tm /resync)."

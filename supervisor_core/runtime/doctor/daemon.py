@@ -46,7 +46,7 @@ def see(config: SupervisorConfig) -> Seen:
     return Seen("stale" if runtime_file.read(config.state_dir).get("running") else "stopped")
 
 
-def daemon(config: SupervisorConfig) -> Check:
+def look(config: SupervisorConfig) -> Check:
     """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
     seen = see(config)
     if seen.state == "stopped":

@@ -17,13 +17,13 @@ WRITTEN = ("state", "logs", "inbox", "outbox")
 """What the supervisor writes itself; the other folders are its workers' business."""
 
 
-def drive(config: SupervisorConfig) -> Check:
+def look(config: SupervisorConfig) -> Check:
     """The root, and below it each folder that is there; those that are missing are made by the first run."""
     root = config.nas.root
     door = Drive(root)
     door.check()
     folders = {name: config.folder(name) for name in Folders.model_fields}
-    troubles, missing = door.call(_look, root, folders)
+    troubles, missing = door.call(_walk, root, folders)
     if troubles:
         remedy = f"Let this user write there (nas.folders names the folders below {root})."
         return Check(NAME, False, "; ".join(troubles), remedy)
@@ -31,7 +31,7 @@ def drive(config: SupervisorConfig) -> Check:
     return Check(NAME, True, f"{root} is there and can be written{yet}")
 
 
-def _look(root: Path, folders: Mapping[str, Path]) -> tuple[list[str], list[str]]:
+def _walk(root: Path, folders: Mapping[str, Path]) -> tuple[list[str], list[str]]:
     """What is wrong, and which folders are missing, in one call to the drive."""
     missing = [name for name in folders if not os.path.lexists(folders[name])]
     return list(_troubles(root, folders, missing)), [folders[name].name for name in missing]

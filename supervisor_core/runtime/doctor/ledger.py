@@ -14,7 +14,7 @@ NAME = "ledger"
 LOOK_SECONDS = 10.0
 
 
-def ledger(config: SupervisorConfig) -> Check:
+def look(config: SupervisorConfig) -> Check:
     """The SQLite file in the state folder, looked at without changing it."""
     path = config.state_dir / FILE_NAME
     if not path.exists():

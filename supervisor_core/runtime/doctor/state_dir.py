@@ -16,7 +16,7 @@ OTHERS = 0o077
 SETTING = "Set supervisor.state_dir to a folder on a local disk."
 
 
-def state_dir(config: SupervisorConfig) -> Check:
+def look(config: SupervisorConfig) -> Check:
     """The folder that holds the ledger."""
     folder = config.state_dir
     if folder.is_relative_to(config.nas.root):
