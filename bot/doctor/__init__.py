@@ -61,10 +61,10 @@ class _Examination:
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
                 await self._ask()
-        except AwayError:
-            self._found.append(self._away(self._asking.away))
+        except AwayError as error:
+            self._found.append(self._away(str(error), error.remedy))
         except TimeoutError:
-            self._found.append(self._away(f"Slack was not done answering within {LONGEST_SECONDS:g} s"))
+            self._found.append(self._away(f"Slack was not done answering within {LONGEST_SECONDS:g} s", REACH))
         if not any(check.name == "clock" for check in self._found):
             self._found.insert(0, not_compared("Slack can't be reached"))
         return self._found
@@ -82,6 +82,6 @@ class _Examination:
             self._found += await places.look(self._asking, self._config, me.user)
             self._found += await people.look(self._asking, self._config, me.team_id)
 
-    def _away(self, why: str) -> Check:
+    def _away(self, why: str, remedy: str) -> Check:
         rest = "what is not told here was not looked at"
-        return Check(NAME, False, f"{why} ({self._asking.url}); {rest}", REACH)
+        return Check(NAME, False, f"{why} ({self._asking.url}); {rest}", remedy)

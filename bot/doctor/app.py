@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from aiohttp import ClientError, ClientSession
 
 from bot import scopes
-from bot.doctor.asking import CALL_SECONDS, Asking, NoError
+from bot.doctor.asking import CALL_SECONDS, Asking, AwayError, NoError
 from bot.doctor.words import (
     COPY_APP_TOKEN,
     COPY_BOT_TOKEN,
@@ -84,6 +84,10 @@ async def app_token(asking: Asking, token: str) -> tuple[str, Check]:
         answer = await asking(asking.client.apps_connections_open, app_token=token)
     except NoError as error:
         return "", Check(APP, False, *_no_connection(error.word))
+    except AwayError as error:
+        if asking.away:
+            raise
+        return "", Check(APP, False, f"not looked at: {error}", error.remedy)  # Slack grants few connections a minute
     return str(answer["url"]), Check(APP, True, "it opens connections, and Socket Mode is on")
 
 

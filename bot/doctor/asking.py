@@ -11,6 +11,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from bot.doctor.words import REACH, WAIT
 from supervisor_core.config.credentials import SlackCredentials
 
 CALL_SECONDS = 10.0
@@ -24,6 +25,10 @@ TOO_MANY_REQUESTS = 429
 class AwayError(Exception):
     """Slack does not answer as it should; trying again later may help."""
 
+    def __init__(self, message: str, remedy: str = REACH) -> None:
+        self.remedy = remedy
+        super().__init__(message)
+
 
 class NoError(Exception):
     """Slack answers no. `word` is its reason."""
@@ -35,7 +40,7 @@ class NoError(Exception):
 
 
 class Asking:
-    """Asks with the bot's token. `away` says why Slack can't be asked, as soon as that is known."""
+    """Asks with the bot's token. `away` says why Slack can't be asked at all, as soon as that is known."""
 
     def __init__(self, credentials: SlackCredentials) -> None:
         token = credentials.bot_token.get_secret_value() if credentials.bot_token else None
@@ -59,11 +64,12 @@ class Asking:
                     return await method(**arguments)
             except SlackApiError as error:
                 word, status, headers = _reason(error)
+                if status == TOO_MANY_REQUESTS:  # of this method alone: the others can still be asked
+                    words = f"Slack asks us to wait {headers.get('Retry-After', 'some')} seconds"
+                    raise AwayError(words, WAIT) from None
                 if word not in TEMPORARY:
                     raise NoError(word, headers) from None
                 self.away = f"Slack answers {word or f'with status {status} and no reason'}"
-                if status == TOO_MANY_REQUESTS:
-                    self.away = f"Slack asks us to wait {headers.get('Retry-After', 'some')} seconds"
             except TimeoutError:
                 self.away = f"Slack does not answer within {CALL_SECONDS:g} s"
             except (ClientError, OSError) as error:

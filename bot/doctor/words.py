@@ -13,4 +13,5 @@ COPY_APP_TOKEN = (
 NEW_BOT_TOKEN = f"Install the app again ({SETTINGS} → Install App), then: {COPY_BOT_TOKEN}"
 NEW_APP_TOKEN = f"Make a new one with the scope connections:write ({APP_TOKEN_PLACE} → Generate Token and Scopes)."
 SOCKET_MODE_ON = f"Switch it on: {SETTINGS} → Socket Mode → Enable Socket Mode."
+WAIT = "Wait so long, then ask doctor again."
 REACH = "Check the network, the proxy (HTTPS_PROXY), SLACK_API_URL, and https://slack-status.com."

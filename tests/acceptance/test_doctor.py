@@ -452,8 +452,17 @@ def test_slack_away_is_told_once(
     peopled(slack)
     away(slack, kind, method, **parameters)
     told = doctor(home, slack)
-    told.fails_only("slack", message, "SLACK_API_URL")
+    told.fails_only("slack", message, "doctor again" if kind == "ratelimited" else "SLACK_API_URL")
     assert slack.api_url in told["slack"]["message"]
+
+
+@with_manifest
+def test_a_limit_of_one_method_keeps_the_rest_from_nothing(home: Home, slack: Any, doctor: Doctor) -> None:
+    peopled(slack)
+    slack.fault("ratelimited", "apps.connections.open", retry_after=30)
+    told = doctor(home, slack)
+    told.fails_only("slack_app_token", "Slack asks us to wait 30 seconds", "ask doctor again")
+    assert told["slack_people"]["ok"]
 
 
 @with_manifest

@@ -109,6 +109,13 @@ def test_its_events_are_those_whose_scopes_are_known() -> None:
     assert set(ours()["settings"]["event_subscriptions"]["bot_events"]) == set(scopes.EVENTS)
 
 
+def test_the_guide_names_every_scope() -> None:
+    guide = (ROOT / "docs" / "how-to" / "connect-to-slack.md").read_text(encoding="utf-8")
+    section = guide.partition("## Scopes")[2].partition("\n## ")[0]
+    named = {word for line in section.splitlines() if line.startswith("| `") for word in line.split("`")[1::2]}
+    assert named - {"/supervisor"} == scopes.REQUIRED | scopes.OPTIONAL
+
+
 def web_methods() -> dict[str, str]:
     """What the SDK's functions are called in Slack's words: `usergroups_users_list` is `usergroups.users.list`."""
     return {name: name.replace("_", ".") for name in vars(AsyncWebClient) if "_" in name and not name.startswith("_")}
