@@ -15,7 +15,7 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One scope. `what` completes the words "without it, there is no"."""
+    """One scope. `what` completes the words "without it there is no"; of an optional one it says what it is for."""
 
     scope: str
     what: str
@@ -43,7 +43,11 @@ NEEDS = (
         methods=("chat.postMessage", "chat.update", "chat.postEphemeral"),
     ),
     Need("commands", "slash command /supervisor"),
-    Need("groups:read", "look at private channels, as above", methods=("conversations.info",)),
+    Need(
+        "groups:read",
+        "look at private channels: whether the bot is a member of where it should speak",
+        methods=("conversations.info",),
+    ),
     Need("im:write", "direct message where the bot may not speak in the channel", methods=("conversations.open",)),
     Need(
         "usergroups:read",

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from aiohttp import ClientError, ClientSession
 
 from bot import scopes
-from bot.doctor.asking import CALL_SECONDS, Asking, AwayError, NoError
+from bot.doctor.asking import CALL_SECONDS, Asking, AwayError, SlackSaysNoError
 from bot.doctor.words import (
     COPY_APP_TOKEN,
     COPY_BOT_TOKEN,
@@ -47,7 +47,7 @@ async def bot_token(asking: Asking) -> tuple[Me | None, list[Check]]:
     asked = datetime.now(UTC)
     try:
         answer = await asking(asking.client.auth_test)
-    except NoError as error:
+    except SlackSaysNoError as error:
         return None, [_clock(error.headers, asked), Check(BOT, False, _refused(error.word), _bot_remedy(error.word))]
     time = _clock(answer.headers, asked)
     if not answer.get("bot_id"):
@@ -82,7 +82,7 @@ async def app_token(asking: Asking, token: str) -> tuple[str, Check]:
     """The address of a connection, and whether the token gives one. Nothing is opened yet."""
     try:
         answer = await asking(asking.client.apps_connections_open, app_token=token)
-    except NoError as error:
+    except SlackSaysNoError as error:
         return "", Check(APP, False, *_no_connection(error.word))
     except AwayError as error:
         if asking.away:
@@ -95,7 +95,7 @@ async def of_one_app(asking: Asking, me: Me, url: str) -> Check | None:
     """Whether both tokens are of one app; None where they are, or where it can't be told."""
     try:
         bot = (await asking(asking.client.bots_info, bot=me.bot_id))["bot"]
-    except NoError:
+    except SlackSaysNoError:
         return None
     return other_app(str(bot.get("app_id") or ""), url)
 

@@ -30,7 +30,7 @@ class AwayError(Exception):
         super().__init__(message)
 
 
-class NoError(Exception):
+class SlackSaysNoError(Exception):
     """Slack answers no. `word` is its reason."""
 
     def __init__(self, word: str, headers: Mapping[str, str]) -> None:
@@ -55,7 +55,7 @@ class Asking:
         method: Callable[..., Awaitable[AsyncSlackResponse]],
         **arguments: Any,  # noqa: ANN401 (whatever the method takes)
     ) -> AsyncSlackResponse:
-        """The answer; `NoError` where Slack refuses, `AwayError` where it gives none."""
+        """The answer; `SlackSaysNoError` where Slack refuses, `AwayError` where it gives none."""
         async with self._room:
             if self.away:
                 raise AwayError(self.away)
@@ -68,7 +68,7 @@ class Asking:
                     words = f"Slack asks us to wait {headers.get('Retry-After', 'some')} seconds"
                     raise AwayError(words, WAIT) from None
                 if word not in TEMPORARY:
-                    raise NoError(word, headers) from None
+                    raise SlackSaysNoError(word, headers) from None
                 self.away = f"Slack answers {word or f'with status {status} and no reason'}"
             except TimeoutError:
                 self.away = f"Slack does not answer within {CALL_SECONDS:g} s"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot.access import EVERYBODY
-from bot.doctor.asking import Asking, NoError
+from bot.doctor.asking import Asking, SlackSaysNoError
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.runtime.doctor.checks import Check
 
@@ -73,7 +73,7 @@ async def _user(asking: Asking, who: str) -> Mapping[str, Any]:
     """The user as Slack tells them, or `error` with Slack's reason."""
     try:
         answer = await asking(asking.client.users_info, user=who)
-    except NoError as error:
+    except SlackSaysNoError as error:
         return {"error": error.word}
     told: Mapping[str, Any] = answer["user"]
     return told
@@ -83,7 +83,7 @@ async def _groups(asking: Asking) -> Mapping[str, Any]:
     """All user groups by their id, disabled ones as well, or `error` with Slack's reason."""
     try:
         answer = await asking(asking.client.usergroups_list, include_disabled=True, include_count=True)
-    except NoError as error:
+    except SlackSaysNoError as error:
         return {"error": error.word}
     return {str(group["id"]): group for group in answer["usergroups"]}
 

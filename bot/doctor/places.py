@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from bot.doctor.asking import Asking, NoError
+from bot.doctor.asking import Asking, SlackSaysNoError
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.runtime.doctor.checks import Check
 
@@ -52,7 +52,7 @@ async def _told(asking: Asking, channel: str) -> Mapping[str, Any]:
     """The channel as Slack tells it, or `error` with Slack's reason."""
     try:
         answer = await asking(asking.client.conversations_info, channel=channel)
-    except NoError as error:
+    except SlackSaysNoError as error:
         return {"error": error.word}
     told: Mapping[str, Any] = answer["channel"]
     return told
