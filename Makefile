@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
-.PHONY: help setup check format test bench clean
+.PHONY: help setup demo check format test bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
@@ -18,6 +18,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mysql,postgres,fleet,charts,dev]'
 	@touch $@
+
+# Ctrl-C is how it ends: no failure, and with the trap the shell waits until everything is taken away.
+demo: $(STAMP)  ## a supervisor, a worker and a local Slack to try in the browser; ARGS=--tour for the terminal
+	@trap : INT; $(BIN)/supervisor demo $(ARGS) || [ $$? -eq 130 ]
 
 check: $(STAMP)  ## format, lint, types, and the arrows between the layers
 	$(BIN)/ruff format --check .

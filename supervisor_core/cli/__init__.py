@@ -21,6 +21,7 @@ COMMANDS = {
     "once": "a single pass for one worker: its flags, its health, an exit code",
     "config": "check the configuration",
     "doctor": "whether everything is in its place, Slack included, and what to do where it is not",
+    "demo": "everything at once on this machine, to try it in the browser; --tour plays a session in the terminal",
     "playground": "a local Slack in the browser, to try and to test any bot with",
     "db": "bring the ledger's tables up to date",
 }

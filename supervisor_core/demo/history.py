@@ -54,7 +54,7 @@ HISTORY = (
         "Close the books before stopping\n\nThe file in hand is finished, and the last heartbeat says `stopped`.",
         (
             Change(
-                "watcher.yaml", "# How long closing the books takes when it is asked to stop.\nclosing_seconds: 0.3\n\n"
+                "watcher.yaml", "# How long closing the books takes when it is asked to stop.\nclosing_seconds: 1.5\n\n"
             ),
             Change("watcher.py", '        self.closing_seconds = float(settings["closing_seconds"])\n'),
             Change(

@@ -1,0 +1,101 @@
+"""The demo's daemon: the real one, `supervisor run`, as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Mapping
+
+from bot.demo.home import STOP_SECONDS, SUPERVISOR, WORKER, Home
+from bot.demo.trouble import DemoError
+from supervisor_core.adapters.processes import Processes
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.runtime.control_client import ControlError, NotRunningError, UnresponsiveError, ask
+
+LOOK_SECONDS = 0.1
+END_SECONDS = STOP_SECONDS + 10.0
+"""The daemon ends in a moment, unless it is just stopping the worker."""
+
+LAST_LINES = 15
+
+
+class Daemon:
+    """One run of it. `ended` comes back when it has ended, for whatever reason."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._process: Process | None = None
+
+    async def start(self, slack: Mapping[str, str]) -> None:
+        """Start it, pointed at this Slack. Its own session: a Ctrl-C in our terminal is not meant for it."""
+        with self._home.daemon_log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *SUPERVISOR,
+                "run",
+                cwd=self._home.folder,
+                env=self._home.environ(slack),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    async def up(self) -> None:
+        """Come back when its services and its worker run."""
+        while not await asyncio.to_thread(self._is_up):  # noqa: ASYNC110 (another process sets no event of ours)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def ended(self) -> DemoError:
+        """Come back when it has ended, with what can be said of that."""
+        assert self._process is not None  # noqa: S101 (it was started)
+        code = await self._process.wait()
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return DemoError(f"The daemon ended by itself, {how}. {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        try:
+            lines = self._home.daemon_log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+        except OSError as error:
+            return f"Its log can't be read: {error.strerror}."
+        return "\n".join(["The end of its log:", *(f"  {line}" for line in lines)]) if lines else "It wrote nothing."
+
+    async def end(self) -> list[str]:
+        """End it, then its worker by its identity; gives back what could not be done."""
+        problems = []
+        process = self._process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                async with asyncio.timeout(END_SECONDS):
+                    await process.wait()
+            except TimeoutError:
+                problems.append(f"The daemon did not end in {END_SECONDS:g} s and was killed. {self.last_words()}")
+                process.kill()
+                await process.wait()
+        problems += await asyncio.to_thread(self._end_worker)
+        return problems
+
+    def _is_up(self) -> bool:
+        try:
+            status = ask(str(self._home.state_dir), {"do": "status"})
+        except (NotRunningError, UnresponsiveError, ControlError):
+            return False
+        for worker in status["workers"]:
+            if worker["last_error"]:
+                raise DemoError(f"The worker could not be started: {worker['last_error']}")
+        services = all(service["state"] in ("running", "disabled") for service in status["services"])
+        return services and all(worker["state"] == "running" for worker in status["workers"])
+
+    def _end_worker(self) -> list[str]:
+        if not self._home.state_dir.is_dir():
+            return []  # nothing was ever started
+        try:
+            report = Processes(self._home.state_dir).stop(WORKER, timeout=STOP_SECONDS)
+        except (SupervisorError, OSError) as error:
+            return [f"Whether {WORKER} has ended is not known: {error}"]
+        return [f"{WORKER} could not be ended: {', '.join(map(str, report.survivors))}"] if report.survivors else []

@@ -1,0 +1,165 @@
+"""The demo's home: a temporary folder with a configuration, a shared drive, and the worker's code repository."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import supervisor_core
+from bot.demo.trouble import DemoError
+from supervisor_core.config.surroundings import safe_part
+from supervisor_core.demo.repository import RepositoryError, make_repository
+
+PREFIX = "supervisor-demo-"
+WORKER = "OrionMX"
+FOLDERS = ("00_STATE", "01_RAW", "02_WORK", "03_REFERENCE", "04_PUBLISH", "05_LOGS", "Worker_Inbox", "Worker_Outbox")
+FILES = 3  # for the worker to carry when it starts, so that its log says something
+STOP_SECONDS = 10.0
+COMMAND_SECONDS = 30.0
+SUPERVISOR = ("-m", "supervisor_core.cli")
+
+HEAD = """\
+# The demo's configuration. It goes with its folder when the demo ends.
+# What all of this means: config.example.yaml, docs/reference/configuration.md
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Who may do what, and where alerts go, by the ids that Slack gave them."""
+
+    operators: Sequence[str]
+    approvers: Sequence[str]
+    alert_channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where everything of one demo lies."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        """The configuration."""
+        return self.folder / "config.yaml"
+
+    @property
+    def state_dir(self) -> Path:
+        """The ledger, the locks, the records of processes."""
+        return self.folder / "var"
+
+    @property
+    def daemon_log(self) -> Path:
+        """What the daemon wrote."""
+        return self.folder / "daemon.log"
+
+    def environ(self, slack: Mapping[str, str]) -> dict[str, str]:
+        """What our programs run with: nothing of the user's that could point them at another Slack or database."""
+        root = str(Path(supervisor_core.__file__).parents[1])
+        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        ours = {"PYTHONPATH": os.pathsep.join(paths), "SUPERVISOR_CONFIG": str(self.config)}
+        return {**safe_part(os.environ), **ours, **slack}
+
+    def line(self, *words: str) -> str:
+        """A command for a shell in another terminal, in whatever folder and environment that is."""
+        script = Path(sys.executable).with_name("supervisor")
+        variables = {"SUPERVISOR_CONFIG": str(self.config)}
+        program = [str(script)]
+        if not script.exists():  # not installed, but run from its folder
+            variables["PYTHONPATH"] = self.environ({})["PYTHONPATH"]
+            program = [sys.executable, *SUPERVISOR]
+        settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+        return f"{settings} {shlex.join([*program, *words])}"
+
+    async def supervisor(self, *words: str) -> str:
+        """What the command line prints in this home; `DemoError` with its words where it fails."""
+        program = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *SUPERVISOR,
+            *words,
+            cwd=self.folder,
+            env=self.environ({}),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(COMMAND_SECONDS):
+                out, problems = await program.communicate()
+        except TimeoutError:
+            raise DemoError(f"`supervisor {shlex.join(words)}` did not end in {COMMAND_SECONDS:g} s.") from None
+        finally:
+            if program.returncode is None:
+                program.kill()
+                await program.wait()
+        if program.returncode:
+            said = problems.decode(errors="replace").strip()
+            raise DemoError(f"`supervisor {shlex.join(words)}` ended with {program.returncode}: {said}")
+        return out.decode(errors="replace").rstrip("\n")
+
+
+def make_folder() -> Home:
+    """An empty home."""
+    return Home(Path(tempfile.mkdtemp(prefix=PREFIX)).resolve())
+
+
+def furnish(home: Home, rights: Rights) -> None:
+    """Put in everything that a supervisor needs."""
+    nas, code = home.folder / "nas", home.folder / "code"
+    for name in FOLDERS:
+        (nas / name).mkdir(parents=True)
+    for number in range(1, FILES + 1):
+        (nas / "01_RAW" / f"spec-{number:03}.txt").write_text(f"Specification {number}\n", encoding="utf-8")
+    code.mkdir()
+    try:
+        make_repository(code)
+    except RepositoryError as error:
+        raise DemoError(str(error)) from error
+    text = yaml.safe_dump(_configuration(rights), sort_keys=False, width=1000)
+    home.config.write_text(HEAD + text, encoding="utf-8")
+
+
+def remove(home: Home) -> None:
+    """Take the folder away; `OSError` where something of it can't be."""
+    if home.folder.exists():
+        shutil.rmtree(home.folder)
+
+
+def _configuration(rights: Rights) -> dict[str, Any]:
+    # Relative to the checkout, in which the worker runs: a brace in the folder's name would mean something there.
+    places = {"--state-dir": "00_STATE", "--incoming": "01_RAW", "--outgoing": "04_PUBLISH"}
+    options = [word for option, name in places.items() for word in (option, f"../../nas/{name}")]
+    return {
+        "supervisor": {"id": "demo-host", "state_dir": "var", "inbox_poll_seconds": 1},
+        "nas": {"root": "nas"},
+        "workers": {
+            WORKER: {
+                "command": ["{python}", "watcher.py", "--worker-id", "{worker_id}", *options],
+                "cwd": "code/checkout",
+                "team": "archive",
+                "start_grace_seconds": 1,
+                "stop_timeout_seconds": STOP_SECONDS,
+                "heartbeat_max_age_seconds": 15,
+                "code": {"path": "code/checkout"},
+            }
+        },
+        "teams": {"archive": {"objective": "keep the archive flowing"}},
+        "slack": {
+            "alert_channel": rights.alert_channel,
+            "announce": True,
+            "access": {"viewers": ["*"], "operators": [*rights.operators], "approvers": [*rights.approvers]},
+        },
+        "metrics": {"bind": ""},  # another supervisor on this machine may have the usual port
+    }

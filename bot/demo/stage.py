@@ -1,0 +1,130 @@
+"""The stage: Slack, home and daemon put together, and taken away again so that nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import bot
+from bot.demo.daemon import Daemon
+from bot.demo.home import Home, Rights, furnish, make_folder, remove
+from bot.demo.trouble import DemoError
+from bot.playground.language import Playground
+from bot.playground.values import PlaygroundError
+from bot.playground.world import World
+
+T = TypeVar("T")
+
+START_SECONDS = 60.0
+PATIENCE_SECONDS = 20.0  # for one thing to be seen on a slow machine
+OPERATOR, APPROVER, VIEWER, GUEST = "operator", "approver", "viewer", "guest"
+CHANNEL = "ops"
+MANIFEST = Path(bot.__file__).parents[1] / "manifest.yml"
+REMOVALS, REMOVAL_SECONDS = 20, 0.1  # what was killed may still be closing its files
+
+
+class StoppedError(Exception):
+    """Somebody asked for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Everything that is up."""
+
+    slack: Playground
+    home: Home
+    daemon: Daemon
+    stopping: asyncio.Event
+
+    @property
+    def address(self) -> str:
+        """The page, as the operator sees it."""
+        return f"{self.slack.url}#as={OPERATOR}&in={CHANNEL}"
+
+    async def during(self, doing: Coroutine[Any, Any, T]) -> T:
+        """Do this while everything is up. `StoppedError` when somebody asks for the end meanwhile; `DemoError` when
+        the daemon dies."""
+        asked = asyncio.create_task(self.stopping.wait())
+        died = asyncio.create_task(self.daemon.ended())
+        work = asyncio.create_task(doing)
+        try:
+            await asyncio.wait({asked, died, work}, return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                raise StoppedError
+            if died.done():
+                raise died.result()
+            return work.result()
+        finally:
+            for task in (asked, died, work):
+                task.cancel()
+            await asyncio.gather(asked, died, work, return_exceptions=True)
+
+
+@asynccontextmanager
+async def set_up(port: int, stopping: asyncio.Event, problems: list[str]) -> AsyncIterator[Stage]:
+    """Everything up and connected; what could not be taken away in the end is added to `problems`."""
+    slack = Playground(MANIFEST if MANIFEST.exists() else None, port=port, patience=PATIENCE_SECONDS)
+    async with AsyncExitStack() as ending:  # backwards, and each part whatever becomes of the others
+        home = make_folder()
+        ending.push_async_callback(_remove, home, problems)
+        try:
+            await ending.enter_async_context(slack)
+        except PlaygroundError as error:
+            raise DemoError(error.message) from error
+        world = slack.server.world
+        world.settle = partial(_settle, world)
+        world.settle()
+        await asyncio.to_thread(furnish, home, _rights(world))
+        stage = Stage(slack, home, Daemon(home), stopping)
+        ending.push_async_callback(_end, stage.daemon, problems)
+        await stage.daemon.start(slack.environment)
+        await stage.during(_connected(stage))
+        yield stage
+
+
+async def _connected(stage: Stage) -> None:
+    world = stage.slack.server.world
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            await stage.daemon.up()
+            while not await world.feed.until(world.connections, START_SECONDS):
+                pass
+    except TimeoutError:
+        words = f"The daemon was not up and connected within {START_SECONDS:g} s. {stage.daemon.last_words()}"
+        raise DemoError(words) from None
+
+
+def _settle(world: World) -> None:
+    """The people of the demo, from the beginning and after each reset. Their display names go into the audit trail."""
+    for name in (OPERATOR, APPROVER, VIEWER):
+        world.add_user(name, display_name=name)
+    world.add_user(GUEST, display_name=GUEST, is_restricted=True)
+    world.set_group("oncall", "On call", [world.workspace.user(name).id for name in (OPERATOR, APPROVER)])
+
+
+def _rights(world: World) -> Rights:
+    space = world.workspace
+    return Rights([space.user(OPERATOR).id], [space.user(APPROVER).id], space.channel(CHANNEL).id)
+
+
+async def _end(daemon: Daemon, problems: list[str]) -> None:
+    problems += await daemon.end()
+
+
+async def _remove(home: Home, problems: list[str]) -> None:
+    """The folder goes; what keeps it is said."""
+    error: OSError | None = None
+    for _ in range(REMOVALS):
+        try:
+            await asyncio.to_thread(remove, home)
+        except OSError as found:
+            error = found
+            await asyncio.sleep(REMOVAL_SECONDS)
+        else:
+            return
+    problems.append(f"The folder {home.folder} could not be removed: {error}")

@@ -1,0 +1,289 @@
+"""`supervisor demo`: everything up with one command, a tour that checks itself, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.demo.stage import set_up
+from bot.demo.tour import Guide, tour
+from supervisor_core.adapters.processes_identity import state
+from supervisor_core.adapters.processes_values import ProcessIdentity
+from tests.support.browser import chromium, row, say
+from tests.support.homes import ROOT, SUPERVISOR
+from tests.support.skips import skip_or_fail
+from tests.support.waiting import wait_until
+
+PATIENCE = 60.0
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="what ends a demo is a signal here")
+
+
+@dataclass
+class Demo:
+    """One demo in a process of its own. Its folder is in `temporary`, which is empty when nothing is left."""
+
+    process: subprocess.Popen[str]
+    temporary: Path
+    out: Path
+    err: Path
+
+    def said(self) -> str:
+        """What it has printed."""
+        return self.out.read_text(encoding="utf-8")
+
+    def up(self) -> None:
+        """It has said everything that it says when it is up."""
+        wait_until(lambda: "Ctrl-C" in self.said() or self.process.poll() is not None, PATIENCE, "the demo came up")
+        assert self.process.poll() is None, self.said() + self.err.read_text()
+
+    @property
+    def address(self) -> str:
+        """The page's address."""
+        found = re.search(r"http://127\.0\.0\.1:\d+/\S*", self.said())
+        assert found
+        return found[0]
+
+    @property
+    def home(self) -> Path:
+        """Its folder."""
+        (folder,) = self.temporary.glob("supervisor-demo-*")
+        return folder
+
+    def processes(self) -> list[ProcessIdentity]:
+        """The daemon and the worker, by the identities that they were recorded with."""
+        daemon = json.loads((self.home / "var" / "runtime.json").read_text())
+        worker = json.loads((self.home / "var" / "workers" / "OrionMX.json").read_text())
+        return [identity(daemon), identity(worker)]
+
+    def ends(self) -> int:
+        """Its exit code."""
+        return self.process.wait(PATIENCE)
+
+    def left_nothing(self, processes: list[ProcessIdentity]) -> None:
+        """No process, no folder, nobody at the address."""
+        assert all(state(each).ended for each in processes)
+        assert list(self.temporary.iterdir()) == []
+
+
+def identity(document: Mapping[str, Any]) -> ProcessIdentity:
+    """The identity in a document, wherever in it."""
+    found = document.get("identity") or document
+    return ProcessIdentity(found["pid"], found["start"], found["boot_id"])
+
+
+def running_in(folder: Path) -> list[int]:
+    """The PIDs of all processes whose working folder is in this one, or was before it went."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str((entry / "cwd").readlink()).startswith(str(folder)):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def environ(temporary: Path) -> dict[str, str]:
+    """A stranger's environment, in which nothing of ours is set."""
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    # Not pytest's own folder: the path of a socket may be no longer than about a hundred characters.
+    with tempfile.TemporaryDirectory(prefix="demo-test-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def demo(temporary: Path, tmp_path: Path) -> Iterator[Demo]:
+    out, err = tmp_path / "out", tmp_path / "err"
+    with out.open("w") as told, err.open("w") as complained:
+        process = subprocess.Popen(
+            [*SUPERVISOR, "demo"],
+            cwd=tmp_path,
+            env=environ(temporary),
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=complained,
+            text=True,
+        )
+    made = Demo(process, temporary, out, err)
+    yield made
+    if process.poll() is None:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def run(temporary: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SUPERVISOR, "demo", *words],
+        cwd=temporary,
+        env=environ(temporary) | variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def test_the_tour_prints_the_conversation_and_exits_0(temporary: Path) -> None:
+    done = run(temporary, "--tour")
+    assert done.returncode == 0, done.stdout + done.stderr
+    story = done.stdout
+    assert re.search(r"operator +/supervisor pause hotfix test\n", story)
+    under_way, paused = story.find("⏳ OrionMX: paus"), story.find("✅ OrionMX: paused")
+    assert 0 < under_way < paused
+    assert re.search(r"PAUSE +success +operator - hotfix test\n", story)
+    assert re.search(r"viewer +/supervisor pause\n.*⛔", story)
+    assert re.search(r"operator +@supervisor resume\n.*\n(.*\n)*.*✅ OrionMX: running again", story)
+    assert "The trail is whole" in story
+    assert max(map(len, story.split("\n"))) <= 80
+    assert "\033" not in story
+    assert done.stderr == ""
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("signals", "code"),
+    [([signal.SIGINT, signal.SIGINT], 130), ([signal.SIGTERM], 0), ([signal.SIGHUP, signal.SIGTERM], 0)],
+    ids=["Ctrl-C twice", "TERM", "HUP and TERM"],
+)
+def test_it_answers_at_its_address_and_leaves_nothing_when_asked_to_end(
+    demo: Demo, signals: list[signal.Signals], code: int
+) -> None:
+    demo.up()
+    assert demo.address.endswith("/#as=operator&in=ops")
+    with urllib.request.urlopen(demo.address.partition("#")[0] + "_playground/state", timeout=10) as answer:
+        assert json.load(answer)["app"]["connections"] == 1
+    processes = demo.processes()
+    assert [str(state(each)) for each in processes] == ["alive", "alive"]
+    for number in signals:
+        demo.process.send_signal(number)
+    assert demo.ends() == code
+    demo.left_nothing(processes)
+    assert demo.err.read_text() == ""
+
+
+def test_the_line_for_the_second_terminal_works_as_it_is_in_any_folder(demo: Demo, tmp_path: Path) -> None:
+    demo.up()
+    (line,) = [line for line in demo.said().split("\n") if "SUPERVISOR_CONFIG=" in line]
+    (tmp_path / "elsewhere").mkdir()
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=tmp_path / "elsewhere",
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "Nothing in the audit trail fits.\n"), done.stderr
+
+
+def test_the_operator_pauses_the_worker_in_the_browser_and_the_trail_says_who(demo: Demo) -> None:
+    demo.up()
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto(demo.address)
+        page.get_by_role("textbox", name="Message #ops").wait_for()
+        assert page.get_by_label("Act as").locator("option:checked").inner_text().startswith("operator")
+        say(page, "/supervisor pause hotfix test")
+        row(page, "OrionMX: paused").wait_for(timeout=20_000)
+        assert page.locator("#timeline .message").filter(has_text="OrionMX").count() == 1
+    (line,) = [line for line in demo.said().split("\n") if "SUPERVISOR_CONFIG=" in line]
+    done = subprocess.run(["/bin/sh", "-c", f"{line} --json"], env={}, capture_output=True, text=True)
+    (entry,) = json.loads(done.stdout)
+    assert (entry["action"], entry["label"]) == ("PAUSE", "operator - hotfix test")
+
+
+def test_a_daemon_that_dies_is_said_with_the_end_of_its_log_and_nothing_is_left(demo: Demo) -> None:
+    demo.up()
+    processes = demo.processes()
+    os.kill(processes[0].pid, signal.SIGKILL)
+    assert demo.ends() == 1
+    complaint = demo.err.read_text()
+    assert "The daemon ended by itself, by signal 9." in complaint
+    assert "connected to Slack" in complaint
+    demo.left_nothing(processes)
+
+
+@pytest.mark.parametrize(
+    "begun", ["supervisor-demo-*", "supervisor-demo-*/daemon.log", "supervisor-demo-*/var/ledger.db"]
+)
+def test_asked_to_end_while_it_starts_it_leaves_nothing(demo: Demo, begun: str) -> None:
+    wait_until(lambda: list(demo.temporary.glob(begun)), PATIENCE, f"it made {begun}")
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.ends() == 130
+    demo.left_nothing([])
+    assert running_in(demo.temporary) == []
+
+
+def test_a_taken_port_is_said_in_one_line(temporary: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run(temporary, "--port", str(taken.getsockname()[1]))
+    assert done.returncode == 1
+    assert re.fullmatch(r"supervisor: Port \d+ can't be used: .*\n", done.stderr)
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("port", ["70000", "-1", "some"])
+def test_what_is_no_port_is_wrong_usage(temporary: Path, port: str) -> None:
+    done = run(temporary, f"--port={port}")
+    assert done.returncode == 2
+    assert "65535" in done.stderr
+
+
+def test_without_git_it_says_what_is_missing_and_leaves_nothing(temporary: Path) -> None:
+    done = run(temporary, PATH=str(temporary))
+    assert (done.returncode, done.stderr) == (
+        1,
+        "supervisor: There is no git on this machine's PATH. Install git, then try again.\n",
+    )
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_step_of_the_tour_that_comes_to_something_else_is_told_with_what_was_expected(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def mistaken(guide: Guide) -> None:
+        """The moon is made of cheese"""
+        guide.expect("the moon", "rock", "cheese")
+
+    async def never(_guide: Guide) -> None:
+        """What comes after is not played"""
+
+    async def play() -> bool:
+        async with set_up(0, asyncio.Event(), left) as stage:
+            return await tour(stage, (mistaken, never))
+
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    left: list[str] = []
+    assert asyncio.run(play()) is False
+    story = capsys.readouterr().out
+    assert "Scene 1, 'The moon is made of cheese', came to something else." in story
+    assert "Expected the moon to be 'cheese', but it is 'rock'." in story
+    assert "What comes after" not in story
+    assert left == list(temporary.iterdir()) == []
+
+
+def test_everything_that_is_needed_is_in_the_makefile() -> None:
+    make = shutil.which("make") or skip_or_fail("there is no make")
+    planned = subprocess.run(
+        [make, "-n", "demo", "ARGS=--tour", "VENV=/nowhere"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    assert planned.index("-m venv /nowhere") < planned.index("/nowhere/bin/supervisor demo --tour")
+    listed = subprocess.run([make, "help"], cwd=ROOT, capture_output=True, text=True).stdout
+    assert "make demo" in listed
