@@ -33,7 +33,8 @@ async def _run(port: int, *, guided: bool) -> int:
             else:
                 await stage.during(show(stage))
     except StoppedError:
-        code = INTERRUPTED if asked.by == signal.SIGINT else SUCCESS
+        unfinished = FAILURE if guided else SUCCESS  # a tour that was not played to its end has shown nothing
+        code = INTERRUPTED if asked.by == signal.SIGINT else unfinished
     except DemoError as error:
         trouble = str(error)
     for words in filter(None, [trouble, *left]):

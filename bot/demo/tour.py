@@ -55,10 +55,16 @@ class Guide:
 
     async def follows(self, card: Card, last: str) -> None:
         """Watch a card change until this stands on it; each change is shown when it comes."""
+        patience = self.stage.slack.patience
         async with self._changes(card) as next_change:
             shown: list[str] = []
-            while not shown or last not in shown[0]:
-                after, lines = await next_change()
+            while last not in "\n".join(shown):
+                try:
+                    async with asyncio.timeout(patience):
+                        after, lines = await next_change()
+                except TimeoutError:
+                    words = f"Expected the card to come to {last!r}, but it stayed as it is for {patience:g} s:"
+                    raise ExpectedError("\n".join([words, *shown])) from None
                 if lines[:1] != shown[:1]:
                     self.page.shows(f"   +{after:.1f} s" if shown else self.bot, lines[:1])
                 shown = lines
@@ -72,20 +78,12 @@ class Guide:
         queue = world.feed.listen(0)
         begun: list[float] = []
 
-        async def following() -> tuple[float, list[str]]:
+        async def next_change() -> tuple[float, list[str]]:
             while True:
                 event = await queue.get()
                 if event["type"] == "message" and event["message"]["ts"] == message["ts"]:
                     begun.append(event["at"])
                     return event["at"] - begun[0], seen.message_lines(event["message"], world.workspace)
-
-        async def next_change() -> tuple[float, list[str]]:
-            try:
-                async with asyncio.timeout(self.stage.slack.patience):
-                    return await following()
-            except TimeoutError:
-                words = f"The card did not change any more within {self.stage.slack.patience:g} s. It shows:\n"
-                raise ExpectedError(words + card.text) from None
 
         try:
             yield next_change
@@ -139,7 +137,7 @@ async def trail(guide: Guide) -> None:
     rows = await guide.audit()
     table = [("UTC", "ACTION", "OUTCOME", "LABEL")]
     table += [(row["created_at"][11:19], row["action"], row["outcome"], row["label"] or "") for row in rows]
-    guide.page.table(table)
+    guide.page.table(table, "(four of its columns)")
     guide.expect("the actions in the audit trail", [row["action"] for row in rows], ["PAUSE", "REFUSED"])
     guide.expect("the label of the pause", rows[0]["label"], f"{OPERATOR} - {LABEL}")
     guide.expect("the outcome of the pause", rows[0]["outcome"], "success")

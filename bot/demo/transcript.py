@@ -69,12 +69,13 @@ class Transcript:
         if note:
             self._write(" " * NAME + self._in(DIM, note))
 
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
+    def table(self, rows: Sequence[Sequence[str]], note: str) -> None:
         """Rows under a head."""
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for number, row in enumerate(rows):
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             self._write(" " * NAME + (self._in(DIM, line) if number == 0 else line))
+        self._write(" " * NAME + self._in(DIM, note))
 
     def holds(self, text: str) -> None:
         """Something that was checked, and is so."""

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from bot.demo.stage import set_up
-from bot.demo.tour import Guide, tour
+from bot.demo.tour import Guide, Scene, tour
 from supervisor_core.adapters.processes_identity import state
 from supervisor_core.adapters.processes_values import ProcessIdentity
 from tests.support.browser import chromium, row, say
@@ -139,6 +139,21 @@ def run(temporary: Path, *words: str, **variables: str) -> subprocess.CompletedP
         text=True,
         timeout=PATIENCE,
     )
+
+
+def play(*scenes: Scene, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """What comes of a tour of these scenes, played in this process."""
+    left: list[str] = []
+
+    async def stage_and_tour() -> bool:
+        async with set_up(0, asyncio.Event(), left) as stage:
+            return await tour(stage, scenes)
+
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    went_well = asyncio.run(stage_and_tour())
+    assert left == []
+    assert list(folder.iterdir()) == []
+    return went_well
 
 
 def test_the_tour_prints_the_conversation_and_exits_0(temporary: Path) -> None:
@@ -265,18 +280,25 @@ def test_a_step_of_the_tour_that_comes_to_something_else_is_told_with_what_was_e
     async def never(_guide: Guide) -> None:
         """What comes after is not played"""
 
-    async def play() -> bool:
-        async with set_up(0, asyncio.Event(), left) as stage:
-            return await tour(stage, (mistaken, never))
-
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    left: list[str] = []
-    assert asyncio.run(play()) is False
+    assert play(mistaken, never, folder=temporary, monkeypatch=monkeypatch) is False
     story = capsys.readouterr().out
     assert "Scene 1, 'The moon is made of cheese', came to something else." in story
     assert "Expected the moon to be 'cheese', but it is 'rock'." in story
     assert "What comes after" not in story
-    assert left == list(temporary.iterdir()) == []
+
+
+def test_a_card_that_comes_to_something_else_is_told_as_it_is(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def impatient(guide: Guide) -> None:
+        """A pause that restarts"""
+        guide.stage.slack.patience = 4.0
+        card = await guide.person("operator").slash("/supervisor pause")
+        await guide.follows(card, "restarted")
+
+    assert play(impatient, folder=temporary, monkeypatch=monkeypatch) is False
+    told = capsys.readouterr().out
+    assert re.search(r"Expected the card to come to 'restarted', .*\n.*OrionMX: paused", told)
 
 
 def test_everything_that_is_needed_is_in_the_makefile() -> None:
