@@ -80,6 +80,8 @@ async def set_up(port: int, stopping: asyncio.Event, problems: list[str]) -> Asy
         world.settle = partial(_settle, world)
         world.settle()
         await asyncio.to_thread(furnish, home, _rights(world))
+        if stopping.is_set():
+            raise StoppedError
         stage = Stage(slack, home, Daemon(home), stopping)
         ending.push_async_callback(_end, stage.daemon, problems)
         await stage.daemon.start(slack.environment)

@@ -208,6 +208,7 @@ def test_the_line_for_the_second_terminal_works_as_it_is_in_any_folder(demo: Dem
     assert (done.returncode, done.stdout) == (0, "Nothing in the audit trail fits.\n"), done.stderr
 
 
+@pytest.mark.xdist_group("chromium")
 def test_the_operator_pauses_the_worker_in_the_browser_and_the_trail_says_who(demo: Demo) -> None:
     demo.up()
     with chromium() as browser:
@@ -292,7 +293,7 @@ def test_a_card_that_comes_to_something_else_is_told_as_it_is(
 ) -> None:
     async def impatient(guide: Guide) -> None:
         """A pause that restarts"""
-        guide.stage.slack.patience = 4.0
+        guide.stage.slack.patience = 6.0
         card = await guide.person("operator").slash("/supervisor pause")
         await guide.follows(card, "restarted")
 
