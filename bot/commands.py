@@ -14,7 +14,7 @@ from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import answer, card_of, whisper
 from bot.people import People
 from bot.views.overview import EXPLAINED, line, overview
-from bot.views.told import Content, words
+from bot.views.told import Content, listing, words
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG, FAMILIES, OVERVIEW, find
@@ -96,7 +96,7 @@ class Commands:
         if command.name == OVERVIEW:
             return await self._overview(asked, person)
         if command.name == "help":
-            return words(f"```{_help(str(command.params.get('topic') or ''), person, self._rules)}```")
+            return listing(_help(str(command.params.get("topic") or ""), person, self._rules))
         if command.name == "status":
             workers = [worker for worker in await self._look() if worker["id"] in command.workers]
             return words("\n".join(line(worker) for worker in workers) or "There are no workers.")
@@ -142,7 +142,7 @@ def _refused(asked: Asked, command: Command, person: Person | None, why: str) ->
 def _help(topic: str, person: Person, rules: Rules) -> str:
     definition = find(topic)
     if definition is not None:
-        return escape(help_text(definition))
+        return help_text(definition)
     if topic in FAMILIES:
-        return escape("\n\n".join(help_text(each) for each in FAMILIES[topic]))
-    return escape(help_overview(each for each in CATALOG.values() if may_see(person, each, rules)))
+        return "\n\n".join(help_text(each) for each in FAMILIES[topic])
+    return help_overview(each for each in CATALOG.values() if may_see(person, each, rules))

@@ -99,7 +99,8 @@ class Delivery:
             trouble = await self._deliver(message) if max(wait, own) <= 0 else None
             if trouble:
                 wait = self._wait(message)
-            if place and own <= 0 and (wait > 0 or (trouble and not trouble.of_its_own)):
+            failed_by_itself = trouble.of_its_own if trouble else own > 0 and message.attempts > 0
+            if place and not failed_by_itself and (trouble or max(wait, own) > 0):
                 held_up.add(place)  # the later ones wait as well: a channel reads in order
             if trouble or max(wait, own) > 0:
                 soonest = min(soonest, max(wait, own, SHORTEST_SECONDS))

@@ -24,7 +24,9 @@ START_SECONDS = 60.0
 PATIENCE_SECONDS = 20.0  # for one thing to be seen on a slow machine
 OPERATOR, APPROVER, VIEWER, GUEST = "operator", "approver", "viewer", "guest"
 CHANNEL = "ops"
-MANIFEST = Path(bot.__file__).parents[1] / "manifest.yml"
+PLACES = (Path(bot.__file__).parents[1] / "manifest.yml", Path(bot.__file__).parent / "manifest.yml")
+"""The manifest in a checkout, and in what was installed from a wheel."""
+
 REMOVALS, REMOVAL_SECONDS = 20, 0.1  # what was killed may still be closing its files
 
 
@@ -68,7 +70,7 @@ class Stage:
 @asynccontextmanager
 async def set_up(port: int, stopping: asyncio.Event, problems: list[str]) -> AsyncIterator[Stage]:
     """Everything up and connected; what could not be taken away in the end is added to `problems`."""
-    slack = Playground(MANIFEST if MANIFEST.exists() else None, port=port, patience=PATIENCE_SECONDS)
+    slack = Playground(next((path for path in PLACES if path.exists()), None), port=port, patience=PATIENCE_SECONDS)
     async with AsyncExitStack() as ending:  # backwards, and each part whatever becomes of the others
         home = make_folder()
         ending.push_async_callback(_remove, home, problems)

@@ -157,6 +157,21 @@ async def resume(guide: Guide) -> None:
     guide.page.holds(f"it runs, as pid {pids[0]}")
 
 
+async def restart(guide: Guide) -> None:
+    """The overview has buttons, and they ask before they do anything"""
+    overview = await guide.asks(OPERATOR, "/supervisor", "all is well")
+    before = await guide.processes()
+    mark = guide.stage.slack.mark()
+    guide.page.presses(OPERATOR, "Restart", f"{WORKER}? Yes, restart it.")
+    await overview.button(f"Restart {WORKER}").click(confirm=True)
+    card = Card(guide.stage.slack, guide.person(OPERATOR).user, guide.stage.slack.channel(CHANNEL).channel, mark)
+    await guide.follows(card, f"{WORKER}: restarted")
+    after = await guide.processes()
+    guide.expect("the number of the worker's processes", len(after), 1)
+    guide.expect("what is left of the old ones", sorted(set(before) & set(after)), [])
+    guide.page.holds("the old process is gone, and a new one runs")
+
+
 async def mistake(guide: Guide) -> None:
     """A slip of the finger is asked about, never guessed"""
     await guide.asks(OPERATOR, "/supervisor puase", f"pause {WORKER}")
@@ -177,7 +192,7 @@ async def whole(guide: Guide) -> None:
 
 Scene = Callable[[Guide], Awaitable[None]]
 
-SCENES: tuple[Scene, ...] = (status, pause, refused, trail, resume, mistake, helped, whole)
+SCENES: tuple[Scene, ...] = (status, pause, refused, trail, resume, restart, mistake, helped, whole)
 """In the order in which they are played. The first line of each one's docstring is its title."""
 
 

@@ -56,6 +56,10 @@ class Transcript:
         """A person types."""
         self._write(self._in(CYAN, name.ljust(NAME)) + self._in(BOLD, text))
 
+    def presses(self, name: str, button: str, asked: str) -> None:
+        """A person presses a button, and answers what it asks."""
+        self._write(self._in(CYAN, name.ljust(NAME)) + self._in(BOLD, f"[ {button} ]") + f"  {asked}")
+
     def runs(self, text: str) -> None:
         """Somebody runs a command in a shell."""
         self._write(self._in(CYAN, "shell".ljust(NAME)) + self._in(BOLD, f"$ {text}"))

@@ -49,6 +49,7 @@ def line(worker: Mapping[str, Any]) -> str:
     if worker["fine"] and worker["paused"]:
         sign = ":double_vertical_bar:"
     why = worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]
+    why = why.removeprefix(f"{worker['state']}, ")
     return f"{sign} *{escape(worker['id'])}* {worker['state']}, {worker['health']}: {fit(escape(why), WHY)}"
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from bot.blockkit import fit
+from bot.blockkit import escape, fit
 
 LONGEST = 2900
 """Characters of one section; what is longer is cut, and says so."""
 
 GAPS = 15  # on one notice
+PIECE, PIECES = 2800, 4  # of a listing: characters, and blocks; together they are less than a message holds
 
 Content = dict[str, Any]
 """What a message says: `text` and `blocks`, and both say the same."""
@@ -21,6 +22,22 @@ def words(text: str) -> Content:
     """One piece of text."""
     text = fit(text, LONGEST)
     return {"text": text, "blocks": [section(text)]}
+
+
+def listing(text: str) -> Content:
+    """Text in fixed columns: in as many blocks as it needs, cut where there would be too many."""
+    pieces, piece = [], ""
+    for line in escape(text.replace("`", "'")).split("\n"):
+        if piece and len(piece) + len(line) > PIECE:
+            pieces.append(piece)
+            piece = ""
+        piece += f"{fit(line, PIECE)}\n"
+    pieces.append(piece)
+    blocks = [section(f"```{piece.rstrip()}```") for piece in pieces[:PIECES]]
+    return {
+        "text": fit(escape(text), LONGEST),
+        "blocks": blocks if len(pieces) <= PIECES else [*blocks, context("… (cut)")],
+    }
 
 
 def plain(content: Content) -> Content:

@@ -25,6 +25,10 @@ CARD = "card"
 """The kind of outbox row that becomes the one message of a command, edited as the command goes on. It is ordered once,
 by whoever knows where it belongs, with the task id as its subject; each step then has it told anew."""
 
+SOON_SECONDS = 0.25
+"""How long a card waits for its command to begin, so that its first words are not already old. Each step is told at
+once."""
+
 ISSUER_NAME = 255
 
 
@@ -70,7 +74,7 @@ def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime)
     }
     connection.execute(insert(jobs), row)
     if new.card is not None:
-        record(connection, supervisor_id, None, (Message(CARD, new.task_id, new.card),), now)
+        record(connection, supervisor_id, None, (Message(CARD, new.task_id, new.card, SOON_SECONDS),), now)
     return find(connection, new.task_id, new.worker_id)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.blockkit import check_message
 from bot.views.overview import EXPLAINED, SHOWN, overview
-from bot.views.told import deaf, others, plain, with_hint, words
+from bot.views.told import deaf, listing, others, plain, with_hint, words
 
 NONCE = "20260205143000-ab12cd34e"
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -78,6 +78,16 @@ def test_a_notice_of_deafness_says_from_when_to_when_and_stays_short() -> None:
     many = deaf([(NOW + timedelta(minutes=n), NOW + timedelta(minutes=n, seconds=5)) for n in range(200)])
     assert "and 185 times before" in many["text"]
     for message in (one, many, others("Slack counts 2.")):
+        assert check_message(message, update=True) == []
+
+
+def test_a_listing_is_cut_between_lines_and_after_what_fits() -> None:
+    some = listing("\n".join(f"{number:4} words of help & more" for number in range(300)))
+    assert len(some["blocks"]) > 1
+    assert all(block["text"]["text"].endswith("more```") for block in some["blocks"])
+    much = listing("x" * 100_000 + "\n" + "`&<>\n" * 20_000)
+    assert "(cut)" in much["blocks"][-1]["elements"][0]["text"]
+    for message in (some, much):
         assert check_message(message, update=True) == []
 
 
