@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
-.PHONY: help setup demo check format test bench clean
+.PHONY: help setup demo check format test bench screenshots clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
@@ -38,6 +38,9 @@ test: $(STAMP)  ## every test, in parallel; needs no root, no server, no browser
 
 bench: $(STAMP)  ## the figures in docs/figures.md, measured here
 	$(BIN)/python -m tests.benchmarks
+
+screenshots: $(STAMP)  ## the pictures in docs/images, taken in Chromium from a demo
+	$(BIN)/python -m tests.screenshots
 
 clean:  ## remove what setup and the tests made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -217,6 +217,7 @@ def test_the_operator_pauses_the_worker_in_the_browser_and_the_trail_says_who(de
         page.get_by_role("textbox", name="Message #ops").wait_for()
         assert page.get_by_label("Act as").locator("option:checked").inner_text().startswith("operator")
         say(page, "/supervisor pause hotfix test")
+        row(page, "OrionMX: pausing").wait_for(timeout=20_000)
         row(page, "OrionMX: paused").wait_for(timeout=20_000)
         assert page.locator("#timeline .message").filter(has_text="OrionMX").count() == 1
     (line,) = [line for line in demo.said().split("\n") if "SUPERVISOR_CONFIG=" in line]

@@ -1,0 +1,73 @@
+"""`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
+from tests.support.browser import ARGUMENTS, CHROMIUM
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+WIDTH, HEIGHT = 1180, 760
+PATIENCE_MS = 20_000
+
+
+async def main() -> int:
+    """Take them all; 1 where there is no browser, or something was left behind."""
+    if not CHROMIUM.exists():
+        print(f"There is no Chromium at {CHROMIUM}.", file=sys.stderr)
+        return 1
+    problems: list[str] = []
+    async with set_up(0, asyncio.Event(), problems) as stage:
+        await stage.during(_take(stage))
+    print("\n".join(problems), end="", file=sys.stderr)
+    return 1 if problems else 0
+
+
+async def _take(stage: Stage) -> None:
+    from playwright.async_api import async_playwright
+
+    IMAGES.mkdir(exist_ok=True)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        page = await browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        await page.goto(stage.address)
+        await _say(page, "/supervisor pause hotfix test")
+        await _shown(page, "OrionMX: paused")
+        await stage.slack.user(OPERATOR).says("@bot resume")
+        await _shown(page, "OrionMX: running again")
+        await _say(page, "/supervisor puase")
+        await _shown(page, "Did you mean")
+        await _say(page, "/supervisor")
+        await _shown(page, "1 worker, all is well")
+        await page.get_by_role("button", name=CHANNEL, exact=True).wait_for(timeout=PATIENCE_MS)  # nothing is unread
+        await _save(page, "channel.png")
+        await page.get_by_role("button", name="Restart OrionMX").click()
+        await page.get_by_role("dialog").wait_for(timeout=PATIENCE_MS)
+        await _save(page, "confirm.png")
+        await browser.close()
+
+
+async def _say(page: Page, text: str) -> None:
+    box = page.get_by_role("textbox", name="Message #")
+    await box.fill(text)
+    await box.press("Enter")
+
+
+async def _shown(page: Page, text: str) -> None:
+    await page.locator("#timeline .message").filter(has_text=text).last.wait_for(timeout=PATIENCE_MS)
+
+
+async def _save(page: Page, name: str) -> None:
+    await page.screenshot(path=IMAGES / name)
+    print(f"docs/images/{name}")
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
