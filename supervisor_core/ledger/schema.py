@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from supervisor_core.domain.errors import SupervisorError
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest revision in `migrations/versions`; a test compares the two."""
 
 _UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server

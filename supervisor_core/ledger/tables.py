@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Index, Integer, MetaData, String, Table, UniqueConstraint
+from sqlalchemy import Boolean, Column, Double, Index, Integer, MetaData, String, Table, UniqueConstraint
 
 from supervisor_core.ledger.columns import LongText, RowId, UtcDateTime
 
@@ -100,6 +100,24 @@ sightings = Table(
     Column("name", String(255), primary_key=True),
     Column("fingerprint", String(64), nullable=False),
     Column("first_seen_at", UtcDateTime, nullable=False),
+    **_MYSQL,
+)
+
+STATUS_SUMMARY = 255
+WORKER_ROW = 80
+"""A worker's id, or `supervisor_` and a worker's id: the supervisor's own row never overwrites the worker's."""
+
+workers = Table(
+    "workers_t",
+    metadata,
+    Column("worker_id", String(WORKER_ROW), primary_key=True),
+    Column("last_heartbeat_at", UtcDateTime),
+    Column("pid", Integer),
+    Column("hostname", String(255)),
+    Column("status", String(64)),
+    Column("poll_seconds", Double),
+    Column("status_summary", String(STATUS_SUMMARY)),
+    Index(None, "last_heartbeat_at"),
     **_MYSQL,
 )
 
