@@ -21,6 +21,7 @@ from bot.commands import Commands
 from bot.delivery import Delivery
 from bot.intake.dealing import Dealing
 from bot.intake.intake import Intake
+from bot.intake.keeping import Keeping
 from bot.intake.link import Link, refused
 from bot.outgoing import WHISPER
 from bot.people import People
@@ -92,8 +93,9 @@ class SlackService:
         speaker = Speaker(self._client)
         delivery = Delivery(self._ledger, speaker, identity.name, self._config.slack.fallback_channel)
         app = SlackApp(self._client, identity, self._commands(identity).deal)
-        dealing = Dealing(self._ledger, app.deal)
-        intake = Intake(self._ledger, dealing, _no_answer)
+        keeping = Keeping(self._ledger)
+        dealing = Dealing(self._ledger, app.deal, keeping.quiet)
+        intake = Intake(keeping, dealing, _no_answer)
         link = Link(self._client, self._app_token, intake.receive, self._was_deaf, self._others)
         self._delivery, self._link = delivery, link
         loop = asyncio.get_running_loop()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from weakref import WeakValueDictionary
 
 from supervisor_core.domain.audit import AuditEntry
@@ -17,6 +19,9 @@ from supervisor_core.ledger.store import Ledger
 
 AT_ONCE = 100
 """So many are dealt with at the same time; more wait in their rows, acknowledged."""
+
+GIVE_WAY_SECONDS = 0.05
+"""So long dealing waits for acknowledgements that are due; under a flood that never ends it goes on slowly."""
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 15.0
 """Between two tries at what Slack's absence keeps from being dealt with."""
@@ -43,20 +48,23 @@ Deal = Callable[[Received], Awaitable[Dealt]]
 
 
 class Dealing:
-    """Takes envelopes that are rows and brings each to its end."""
+    """Takes envelopes that are rows and brings each to its end. `quiet` waits until no other is being kept."""
 
-    def __init__(self, ledger: Ledger, deal: Deal) -> None:
+    def __init__(self, ledger: Ledger, deal: Deal, quiet: Callable[[float], Awaitable[None]]) -> None:
         self._ledger = ledger
         self._deal = deal
+        self._quiet = quiet
+        self._waiting: deque[Received] = deque()
+        self._starting: asyncio.Task[None] | None = None
         self._room = asyncio.Semaphore(AT_ONCE)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, received: Received) -> None:
         """Deal with it, and come back at once."""
-        task = asyncio.create_task(self._in_turn(received), name=received.key)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._waiting.append(received)
+        if self._starting is None or self._starting.done():
+            self._starting = self._run(self._start_all(), "starting to deal")
 
     async def resume(self) -> int:
         """Go on with what an earlier run acknowledged and did not deal with; how many those were."""
@@ -75,6 +83,20 @@ class Dealing:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _start_all(self) -> None:
+        """One after the other, and none while others wait for their acknowledgement: those have three seconds."""
+        while self._waiting:
+            await self._quiet(GIVE_WAY_SECONDS)
+            received = self._waiting.popleft()
+            self._run(self._in_turn(received), received.key)
+            await asyncio.sleep(0)  # what has come in the meantime is heard first
+
+    def _run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _in_turn(self, received: Received) -> None:
         """One person's requests are dealt with one after the other: pause, then resume, is never resume, then pause."""

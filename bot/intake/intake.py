@@ -16,12 +16,11 @@ from aiohttp import ClientError
 
 from bot.intake.connection import Connection, Envelope
 from bot.intake.dealing import Dealing
+from bot.intake.keeping import Keeping
 from bot.intake.keys import key_of
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.ledger import envelopes
 from supervisor_core.ledger.envelopes import Received
-from supervisor_core.ledger.store import Ledger
 
 ANSWER_SECONDS = 2.5
 """For what is answered in its acknowledgement; Slack gives up after three."""
@@ -34,8 +33,8 @@ Answer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]
 class Intake:
     """Takes envelopes from connections. `dealing` gets them once they are safe; `answer` answers at once."""
 
-    def __init__(self, ledger: Ledger, dealing: Dealing, answer: Answer) -> None:
-        self._ledger = ledger
+    def __init__(self, keeping: Keeping, dealing: Dealing, answer: Answer) -> None:
+        self._keeping = keeping
         self._dealing = dealing
         self._answer = answer
 
@@ -61,13 +60,11 @@ class Intake:
             self._dealing.start(received)
 
     async def _keep(self, kind: str, payload: Mapping[str, Any], envelope_id: str) -> Received | None:
-        key, now = key_of(kind, payload, envelope_id), datetime.now(UTC)
-        received: Received | None = await asyncio.wrap_future(
-            self._ledger.submit(lambda connection: envelopes.keep(connection, key, kind, payload, now))
-        )
-        if received is None:
-            log.info("%s came again and is not dealt with twice", key)
-        return received
+        received = Received(key_of(kind, payload, envelope_id), kind, payload, datetime.now(UTC))
+        if await self._keeping.keep(received):
+            return received
+        log.info("%s came again and is not dealt with twice", received.key)
+        return None
 
     async def _answered(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
         try:

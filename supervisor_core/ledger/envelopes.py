@@ -34,13 +34,24 @@ class Received:
     received_at: datetime
 
 
-def keep(connection: Connection, key: str, kind: str, payload: Mapping[str, Any], now: datetime) -> Received | None:
-    """Keep an envelope; None where one with this key came before."""
-    if connection.execute(select(envelopes.c.key).where(envelopes.c.key == key)).first():
-        return None
-    row = {"key": key, "kind": kind, "payload_json": canonical_json(payload), "state": RECEIVED, "received_at": now}
-    connection.execute(insert(envelopes), row)
-    return Received(key, kind, payload, now)
+def keep(connection: Connection, arrived: Sequence[Received]) -> list[bool]:
+    """Keep what arrived together; for each whether it is the first with its key, and so was kept."""
+    keys = [each.key for each in arrived]
+    known = set(connection.scalars(select(envelopes.c.key).where(envelopes.c.key.in_(keys))))
+    firsts, rows = [], []
+    for each in arrived:
+        firsts.append(each.key not in known)
+        if firsts[-1]:
+            known.add(each.key)
+            rows.append(_row(each))
+    if rows:
+        connection.execute(insert(envelopes), rows)
+    return firsts
+
+
+def _row(each: Received) -> dict[str, Any]:
+    content = {"kind": each.kind, "payload_json": canonical_json(each.payload), "received_at": each.received_at}
+    return {"key": each.key, "state": RECEIVED, **content}
 
 
 def unhandled(connection: Connection) -> list[Received]:

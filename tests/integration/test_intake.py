@@ -15,6 +15,7 @@ from sqlalchemy import Connection, select
 
 from bot.intake.dealing import Dealing, Dealt
 from bot.intake.intake import Intake
+from bot.intake.keeping import Keeping
 from bot.intake.keys import key_of
 from bot.intake.link import Link, SlackRefusedError
 from bot.playground import Playground, Timings
@@ -36,8 +37,9 @@ class Bot:
         self.deaf: list[tuple[datetime, datetime]] = []
         self.others: list[str] = []
         self.breaks = asyncio.Event()
-        self.dealing = Dealing(self.ledger, self._deal)
-        self.intake = Intake(self.ledger, self.dealing, self._answer)
+        keeping = Keeping(self.ledger)
+        self.dealing = Dealing(self.ledger, self._deal, keeping.quiet)
+        self.intake = Intake(keeping, self.dealing, self._answer)
         client = AsyncWebClient(base_url=slack.api_url)
         self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._others)
         self.stopping = asyncio.Event()
@@ -88,6 +90,16 @@ async def test_a_command_is_kept_acknowledged_and_dealt_with_once(slack: Playgro
         assert bot.dealt == ["pause"]
         assert bot.rows() == [("slash_commands", "handled")]
         assert [ack["late"] for ack in slack.journal("ack")] == [False]
+
+
+async def test_of_a_burst_each_is_kept_acknowledged_and_dealt_with_once(slack: Playground, tmp_path: Path) -> None:
+    texts = [f"status {number:03}" for number in range(150)]
+    async with a_bot(slack, tmp_path) as bot:
+        operator = slack.user("operator")
+        await asyncio.gather(*(operator.slash(f"/supervisor {text}") for text in texts))
+        await bot.dealing.settle()
+        assert sorted(bot.dealt) == texts
+        assert [state for _, state in bot.rows()] == ["handled"] * len(texts)
 
 
 async def test_the_same_envelope_twice_is_dealt_with_once(slack: Playground, tmp_path: Path) -> None:
