@@ -1,6 +1,7 @@
 """Keeps envelopes in the ledger: all that arrive while one write is under way are the next write, together.
 
-With a write for each, the last of a burst waits for the statements of all: `bench_ack` showed 80 ms for 200, now 15.
+With a write for each, the last of a burst waits for the statements of all: 80 ms for 200, where this takes 15
+(`tests/benchmarks/bench_ack.py`).
 """
 
 from __future__ import annotations

@@ -88,6 +88,8 @@ async def test_the_same_key_twice_in_one_write_is_kept_once(ledger: Ledger) -> N
         tasks = await begun(keeping, arrived("same"), arrived("other"), arrived("same"))
     assert await asyncio.gather(*tasks) == [True, True, False]
     assert kept(ledger) == ["other", "same"]
+    twice = (arrived("new"), arrived("new"))
+    assert ledger.write(lambda connection: envelopes.keep(connection, twice)) == [True, False]
 
 
 @in_a_loop
