@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aiohttp import ClientConnectorError, ClientResponseError
 from slack_sdk.errors import SlackApiError
 
 TOO_MANY_REQUESTS = 429
@@ -41,6 +42,19 @@ FATAL = frozenset(
 
 PATIENT_SECONDS = 30.0
 """For a 429 that does not say how long."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why Slack was not reached or did not answer, in words for people; nothing secret of a call is in them."""
+    if isinstance(error, SlackApiError):
+        return f"it answers {word_of(error)}"
+    if isinstance(error, ClientConnectorError):
+        return f"nobody answers at {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
+    if isinstance(error, ClientResponseError):  # its own words hold the address, and that holds a ticket
+        return f"it answers with HTTP {error.status}"
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    return f"{type(error).__name__} {error}".strip()
 
 
 def word_of(error: SlackApiError) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import ClientError, ClientSession
+from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import scopes
 from bot.doctor.asking import CALL_SECONDS, Asking, AwayError, SlackSaysNoError
@@ -150,7 +151,7 @@ async def _others(url: str) -> int:
     It is never read from again, so an envelope that Slack sends to it is not acknowledged, and Slack knows it lost.
     """
     async with ClientSession() as session:
-        ours = Connection(session, url, _never)
+        ours = Connection(session, url, _never, set(), AsyncWebClient().proxy)  # as the daemon would
         async with asyncio.timeout(CALL_SECONDS):
             await ours.open()
         await ours.close()

@@ -44,14 +44,18 @@ Receive = Callable[["Connection", Envelope], Coroutine[Any, Any, None]]
 class Connection:
     """Open it, then `run` it. `leaving` is set when Slack says that it will close: time to open the next one."""
 
-    def __init__(self, session: ClientSession, url: str, receive: Receive) -> None:
+    def __init__(
+        self, session: ClientSession, url: str, receive: Receive, taking: set[asyncio.Task[None]], proxy: str | None
+    ) -> None:
         self._session = session
         self._url = url
         self._receive = receive
+        self._taking = taking
+        self._proxy = proxy
         self._socket: ClientWebSocketResponse | None = None
         self._heard = 0.0
-        self._reason = End.CUT
-        self._taking: set[asyncio.Task[None]] = set()
+        self.reason = End.CUT
+        """Why it ends, or would: what Slack announced counts from then on."""
         self.leaving = asyncio.Event()
         self.connections = 0
         """How many connections the app has, as Slack counts them."""
@@ -63,19 +67,19 @@ class Connection:
 
     async def open(self) -> None:
         """Connect and wait for the hello; `ClientError`, `OSError` or `TimeoutError` where that fails."""
-        self._socket = await self._session.ws_connect(
-            self._url, autoping=False, heartbeat=None, max_msg_size=MAX_FRAME_BYTES, autoclose=True
-        )
         try:
             async with asyncio.timeout(HELLO_SECONDS):
+                self._socket = await self._session.ws_connect(
+                    self._url, autoping=False, heartbeat=None, max_msg_size=MAX_FRAME_BYTES, proxy=self._proxy
+                )
                 hello = await self._socket.receive_json()
             if hello.get("type") != "hello":
                 raise ClientError(f"Slack said {hello.get('type')!r} instead of hello")
-        except (TypeError, ValueError) as error:
-            await self._socket.close()
-            raise ClientError(f"Slack said no hello: {error}") from None
+        except (AttributeError, TypeError, ValueError):
+            await self._close()
+            raise ClientError("Slack said no hello") from None
         except BaseException:
-            await self._socket.close()
+            await self._close()
             raise
         self.connections = int(hello.get("num_connections") or 0)
         self._heard = asyncio.get_running_loop().time()
@@ -90,8 +94,8 @@ class Connection:
         finally:
             receiving.cancel()
             pinging.cancel()
-            await asyncio.gather(receiving, pinging, *self._taking, return_exceptions=True)
-            await self._close()
+            await asyncio.gather(receiving, pinging, return_exceptions=True)
+            await self._close()  # what is being taken goes on: it is kept, though it can't be acknowledged any more
 
     async def acknowledge(self, envelope_id: str, payload: dict[str, Any] | None = None) -> None:
         """Tell Slack that an envelope is safe with us."""
@@ -100,9 +104,13 @@ class Connection:
         answer = {"envelope_id": envelope_id} if payload is None else {"envelope_id": envelope_id, "payload": payload}
         await self._socket.send_str(json.dumps(answer))
 
+    async def hang_up(self) -> None:
+        """Do what Slack announced, and keep its reason."""
+        await self._close()
+
     async def close(self) -> None:
         """End it from our side."""
-        self._reason = End.CLOSED
+        self.reason = End.CLOSED
         await self._close()
 
     async def _receive_all(self) -> End:
@@ -114,9 +122,10 @@ class Connection:
             if message.type is WSMsgType.TEXT:
                 self._hear(message.data)
             elif message.type is WSMsgType.PING:
-                await socket.pong(message.data)
+                with contextlib.suppress(ClientError, OSError):
+                    await socket.pong(message.data)
             elif message.type in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
-                return self._reason
+                return self.reason
 
     def _hear(self, text: str) -> None:
         try:
@@ -135,8 +144,7 @@ class Connection:
 
     def _told_to_leave(self, reason: str) -> None:
         log.info("Slack announces the end of the connection: %s", reason)
-        known = {End.TOO_MANY: End.TOO_MANY, End.DISABLED: End.DISABLED}
-        self._reason = known.get(End(reason), End.REFRESH) if reason in set(End) else End.REFRESH
+        self.reason = End(reason) if reason in (End.TOO_MANY, End.DISABLED) else End.REFRESH
         self.leaving.set()
 
     async def _ping_until_silent(self) -> None:

@@ -6,24 +6,37 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, TypeVar
 
 from aiohttp import ClientError, ClientSession
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.intake.connection import Connection, End, Receive
-from bot.weather import FATAL, wait_asked, word_of
+from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
 
-FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 30.0
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 10.0
+"""Between two tries; it doubles. Nobody is heard meanwhile, so it ends early."""
+
+SHORT_LIFE_SECONDS = 10.0
+"""A connection that lived shorter than this counts as a failed try: whatever ended it may end the next one too."""
+
 PATIENT_SECONDS = 60.0
-"""After `link_disabled`, or `too_many_websockets` again and again: trying harder would make it worse."""
+"""After `link_disabled` or `too_many_websockets`: trying harder would make it worse."""
 
 LINGER_SECONDS = 10.0
 """How long an old connection may still bring envelopes after the next one is open."""
+
+GHOST_SECONDS = 3600.0
+"""Slack may go on counting a connection of ours that was cut or froze; so long it is not taken for somebody else."""
+
+LAST_TAKING_SECONDS = 2.0
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -51,68 +64,82 @@ class Link:
         self._receive = receive
         self._deaf = deaf
         self._tell_others = others
-        self._current: Connection | None = None
-        self._lingering: set[asyncio.Task[End]] = set()
+        self._open: dict[Connection, asyncio.Task[End]] = {}
+        self._lingering: dict[Connection, asyncio.Task[None]] = {}
+        self._taking: set[asyncio.Task[None]] = set()
+        self._ghosts: list[float] = []
         self._last_heard: datetime | None = None
         self._trouble = "not connected yet"
+        self._since = datetime.now(UTC)
         self._others = ""
+        self._short_lives = 0
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the link; empty while it is well."""
-        return self._trouble or self._others
+        """What is wrong with the link, and since when; empty while it is well."""
+        return f"{self._trouble}; since {self._since:%H:%M:%S} UTC" if self._trouble else self._others
 
     @property
     def last_heard(self) -> datetime | None:
-        """When Slack was last heard of; moves on with every pong."""
-        if self._current is not None:
-            return datetime.now(UTC) - timedelta(seconds=self._current.heard_seconds_ago)
-        return self._last_heard
+        """When Slack was last heard of, on whichever connection; moves on with every pong."""
+        heard = [
+            datetime.now(UTC) - timedelta(seconds=each.heard_seconds_ago) for each in (*self._open, *self._lingering)
+        ]
+        return max([*heard, *([self._last_heard] if self._last_heard else [])], default=None)
 
     async def run(self, stopping: asyncio.Event, last_heard: datetime | None, connected: Callable[[], None]) -> None:
         """Stay connected until asked to stop. `last_heard`: when an earlier run of this program last heard Slack."""
         self._last_heard = last_heard
-        failures = 0
+        stop = asyncio.ensure_future(stopping.wait())
         async with ClientSession() as session:
-            stop = asyncio.create_task(stopping.wait())
             try:
-                while not stopping.is_set():
-                    delay = await self._once(session, stop, failures, connected)
-                    failures = 0 if delay is None else failures + 1
-                    if delay:
+                while not stop.done():
+                    delay = await self._once(session, stop, connected)
+                    if delay > 0:
                         await asyncio.wait([stop], timeout=delay)
             finally:
                 stop.cancel()
                 await self._leave()
 
-    async def _once(
-        self, session: ClientSession, stop: asyncio.Task[Literal[True]], failures: int, connected: Callable[[], None]
-    ) -> float | None:
-        """Connect and stay; how long to wait before the next try, None for a connection that was well."""
+    async def _once(self, session: ClientSession, stop: asyncio.Future[Any], connected: Callable[[], None]) -> float:
+        """Connect and stay until there must be another connection; how long to wait before that."""
         try:
-            connection = await self._open(session)
+            connection = await _unless(stop, self._connect(session))
         except (ClientError, OSError, TimeoutError, SlackApiError) as error:
-            return self._could_not(error, failures)
+            return self._could_not(error)
+        if connection is None:
+            return 0.0
+        since, self._last_heard = self.last_heard, None
         running = asyncio.create_task(connection.run())
-        self._current, self._trouble = connection, ""
+        for old in tuple(self._open):
+            self._let_go(old, self._open.pop(old))
+        self._open[connection] = running
+        if self._trouble:
+            log.info("connected to Slack")
+        self._trouble = ""
         connected()
-        await self._was_deaf()
-        leaving = asyncio.create_task(connection.leaving.wait())
+        if since is not None:
+            await self._deaf(since, datetime.now(UTC))
+        begun = time.monotonic()
+        leaving = asyncio.ensure_future(connection.leaving.wait())
         await asyncio.wait({running, leaving, stop}, return_when=asyncio.FIRST_COMPLETED)
         leaving.cancel()
-        self._last_heard = self.last_heard
-        if not running.done() and not stop.done():
-            self._let_linger(connection, running)
-            return None
         if stop.done():
-            await connection.close()
-        return self._after(await running)
+            return 0.0
+        self._short_lives = self._short_lives + 1 if time.monotonic() - begun < SHORT_LIFE_SECONDS else 0
+        if connection.reason is End.REFRESH and not running.done():
+            return self._delay()  # the old one goes on hearing until the next one is open
+        if connection.reason in (End.DISABLED, End.TOO_MANY):
+            await connection.hang_up()
+        return self._after(connection, await running)
 
-    async def _open(self, session: ClientSession) -> Connection:
+    async def _connect(self, session: ClientSession) -> Connection:
         answer = await self._client.apps_connections_open(app_token=self._app_token)
-        connection = Connection(session, str(answer["url"]), self._receive)
+        connection = Connection(session, str(answer["url"]), self._receive, self._taking, self._client.proxy)
         await connection.open()
-        known = 1 + len(self._lingering)
+        self._ghosts = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS]
+        known = 1 + len(self._open) + len(self._lingering) + len(self._ghosts)
+        self._others = ""
         if connection.connections > known:
             self._others = (
                 f"Slack counts {connection.connections} connections of this app, and only {known} are ours: "
@@ -120,62 +147,84 @@ class Link:
             )
             log.error("%s", self._others)
             await self._tell_others(self._others)
-        else:
-            self._others = ""
         return connection
 
-    def _could_not(self, error: Exception, failures: int) -> float:
+    def _could_not(self, error: Exception) -> float:
+        """Why there is no connection, and how long to wait before the next try."""
+        self._short_lives += 1
+        asked = None
         if isinstance(error, SlackApiError):
-            word, asked = word_of(error), wait_asked(error)
-            if word in FATAL:
-                raise refused("SLACK_APP_TOKEN", word) from None
-            if asked is not None:
-                self._trouble = f"Slack asks us to wait {asked:.0f} s before the next connection"
-                log.warning("%s", self._trouble)
-                return asked
-        said = word_of(error) if isinstance(error, SlackApiError) else f"{type(error).__name__} {error}".strip()
-        self._trouble = f"Slack can't be reached: {said}"
-        log.warning("%s", self._trouble)
-        delay: float = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2 ** min(failures, 10))
-        return delay * random.uniform(0.75, 1.25)  # noqa: S311 (spreads reconnects, hides nothing)
+            asked = wait_asked(error)
+            if word_of(error) in FATAL:
+                raise refused("SLACK_APP_TOKEN", word_of(error)) from None
+        self._wrong(f"Slack can't be reached: {reason_of(error)}")
+        return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
 
-    def _after(self, end: End) -> float | None:
-        """What to do after a connection ended of which Slack had not said that it would."""
-        self._current = None
-        if end in (End.CLOSED, End.REFRESH):
-            return None
+    def _after(self, connection: Connection, end: End) -> float:
+        """What to do after a connection ended of which Slack had not said that another one may follow at once."""
+        self._last_heard = self.last_heard
+        del self._open[connection]
+        if end is End.REFRESH:
+            return self._delay()
         if end in (End.DISABLED, End.TOO_MANY):
-            self._trouble = {
+            words = {
                 End.DISABLED: "Socket Mode was switched off for this app: switch it on in the app's settings",
                 End.TOO_MANY: "the app has too many connections: another process uses the same token",
-            }[end]
-            log.error("%s", self._trouble)
+            }
+            self._wrong(words[end])
             return PATIENT_SECONDS
-        self._trouble = f"the connection to Slack was lost ({end})"
-        log.warning("%s; connecting again", self._trouble)
-        return FIRST_DELAY_SECONDS * random.uniform(0.0, 0.5)  # noqa: S311 (spreads reconnects)
+        self._ghosts.append(time.monotonic())
+        words_of = {End.CUT: "was cut", End.SILENT: "froze"}
+        self._wrong(f"the connection to Slack {words_of.get(end, 'ended')}")
+        return self._delay()
 
-    def _let_linger(self, connection: Connection, running: asyncio.Task[End]) -> None:
+    def _wrong(self, words: str) -> None:
+        if not self._trouble:
+            self._since = datetime.now(UTC)
+        self._trouble = words
+        log.warning("%s", words)
+
+    def _delay(self) -> float:
+        """At once after a life of some length, and after the first that was short; then longer each time."""
+        if self._short_lives <= 1:
+            return 0.0
+        delay = FIRST_DELAY_SECONDS * 2 ** min(self._short_lives - 2, 10)
+        spread: float = random.uniform(0.75, 1.25)  # noqa: S311 (spreads reconnects, hides nothing)
+        return min(LONGEST_DELAY_SECONDS, float(delay)) * spread
+
+    def _let_go(self, connection: Connection, running: asyncio.Task[End]) -> None:
         """Go on receiving on the old connection for a moment, beside the next one."""
 
-        async def wait() -> End:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LINGER_SECONDS):
-                    return await asyncio.shield(running)
+        async def wait() -> None:
+            await asyncio.wait([running], timeout=LINGER_SECONDS)
             await connection.close()
-            return await running
+            await running
+            del self._lingering[connection]
 
-        task = asyncio.create_task(wait())
-        self._lingering.add(task)
-        task.add_done_callback(self._lingering.discard)
-
-    async def _was_deaf(self) -> None:
-        if self._last_heard is not None:
-            await self._deaf(self._last_heard, datetime.now(UTC))
+        self._lingering[connection] = asyncio.create_task(wait())
 
     async def _leave(self) -> None:
-        if self._current is not None:
-            await self._current.close()
-        for task in self._lingering:
+        """Close everything; what has arrived is kept before that is called done."""
+        self._last_heard = self.last_heard
+        endings: list[asyncio.Task[Any]] = [*self._open.values(), *self._lingering.values()]
+        for connection in (*self._open, *self._lingering):
+            await connection.close()
+        await asyncio.gather(*endings, return_exceptions=True)
+        self._open.clear()
+        if self._taking:
+            await asyncio.wait(self._taking, timeout=LAST_TAKING_SECONDS)
+        for taking in self._taking:
+            taking.cancel()
+
+
+async def _unless(stop: asyncio.Future[Any], work: Coroutine[Any, Any, T]) -> T | None:
+    """What comes of this; None where the stop came first."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        if not task.done():
             task.cancel()
-        await asyncio.gather(*self._lingering, return_exceptions=True)
+            with contextlib.suppress(asyncio.CancelledError, ClientError, OSError, TimeoutError, SlackApiError):
+                await task
