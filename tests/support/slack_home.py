@@ -1,19 +1,33 @@
-"""A supervisor's home whose daemon is pointed at a local Slack."""
+"""A home whose daemon is pointed at a local Slack, and a look into its ledger from outside."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from bot.playground import Playground
-from tests.support.homes import Home
+from tests.support.homes import SUPERVISOR, Home, a_home
+from tests.support.waiting import wait_until
 
 ACCESS = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER"]}
-"""The people whom every playground has."""
+
+SETTLED_SECONDS = 45.0
+"""For everything that waits to be done and told; what Slack asked us to wait for included."""
+
+WAITING = """
+    select 'envelope', key, state from envelopes_t where state = 'received'
+    union all select 'job', task_id, state from jobs_t where state in ('queued', 'claimed', 'started')
+    union all select kind, subject, coalesce(last_error, '') from outbox_t where state = 'pending'
+"""
 
 
 class SlackHome(Home):
-    """One host in a temporary folder, with a bot."""
+    """A home whose daemon is pointed at a local Slack."""
 
     slack: dict[str, str]
 
@@ -21,13 +35,49 @@ class SlackHome(Home):
     def environ(self) -> dict[str, str]:
         return {**super().environ, **getattr(self, "slack", {})}
 
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """What the ledger has; read from outside, whether or not a daemon runs."""
+        path = self.state_dir / "ledger.db"
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(query)]
 
-async def started(home: Home, slack: Playground) -> None:
-    """The daemon is up, and connected to this Slack."""
+    def trail(self) -> list[dict[str, Any]]:
+        """The rows of the audit trail, oldest first."""
+        return self.rows("select * from audit_log_t order by audit_id")
+
+    def settle(self) -> None:
+        """Wait until nothing waits: everything that was heard is dealt with, carried out and told."""
+        words = f"nothing waits any more:\n{self.daemon_log()}"
+        wait_until(lambda: not self.rows(WAITING), SETTLED_SECONDS, words)
+
+    def whole_log(self) -> str:
+        """All that the daemons of this home wrote."""
+        path = self.folder / "daemon.log"
+        return path.read_text() if path.exists() else ""
+
+
+@contextmanager
+def a_slack_home(folder: Path, workers: dict[str, Any] | None = None, **slack: Any) -> Iterator[SlackHome]:
+    """A home in Slack, with one demo worker; the operator may give commands there."""
+    settings = {"enabled": True, "access": ACCESS, **slack}
+    with a_home(folder, workers, make=SlackHome, slack=settings) as made:
+        assert isinstance(made, SlackHome)
+        yield made
+
+
+async def started(home: Home, slack: Playground, program: Sequence[str] = SUPERVISOR) -> subprocess.Popen[bytes]:
+    """The daemon, once it is up and connected to this Slack."""
     assert isinstance(home, SlackHome)
     home.slack = slack.environment
-    await asyncio.to_thread(home.start_daemon)
+    daemon = await asyncio.to_thread(home.start_daemon, program=program)
     await slack.connected()
+    return daemon
+
+
+async def settled(home: SlackHome) -> None:
+    """Everything that was heard is dealt with, carried out and told."""
+    await asyncio.to_thread(home.settle)
 
 
 async def asked(home: Home, *words: str) -> Any:

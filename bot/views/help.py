@@ -1,0 +1,39 @@
+"""Help: what its reader may do here, a line for each command; and all about one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from bot.blockkit import escape
+from bot.views.told import Content, context, listing, section
+from supervisor_core.domain.catalog import FAMILIES, find
+from supervisor_core.domain.definitions import CommandDefinition, Risk
+from supervisor_core.domain.manual import help_text
+
+TITLES: Mapping[Risk, str] = {
+    Risk.READS: "To see",
+    Risk.CHANGES: "To act",
+    Risk.DANGEROUS: "To change the code that a worker runs",
+}
+
+
+def help_of(topic: str, definitions: Sequence[CommandDefinition], here: Collection[str]) -> Content:
+    """All about a topic; without one, these commands, of which those in `here` can be given in Slack already."""
+    definition = find(topic)
+    if definition is not None:
+        return listing(help_text(definition))
+    if topic in FAMILIES:
+        return listing("\n\n".join(help_text(each) for each in FAMILIES[topic]))
+    blocks = []
+    for risk, title in TITLES.items():
+        lines = [_line(each) for each in definitions if each.risk is risk and each.name in here]
+        if lines:
+            blocks.append(section("\n".join([f"*{title}*", *lines])))
+    later = ", ".join(each.name for each in definitions if each.name not in here)
+    more = "`/supervisor help COMMAND` says more about one. The same words work after a mention."
+    blocks.append(context(f"{more} Known, but not yet in Slack: {later}." if later else more))
+    return {"text": "What you can ask me for", "blocks": blocks}
+
+
+def _line(definition: CommandDefinition) -> str:
+    return f"• `/supervisor {escape(definition.usage)}`: {escape(definition.summary)}".replace(" `: ", "`: ")
