@@ -21,8 +21,8 @@ from sqlalchemy import Connection
 from bot.outgoing import KINDS, WHISPER
 from bot.pace import Pace
 from bot.speaking import Speaker
-from bot.telling import ShutOutError, Teller, gates
-from bot.weather import FATAL, is_weather, wait_asked, word_of
+from bot.telling import HeldError, ShutOutError, Teller, gates
+from bot.weather import FATAL, is_weather, method_of, wait_asked, word_of
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.store import Ledger
@@ -113,11 +113,14 @@ class Delivery:
         try:
             await self._teller.tell(message)
         except SlackApiError as error:
-            word, asked = word_of(error), wait_asked(error)
+            word, called = word_of(error), method_of(error) or method
             if is_weather(error) or word in FATAL:
-                self._pace.hold(method, asked)
-                return await self._later(message, f"Slack answers {word} to {method}", held=True)
-            return await self._later(message, f"Slack refuses {method}: {word}")
+                for each in {method, called}:  # it may have come to another method than it began with
+                    self._pace.hold(each, wait_asked(error))
+                return await self._later(message, f"Slack answers {word} to {called}", held=True)
+            return await self._later(message, f"Slack refuses {called}: {word}")
+        except HeldError as error:
+            return await self._later(message, str(error), held=True)
         except (ClientError, OSError, TimeoutError) as error:
             self._pace.hold(EVERYTHING)
             return await self._later(message, f"Slack can't be reached: {type(error).__name__} {error}", held=True)

@@ -1,23 +1,26 @@
 """People as Slack describes them, remembered for a minute; asked for anew where a right is about to be used.
 
-Slack being away is not an answer: then `NotNowError` is raised, and whoever asked may ask again later. An answer that
-names nobody is one: a person who is unknown has no right, and a group that is unknown gives none.
+Slack being away is not an answer: then `NotNowError` is raised, and whoever asked may ask again later; for as long as
+Slack asks us to wait, it is not called at all. An answer that names nobody is one: a person who is unknown has no
+right, and a group that is unknown gives none.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.access import EVERYBODY, Person
 from bot.intake.dealing import NotNowError
-from bot.weather import is_weather, word_of
+from bot.pace import Pace
+from bot.weather import is_weather, wait_asked, word_of
 
 REMEMBERED_SECONDS = 60.0
 """Long enough for a conversation, short enough for somebody who has just lost a role."""
@@ -34,6 +37,7 @@ class People:
         self._client = client
         self._groups = tuple(sorted(group for group in groups if group != EVERYBODY and group.startswith("S")))
         self._clock = clock
+        self._pace = Pace(clock)
         self._people: dict[str, tuple[float, dict[str, Any]]] = {}
         self._members: dict[str, tuple[float, frozenset[str]]] = {}
 
@@ -46,7 +50,8 @@ class People:
             raise NotNowError(f"Slack can't be asked who {user_id} is: {type(error).__name__} {error}") from error
         except SlackApiError as error:
             if is_weather(error):
-                raise NotNowError(f"Slack does not answer who {user_id} is: {word_of(error)}") from error
+                words = f"Slack does not answer who {user_id} is: {word_of(error)}"
+                raise NotNowError(words, wait_asked(error) or 0.0) from error
             log.error("Slack does not say who %s is: %s", user_id, word_of(error))  # noqa: TRY400 (the word says it)
             return None
         profile = user.get("profile") or {}
@@ -65,7 +70,7 @@ class People:
         known = self._people.get(user_id)
         if known and not fresh and self._clock() - known[0] < REMEMBERED_SECONDS:
             return known[1]
-        answer = await self._client.users_info(user=user_id)
+        answer = await self._ask("users.info", lambda: self._client.users_info(user=user_id))
         user: dict[str, Any] = answer["user"]
         self._people[user_id] = (self._clock(), user)
         return user
@@ -76,7 +81,9 @@ class People:
         if known and not fresh and self._clock() - known[0] < REMEMBERED_SECONDS:
             return known[1]
         try:
-            answer = await self._client.usergroups_users_list(usergroup=group)
+            answer = await self._ask(
+                "usergroups.users.list", lambda: self._client.usergroups_users_list(usergroup=group)
+            )
             members = frozenset(answer["users"] or ())
         except SlackApiError as error:
             if is_weather(error):
@@ -85,3 +92,16 @@ class People:
             members = frozenset()
         self._members[group] = (self._clock(), members)
         return members
+
+    async def _ask(self, method: str, call: Callable[[], Awaitable[AsyncSlackResponse]]) -> AsyncSlackResponse:
+        """Call Slack, unless it asked us to leave this method alone for a while."""
+        wait = self._pace.wait((), method)
+        if wait > 0:
+            raise NotNowError(f"Slack asked us not to call {method} for another {wait:.1f} s", wait)
+        try:
+            return await call()
+        except SlackApiError as error:
+            asked = wait_asked(error)
+            if asked is not None:
+                self._pace.hold(method, asked)
+            raise

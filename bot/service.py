@@ -26,7 +26,7 @@ from bot.intake.link import Link, refused
 from bot.outgoing import WHISPER
 from bot.people import People
 from bot.speaking import Speaker
-from bot.weather import FATAL, word_of
+from bot.weather import FATAL, wait_asked, word_of
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
@@ -174,6 +174,7 @@ class SlackService:
     async def _identity(self, stopping: asyncio.Event) -> Identity | None:
         """Who we are; Slack being away is waited for."""
         while not stopping.is_set():
+            wait = RETRY_SECONDS
             try:
                 answer = await self._client.auth_test()
                 return Identity(
@@ -186,10 +187,11 @@ class SlackService:
                 if word_of(error) in FATAL:
                     raise refused("SLACK_BOT_TOKEN", word_of(error)) from None
                 self._trouble = f"Slack answers {word_of(error)}"
+                wait = max(wait, wait_asked(error) or 0.0)
             except (ClientError, OSError, TimeoutError) as error:
                 self._trouble = f"Slack can't be reached: {type(error).__name__} {error}".strip()
             log.warning("%s; trying again", self._trouble)
-            await _within(stopping, RETRY_SECONDS)
+            await _within(stopping, wait)
         return None
 
 

@@ -27,6 +27,8 @@ from supervisor_core.ledger.store import Ledger
 
 T = TypeVar("T")
 
+POST = "chat.postMessage"
+
 # What Slack bears; its tiers are per minute and for the whole app.
 EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50
 POST_SECONDS, POST_BURST = 1.0, 5  # chat.postMessage: one a second in a channel, with bursts
@@ -64,8 +66,12 @@ class ShutOutError(Exception):
     """Nobody can be reached with this message for now."""
 
 
+class HeldError(Exception):
+    """It would come to a method that Slack asked us to leave alone for a while."""
+
+
 class Teller:
-    """Tells one message at a time. What keeps it from that is raised, as the SDK raises it or as `ShutOutError`."""
+    """Tells one message at a time. What keeps it from that is raised, as the SDK raises it or as an error of ours."""
 
     def __init__(self, ledger: Ledger, speaker: Speaker, pace: Pace, name: str, fallback: str) -> None:
         self._ledger = ledger
@@ -95,9 +101,17 @@ class Teller:
 
     async def _said(self, message: Waiting, address: Mapping[str, Any], content: Content) -> Mapping[str, Any]:
         """Edited where it stands, else posted; where it stands then."""
-        if address.get("ts") and await self._edited(message, address, content):
-            return address
+        if address.get("ts"):
+            if await self._edited(message, address, content):
+                return address
+            self._must_be_free(POST)
         return await self._posted(message, content)
+
+    def _must_be_free(self, method: str) -> None:
+        """What takes the place of another way is held by what Slack asked of the method, as everything else is."""
+        wait = self._pace.wait((), method)
+        if wait > 0:
+            raise HeldError(f"Slack asked us not to call {method} for another {wait:.1f} s")
 
     async def _content(self, message: Waiting) -> Content | None:
         """What it says now."""
@@ -189,6 +203,7 @@ class Teller:
         except SlackApiError as error:
             if is_weather(error) or word_of(error) in FATAL:
                 raise
+            self._must_be_free(POST)
             try:
                 await self._speaker.post(await self._speaker.direct(user), None, content, message.subject)
             except SlackApiError as second:

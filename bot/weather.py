@@ -64,6 +64,11 @@ def word_of(error: SlackApiError) -> str:
     return str(word or f"HTTP {_status(error)}")
 
 
+def method_of(error: SlackApiError) -> str:
+    """The method that was called, as `chat.update`; empty where it was none of the Web API."""
+    return str(getattr(error.response, "api_url", "")).rpartition("/")[2]
+
+
 def is_weather(error: SlackApiError) -> bool:
     """Whether the very same call may go through later."""
     return _status(error) >= SERVER_ERROR or wait_asked(error) is not None or word_of(error) in PASSING

@@ -30,7 +30,11 @@ log = logging.getLogger(__name__)
 
 
 class NotNowError(Exception):
-    """It can't be dealt with now, through no fault of its own; later it can."""
+    """It can't be dealt with now, through no fault of its own; later it can, after `seconds` at the earliest."""
+
+    def __init__(self, words: str, seconds: float = 0.0) -> None:
+        super().__init__(words)
+        self.seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,9 @@ class Dealing:
                     async with self._room:
                         dealt = await self._deal(received)
                 except NotNowError as error:
-                    log.warning("%s waits %.1f s: %s", received.key, delay, error)
-                    await asyncio.sleep(delay)
+                    wait = max(delay, error.seconds)
+                    log.warning("%s waits %.1f s: %s", received.key, wait, error)
+                    await asyncio.sleep(wait)
                     delay = min(delay * 2, LONGEST_DELAY_SECONDS)
                     continue
                 except Exception as error:  # the edge of an envelope: it fails alone, and is kept with its reason

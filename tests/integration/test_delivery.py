@@ -10,6 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection
 
 from bot.delivery import Delivery
+from bot.pace import Pace
 from bot.playground import Playground
 from bot.speaking import Speaker
 from supervisor_core.adapters.head_file import HeadFile
@@ -45,3 +46,39 @@ async def test_a_card_without_a_place_is_kept_with_its_reason_and_the_next_is_po
         )
     assert [(row.subject, row.state) for row in rows] == [("t1", "pending"), ("t2", "sent")]
     assert "KeyError" in rows[0].last_error
+
+
+async def test_a_card_that_was_lost_is_posted_anew_only_when_slack_lets_posts_through_again(
+    slack: Playground, tmp_path: Path
+) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    now, ops = 1000.0, slack.channel("ops")
+    pace = Pace(lambda: now)
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(ledger, Speaker(client), "supervisor", pace=pace)
+        ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
+        await delivery.round()
+        slack.fault("error", "chat.update", error="message_not_found", times=2)
+        pace.hold("chat.postMessage", 30)
+        ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
+        await delivery.round()
+        assert "not to call chat.postMessage" in delivery.problem
+        assert len(slack.calls("chat.postMessage")) == 1
+        now += 30
+        await delivery.round()
+        assert len(slack.calls("chat.postMessage")) == 2
+        assert delivery.problem == ""
+
+
+async def test_a_post_that_is_refused_in_place_of_an_edit_holds_all_posts(slack: Playground, tmp_path: Path) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    pace, ops = Pace(), slack.channel("ops")
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(ledger, Speaker(client), "supervisor", pace=pace)
+        ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
+        await delivery.round()
+        slack.fault("error", "chat.update", error="message_not_found")
+        slack.fault("ratelimited", "chat.postMessage", retry_after=30)
+        ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
+        await delivery.round()
+        assert pace.wait((), "chat.postMessage") > 25

@@ -78,3 +78,16 @@ async def test_a_group_that_there_is_not_gives_no_rights_and_takes_none(slack: P
     found = await people(slack, "S0NOSUCH").person(ann.id)
     assert found is not None
     assert found.groups == frozenset()
+
+
+async def test_for_as_long_as_slack_asks_to_wait_nobody_is_looked_up(slack: Playground) -> None:
+    ann, ben, clock = slack.user("ann"), slack.user("ben"), Clock()
+    asking = people(slack, clock=clock)
+    slack.fault("ratelimited", "users.info", retry_after=20)
+    for who, seconds in ((ann, 20), (ben, 5)):
+        with pytest.raises(NotNowError) as refused:
+            await asking.person(who.id)
+        assert refused.value.seconds == seconds
+        clock.now += 15 if who is ann else 5
+    assert len(slack.calls("users.info")) == 1
+    assert await asking.person(ben.id) is not None
