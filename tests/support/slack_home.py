@@ -51,6 +51,10 @@ class SlackHome(Home):
         words = f"nothing waits any more:\n{self.daemon_log()}"
         wait_until(lambda: not self.rows(WAITING), SETTLED_SECONDS, words)
 
+    def slack_service(self) -> dict[str, Any]:
+        """What the live status says of the daemon's link to Slack."""
+        return next(service for service in self.status()["services"] if service["name"] == "slack")
+
     def whole_log(self) -> str:
         """All that the daemons of this home wrote."""
         path = self.folder / "daemon.log"
@@ -66,13 +70,21 @@ def a_slack_home(folder: Path, workers: dict[str, Any] | None = None, **slack: A
         yield made
 
 
-async def started(home: Home, slack: Playground, program: Sequence[str] = SUPERVISOR) -> subprocess.Popen[bytes]:
-    """The daemon, once it is up and connected to this Slack."""
+async def started(
+    home: Home, slack: Playground, program: Sequence[str] = SUPERVISOR, *, connections: int = 1
+) -> subprocess.Popen[bytes]:
+    """The daemon, once it is up and this Slack has so many connections."""
     assert isinstance(home, SlackHome)
     home.slack = slack.environment
     daemon = await asyncio.to_thread(home.start_daemon, program=program)
-    await slack.connected()
+    await slack.connected(connections)
     return daemon
+
+
+async def sent_by_shell(home: SlackHome, text: str) -> None:
+    """A command given on the host, and carried out."""
+    answer = await asyncio.to_thread(home.json, "send", text, "--wait")
+    assert answer["success"], answer
 
 
 async def settled(home: SlackHome) -> None:
