@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.domain.errors import TemporaryError
 from supervisor_core.ledger import envelopes
 from supervisor_core.ledger.envelopes import Received
 from supervisor_core.ledger.steps import Message
@@ -110,18 +111,25 @@ class Dealing:
             while True:
                 try:
                     async with self._room:
-                        dealt = await self._deal(received)
-                except NotNowError as error:
-                    wait = max(delay, error.seconds)
+                        dealt = await self._dealt(received)
+                    await self._end(received, dealt)
+                except (NotNowError, TemporaryError) as error:  # the second: on a full disk nothing can be ended
+                    wait = max(delay, error.seconds) if isinstance(error, NotNowError) else delay
                     log.warning("%s waits %.1f s: %s", received.key, wait, error)
                     await asyncio.sleep(wait)
                     delay = min(delay * 2, LONGEST_DELAY_SECONDS)
-                    continue
-                except Exception as error:  # the edge of an envelope: it fails alone, and is kept with its reason
-                    log.exception("%s could not be dealt with", received.key)
-                    dealt = Dealt(error=f"{type(error).__name__}: {error}")
-                await self._end(received, dealt)
-                return
+                else:
+                    return
+
+    async def _dealt(self, received: Received) -> Dealt:
+        """The edge of an envelope: it fails alone, and is kept with its reason."""
+        try:
+            return await self._deal(received)
+        except NotNowError:
+            raise
+        except Exception as error:
+            log.exception("%s could not be dealt with", received.key)
+            return Dealt(error=f"{type(error).__name__}: {error}")
 
     async def _end(self, received: Received, dealt: Dealt) -> None:
         now = datetime.now(UTC)

@@ -20,7 +20,9 @@ from bot.intake.keys import key_of
 from bot.intake.link import Link, SlackRefusedError
 from bot.playground import Playground, Timings
 from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.ledger.envelopes import Received
+from supervisor_core.ledger.envelopes import Received, keep, unhandled
+from supervisor_core.ledger.outbox import count_pending
+from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tables import envelopes
 
@@ -126,6 +128,31 @@ async def test_an_event_redelivered_under_another_envelope_is_dealt_with_once(
             == len(bot.rows())
             == len({entry["payload"]["event_id"] for entry in slack.journal("envelope")})
         )
+
+
+async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room(
+    slack: Playground, tmp_path: Path
+) -> None:
+    tries = 0
+
+    async def deal(received: Received) -> Dealt:
+        nonlocal tries
+        tries += 1
+        if tries > 1:
+            ledger.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count = 1000000"))
+        return Dealt(messages=(Message("whisper", received.key, {"content": "x" * 100_000}),))
+
+    with Ledger(tmp_path / "ledger.db", "TestHost", HeadFile(tmp_path)) as ledger:
+        kept = ledger.write(lambda c: keep(c, "command:1", "slash_commands", {"user_id": "U1"}, datetime.now(UTC)))
+        assert kept is not None
+        pages = ledger.read(lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one())
+        ledger.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}"))
+        dealing = Dealing(ledger, deal)
+        dealing.start(kept)
+        await dealing.settle()
+        assert tries == 2
+        assert ledger.read(unhandled) == []
+        assert ledger.read(lambda connection: count_pending(connection, "whisper")) == 1
 
 
 async def test_what_was_acknowledged_before_a_crash_is_dealt_with_after_it(slack: Playground, tmp_path: Path) -> None:
