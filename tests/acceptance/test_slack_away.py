@@ -104,7 +104,7 @@ async def test_a_minute_without_a_network_loses_nothing_and_tells_it_in_order(
         await asyncio.sleep(mended_at - time.monotonic())
         until = datetime.now(UTC)
         network.mend()
-        await slack.connected()
+        await slack.channel("alerts").shows(DEAF)
         await settled(home)
     says_in_order(slack, "alerts", "first", "second", "third", "fourth", DEAF)
     assert "(1 min" in said_in(slack, "alerts")[-1]
