@@ -42,7 +42,7 @@ Receive = Callable[["Connection", Envelope], Coroutine[Any, Any, None]]
 
 
 class Connection:
-    """Open it, then `run` it. `leaving` is set when Slack says that it will close: time to open the next one."""
+    """Open it, then `run` it. `leaving` is set when Slack says that it will close; `reason` says why."""
 
     def __init__(
         self, session: ClientSession, url: str, receive: Receive, taking: set[asyncio.Task[None]], proxy: str | None

@@ -169,8 +169,12 @@ async def test_a_storm_of_429_is_waited_out_as_asked(home: SlackHome, slack: Pla
     await settled(home)
     slack.fault("ratelimited", "chat.update", retry_after=WAIT_ASKED)
     await slack.user("operator").slash("/supervisor resume three")
+    slack.fault("status", "response_url", status=404, times=0)  # it has run out
+    slack.fault("ratelimited", "chat.postEphemeral", retry_after=WAIT_ASKED)
+    await slack.user("viewer").slash("/supervisor puase")
     await settled(home)
-    for method in ("chat.postMessage", "chat.update"):
+    await slack.user("viewer").sees("Did you mean: pause OrionMX")
+    for method in ("chat.postMessage", "chat.update", "chat.postEphemeral"):
         not_earlier_than_asked(slack, method)
     for method in asked:
         not_earlier_than_asked(slack, method, UNDER_WAY_SECONDS)
@@ -243,6 +247,14 @@ async def test_what_can_not_be_announced_in_the_alert_channel_goes_to_the_fallba
     await settled(home)
     await slack.channel("elsewhere").shows(1, "message")
     await slack.channel("alerts").shows(0, "messages")
+
+
+async def test_socket_mode_switched_off_is_said_and_not_tried_again_at_once(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    await slack.disconnect("link_disabled")
+    said = lambda: "Socket Mode was switched off" in home.slack_service()["reason"]  # noqa: E731
+    await asyncio.to_thread(wait_until, said, 20, "the status says why")
+    assert len(slack.calls("apps.connections.open")) == 1
 
 
 async def test_another_process_on_the_same_token_is_named_in_the_alert_channel_and_in_the_status(
