@@ -44,6 +44,8 @@ class Refusal:
 
     missing: str
     words: str
+    by_role: bool = False
+    """They may not because of the roles that they have: another role would do, such as one that a group gives them."""
 
 
 def refusal(
@@ -108,12 +110,13 @@ def _lacks(definition: CommandDefinition, rules: Rules) -> Refusal:
     who = ", ".join(_mention(name) for name in names) or "nobody yet"
     return Refusal(
         role,
-        f"`{definition.name}` is for {role}, and you are none of them. {role.capitalize()} are {who}; "
-        "whoever runs the supervisor can add you to `slack.access` in its configuration.",
+        f"`{definition.name}` is for {role}: {who}. Whoever runs the supervisor can add you, "
+        f"in its configuration under `slack.access.{role}`.",
+        by_role=True,
     )
 
 
 def _mention(name: str) -> str:
     if name == EVERYBODY:
-        return "all full members"
+        return "all full members of this workspace"
     return f"<!subteam^{name}>" if name.startswith("S") else f"<@{name}>"

@@ -34,6 +34,7 @@ class Identity:
     user_id: str
     bot_id: str
     name: str
+    team: str
 
 
 class SlackApp:
@@ -43,6 +44,7 @@ class SlackApp:
         self._deal = deal
         self._bolt = AsyncApp(
             client=client,
+            logger=_quiet(),
             authorize=_as(identity, client.token),
             # A listener has ended when the dispatch has: only then is the row dealt with.
             process_before_response=True,
@@ -86,12 +88,19 @@ class SlackApp:
         except NotNowError:
             raise
         except Exception as error:
-            log.exception("%s could not be dealt with", asked.key)
+            log.exception("%s (%s) could not be dealt with", asked.task_id, asked.key)
             apology = words(
                 ":boom: That went wrong, and it is my mistake, not yours. What became of it: `/supervisor status`. "
                 f"Whoever runs me finds the reason in the log under `{asked.task_id}`."
             )
             return Dealt(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {type(error).__name__}: {error}")
+
+
+def _quiet() -> logging.Logger:
+    """Bolt's own remarks are for who writes an app: that a token is not needed, that a request has no listener."""
+    logger = logging.getLogger("bot.bolt")
+    logger.setLevel(logging.ERROR)
+    return logger
 
 
 def _as(identity: Identity, token: str | None) -> Callable[..., Awaitable[AuthorizeResult]]:

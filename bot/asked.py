@@ -11,8 +11,8 @@ from typing import Any
 from bot.blockkit import unescape
 from supervisor_core.ledger.envelopes import Received
 
-TASK_TAIL = 9
-"""Characters of the hash in a task id: enough that two never meet within one second."""
+TAIL = 9
+"""Characters of a hash in a task id: enough that two never meet within one second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,15 @@ class Asked:
     at: datetime
     key: str
     """The envelope in which it came."""
-    once: str
-    """What makes two requests the same: dealt with again, or asked for again by the same button, it is one command."""
     thread: str | None = None
     """The thread in which it was said, where it was said in one."""
     message: str | None = None
     """The message with which it was said: a mention is answered below it."""
     response_url: str | None = None
-    pressed: bool = False
+    button: str | None = None
+    """What makes two presses the same: of the same button of the same message, whoever presses it."""
+    replaces: bool = False
+    """Whether the answer takes the place of the message whose button was pressed: only its reader sees that one."""
 
     @property
     def actor(self) -> str:
@@ -42,13 +43,16 @@ class Asked:
 
     @property
     def task_id(self) -> str:
-        """The id of the command that it becomes, the same each time that it is dealt with."""
-        return f"task_{self.at:%Y%m%d_%H%M%S}_{_digest(self.once)[:TASK_TAIL]}"
+        """The id of the command that it becomes: the same each time that it is dealt with, and for each press of one
+        button."""
+        if self.button is not None:
+            return f"task_button_{_digest(self.button)}"
+        return f"task_{self.at:%Y%m%d_%H%M%S}_{_digest(self.key)[:TAIL]}"
 
     @property
     def nonce(self) -> str:
         """What the buttons of an answer to this carry, so that each of them counts once."""
-        return f"{self.at:%Y%m%d%H%M%S}-{_digest(self.once)[:TASK_TAIL]}"
+        return _digest(self.key)
 
 
 def typed(received: Received) -> Asked:
@@ -61,7 +65,6 @@ def typed(received: Received) -> Asked:
         channel=str(payload["channel_id"]),
         at=received.received_at,
         key=received.key,
-        once=received.key,
         response_url=payload.get("response_url"),
     )
 
@@ -76,41 +79,30 @@ def mentioned(received: Received) -> Asked:
         channel=str(event["channel"]),
         at=received.received_at,
         key=received.key,
-        once=received.key,
         thread=event.get("thread_ts"),
         message=str(event["ts"]),
     )
 
 
 def pressed(received: Received, command: str) -> Asked:
-    """A press of a button whose value is `NONCE TARGET`: the same button of the same message counts once."""
+    """A press of a button whose value is `NONCE TARGET`."""
     payload = received.payload
     user, channel = payload["user"], payload.get("channel") or {}
     container: Mapping[str, Any] = payload.get("container") or {}
     nonce, _, target = str(payload["actions"][0].get("value") or "").partition(" ")
-    at = _moment(nonce, received.received_at)
     return Asked(
         text=f"{command} {target}",
         user=str(user["id"]),
         team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
         channel=str(channel.get("id") or container.get("channel_id") or ""),
-        at=at,
+        at=received.received_at,
         key=received.key,
-        once=f"{nonce} {command} {target}",
         thread=container.get("thread_ts"),
         response_url=payload.get("response_url"),
-        pressed=True,
+        button=f"{nonce} {command} {target}",
+        replaces=bool(container.get("is_ephemeral")),
     )
 
 
-def _moment(nonce: str, otherwise: datetime) -> datetime:
-    """When the button was shown: part of its commands' ids, so that these stay the same press after press."""
-    try:
-        shown = datetime.strptime(nonce.partition("-")[0], "%Y%m%d%H%M%S")  # noqa: DTZ007 (given its zone below)
-    except ValueError:
-        return otherwise
-    return shown.replace(tzinfo=otherwise.tzinfo)
-
-
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

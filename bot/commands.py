@@ -7,28 +7,35 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.access import Person, Rules, may_see, refusal
+from bot.access import Person, Refusal, Rules, may_see, refusal
 from bot.asked import Asked
 from bot.blockkit import escape
 from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import answer, card_of, whisper
 from bot.people import People
-from bot.views.overview import EXPLAINED, line, overview
-from bot.views.told import Content, listing, words
+from bot.views.help import help_of
+from bot.views.overview import EXPLAINED, asked_for, line, overview
+from bot.views.told import Content, words
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.audit import AuditEntry
-from supervisor_core.domain.catalog import CATALOG, FAMILIES, OVERVIEW, find
+from supervisor_core.domain.catalog import CATALOG, OVERVIEW
 from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.definitions import CommandDefinition
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.grammar import GrammarError
 from supervisor_core.domain.labels import audit_label
-from supervisor_core.domain.manual import help_overview, help_text
 from supervisor_core.gateway import Gateway
 
 LATE = timedelta(minutes=10)
-"""A command whose sender Slack could not name for so long is refused: nobody expects it to happen any more."""
+"""What could not be carried out for so long is refused: nobody expects it to happen any more."""
 
 UNNAMED = "Slack does not say who you are, so nothing was done. Try again; `supervisor send` on the host always works."
+WAITING = (
+    "Slack does not tell me who you are at the moment. I go on asking for ten minutes, and then carry it out or say no."
+)
+
+TOLD = frozenset({OVERVIEW, "help", "status"})
+"""What only informs, and can be asked for here."""
 
 Look = Callable[[], Awaitable[list[dict[str, Any]]]]
 
@@ -54,26 +61,48 @@ class Commands:
 
     async def deal(self, asked: Asked) -> Dealt:
         """Do what was asked; for what was asked before a crash, again, and to the same end."""
+        if await asyncio.to_thread(self._gateway.was_submitted, asked.task_id, asked.actor):
+            return Dealt()
         try:
             command = self._gateway.parse(asked.text)
         except GrammarError as error:
-            return _mistake(asked, error)
+            return await self._mistaken(asked, error)
         definition = CATALOG[command.name]
-        person = await self._person(asked, fresh=definition.handler is not None)
-        refused = refusal(person, definition, command, asked.channel, self._rules)
-        if refused is not None or person is None:
-            return _refused(asked, command, person, refused.words if refused else UNNAMED)
+        person, refused = await self._judged(asked, definition, command)
+        if person is None or refused is not None:
+            return _refused(asked, person, refused.words if refused else UNNAMED, command)
         if definition.handler is None:
-            return Dealt(messages=(answer(asked, await self._told(asked, command, person)),))
+            return Dealt(messages=(answer(asked, await self._told(asked, command)),))
         return await self._submit(asked, command, person)
 
-    async def _person(self, asked: Asked, *, fresh: bool) -> Person | None:
+    async def _mistaken(self, asked: Asked, error: GrammarError) -> Dealt:
+        """What was expected names workers, so it is for viewers alone, as they are."""
+        person, refused = await self._judged(asked, CATALOG["help"], None)
+        if refused is not None:
+            return _refused(asked, person, refused.words)
+        meant = f"\nDid you mean: `/supervisor {escape(error.suggestion)}`" if error.suggestion else ""
+        return Dealt(messages=(whisper(asked, words(f":warning: {escape(error.message)}{meant}")),))
+
+    async def _judged(
+        self, asked: Asked, definition: CommandDefinition, command: Command | None
+    ) -> tuple[Person | None, Refusal | None]:
+        """Who asks, and why they may not, if so. Groups are asked for only where the person's own id does not do."""
+        fresh = definition.handler is not None
+        person = await self._person(asked, fresh=fresh, groups=False)
+        refused = refusal(person, definition, command, asked.channel, self._rules)
+        if person is not None and refused is not None and refused.by_role:
+            person = await self._person(asked, fresh=fresh, groups=True)
+            refused = refusal(person, definition, command, asked.channel, self._rules)
+        return person, refused
+
+    async def _person(self, asked: Asked, *, fresh: bool, groups: bool) -> Person | None:
         try:
-            return await self._people.person(asked.user, fresh=fresh)
-        except NotNowError:
-            if datetime.now(UTC) - asked.at < LATE or asked.pressed:
-                raise
-            return None
+            return await self._people.person(asked.user, fresh=fresh, groups=groups)
+        except NotNowError as error:
+            if _is_late(asked):
+                return None
+            error.messages = (whisper(asked, words(f":hourglass: {WAITING}"), about=" waits"),)
+            raise
 
     async def _submit(self, asked: Asked, command: Command, person: Person) -> Dealt:
         issuer = Issuer(asked.actor, person.name)
@@ -83,20 +112,22 @@ class Commands:
                 self._gateway.submit, command, issuer, "slack", task_id=asked.task_id, card=card_of(asked)
             )
         except SupervisorError as error:
-            if error.retryable:
+            if error.retryable and not _is_late(asked):
                 raise NotNowError(str(error)) from error
-            return _mistake(asked, error)
+            return Dealt(messages=(whisper(asked, words(f":warning: {escape(str(error))}")),))
         self._submitted()
-        if not asked.pressed:
+        if not asked.replaces:
             return Dealt()
-        return Dealt(messages=(whisper(asked, await self._overview(asked, person), replace=True),))
+        shown = asked_for(command.name, ", ".join(command.workers), asked.nonce)
+        return Dealt(messages=(whisper(asked, shown, replace=True),))
 
-    async def _told(self, asked: Asked, command: Command, person: Person) -> Content:
-        """What only informs."""
+    async def _told(self, asked: Asked, command: Command) -> Content:
+        """What only informs; of commands only those that its reader may give."""
+        person = await self._person(asked, fresh=False, groups=True)
         if command.name == OVERVIEW:
             return await self._overview(asked, person)
         if command.name == "help":
-            return listing(_help(str(command.params.get("topic") or ""), person, self._rules))
+            return self._help(str(command.params.get("topic") or ""), person)
         if command.name == "status":
             workers = [worker for worker in await self._look() if worker["id"] in command.workers]
             return words("\n".join(line(worker) for worker in workers) or "There are no workers.")
@@ -105,7 +136,12 @@ class Commands:
             "`/supervisor help` shows what can; on the host, `supervisor help` shows what the shell can."
         )
 
-    async def _overview(self, asked: Asked, person: Person) -> Content:
+    def _help(self, topic: str, person: Person | None) -> Content:
+        mine = [each for each in CATALOG.values() if may_see(person, each, self._rules)]
+        here = [each.name for each in mine if each.name in TOLD or (each.built and each.handler)]
+        return help_of(topic, mine, here)
+
+    async def _overview(self, asked: Asked, person: Person | None) -> Content:
         workers = await self._look()
         allowed = {
             worker["id"]: [name for name in EXPLAINED if self._may_press(person, name, worker["id"], asked.channel)]
@@ -113,7 +149,7 @@ class Commands:
         }
         return overview(self._config.supervisor.id, workers, allowed, asked.nonce)
 
-    def _may_press(self, person: Person, name: str, worker_id: str, channel: str) -> bool:
+    def _may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
         definition = CATALOG[name]
         if not definition.built or self._config.needs_approval(name, "slack"):
             return False
@@ -121,28 +157,20 @@ class Commands:
         return refusal(person, definition, command, channel, self._rules) is None
 
 
-def _mistake(asked: Asked, error: SupervisorError) -> Dealt:
-    return Dealt(messages=(whisper(asked, words(f":warning: {escape(str(error))}")),))
+def _is_late(asked: Asked) -> bool:
+    return datetime.now(UTC) - asked.at > LATE
 
 
-def _refused(asked: Asked, command: Command, person: Person | None, why: str) -> Dealt:
+def _refused(asked: Asked, person: Person | None, why: str, command: Command | None = None) -> Dealt:
     """Told to them alone, and written into the trail."""
+    label = command.label if command else None
     entry = AuditEntry(
         actor=asked.actor,
         action="REFUSED",
-        target_id=command.target or "-",
+        target_id=(command.target if command else "") or "-",
         outcome="failure",
-        label=audit_label(person.name if person else "", asked.actor, command.label),
+        label=audit_label(person.name if person else "", asked.actor, label),
         task_id=asked.task_id,
-        details={"command": command.name, "error": why, "door": "slack", "label": command.label},
+        details={"command": command.name if command else None, "error": why, "door": "slack", "label": label},
     )
     return Dealt(entry, (whisper(asked, words(f":no_entry: {why}")),))
-
-
-def _help(topic: str, person: Person, rules: Rules) -> str:
-    definition = find(topic)
-    if definition is not None:
-        return help_text(definition)
-    if topic in FAMILIES:
-        return "\n\n".join(help_text(each) for each in FAMILIES[topic])
-    return help_overview(each for each in CATALOG.values() if may_see(person, each, rules))

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
-from sqlalchemy import Connection
 
+from bot.limits import gates, method
 from bot.outgoing import KINDS, WHISPER
 from bot.pace import Pace
 from bot.speaking import Speaker
-from bot.telling import HeldError, ShutOutError, Teller, gates
-from bot.weather import FATAL, is_weather, method_of, wait_asked, word_of
+from bot.telling import HeldError, ShutOutError, Teller
+from bot.weather import FATAL, is_weather, method_of, reason_of, wait_asked, word_of
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.store import Ledger
-
-T = TypeVar("T")
 
 LOOK_SECONDS = 2.0
 """The net below the wakes: what another process ordered is told within so long."""
@@ -35,31 +34,52 @@ LOOK_SECONDS = 2.0
 SHORTEST_SECONDS = 0.05
 """Between two looks while something waits, so that no rounding of a wait becomes a busy loop."""
 
+SHUT_SECONDS = 60.0
+"""How long nothing is tried in a channel that takes nothing from us: somebody must invite the bot first."""
+
+DOUBTFUL_ATTEMPTS, HOPELESS_ATTEMPTS = 10, 40
+"""After so many tries a message that meets nothing but bad weather is blamed itself: at the first where others got
+through meanwhile, else at the second, after about a quarter of an hour. Until then its channel waits behind it."""
+
 EVERYTHING = "*"
+
+# About one channel or one message, when they answer a message; about the token elsewhere.
+NOT_FATAL_HERE = frozenset({"missing_scope", "no_permission", "team_access_not_granted"})
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a message was not told."""
+class Wait:
+    """Why a message is not told yet."""
 
+    seconds: float
     words: str
-    of_its_own: bool
-    """It is about this message alone: those after it need not wait for it."""
+    holds: bool
+    """The later ones of its channel wait as well: a channel reads in order."""
 
 
 class Delivery:
     """Sends what waits. `fallback`: a channel for what no other place takes; `name`: how the bot is invited."""
 
     def __init__(
-        self, ledger: Ledger, speaker: Speaker, name: str, fallback: str = "", pace: Pace | None = None
+        self,
+        ledger: Ledger,
+        speaker: Speaker,
+        name: str,
+        fallback: str = "",
+        pace: Pace | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
-        self._pace = pace or Pace()
+        self._clock = clock
+        self._pace = pace or Pace(clock)
         self._teller = Teller(ledger, speaker, self._pace, name, fallback)
         self._woken = asyncio.Event()
         self._problem = ""
+        self._told_at = 0.0
+        self._failed_at: dict[int, float] = {}
+        self._shut: dict[str, float] = {}
 
     @property
     def problem(self) -> str:
@@ -81,73 +101,113 @@ class Delivery:
         try:
             while not stopping.is_set():
                 self._woken.clear()
-                seconds = await self.round()
+                seconds = await self._careful_round(stopping)
                 woken = asyncio.ensure_future(self._woken.wait())
                 await asyncio.wait({stop, woken}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
         finally:
             stop.cancel()
 
-    async def round(self) -> float:
+    async def _careful_round(self, stopping: asyncio.Event) -> float:
+        """The edge of a round: where the ledger can't be read or written, that is said, and tried again soon."""
+        try:
+            return await self.round(stopping)
+        except SupervisorError as error:
+            self._problem = str(error)
+            log.warning("%s", error)
+            return LOOK_SECONDS
+
+    async def round(self, stopping: asyncio.Event | None = None) -> float:
         """Send what may be sent now; in how many seconds to look again."""
-        soonest, held_up, self._problem = LOOK_SECONDS, set[str](), ""
-        for message in await self._read(lambda connection: outbox.waiting(connection, KINDS)):
-            place = _place(message)
-            if place in held_up:
-                continue
-            wait, own = self._wait(message), (message.due_at - datetime.now(UTC)).total_seconds()
-            trouble = await self._deliver(message) if max(wait, own) <= 0 else None
-            if trouble:
-                wait = self._wait(message)
-            failed_by_itself = trouble.of_its_own if trouble else own > 0 and message.attempts > 0
-            if place and not failed_by_itself and (trouble or max(wait, own) > 0):
-                held_up.add(place)  # the later ones wait as well: a channel reads in order
-            if trouble or max(wait, own) > 0:
-                soonest = min(soonest, max(wait, own, SHORTEST_SECONDS))
-                self._problem = self._problem or (trouble.words if trouble else message.last_error)
+        soonest, problem = LOOK_SECONDS, ""
+        for queue in _queues(await self._waiting()):
+            for message in queue:
+                if stopping is not None and stopping.is_set():
+                    return 0.0
+                wait = self._wait(message) or await self._deliver(message)
+                if wait is not None:
+                    soonest = min(soonest, max(wait.seconds, SHORTEST_SECONDS))
+                    problem = problem or wait.words
+                    if wait.holds:
+                        break
+        self._problem = problem
         return soonest
 
-    async def _deliver(self, message: Waiting) -> Trouble | None:
+    async def _waiting(self) -> list[Waiting]:
+        self._shut = {place: until for place, until in self._shut.items() if until > self._clock()}
+        look = partial(outbox.waiting, kinds=KINDS, now=datetime.now(UTC), shut=tuple(self._shut))
+        return await asyncio.to_thread(self._ledger.read, look)
+
+    def _wait(self, message: Waiting) -> Wait | None:
+        """What keeps it before it is tried."""
+        if _place(message) in self._shut and not message.payload.get("user"):
+            return Wait(SHUT_SECONDS, message.last_error, holds=False)
+        own = (message.due_at - datetime.now(UTC)).total_seconds()
+        if own > 0:
+            return Wait(own, message.last_error, holds=message.attempts == 0)
+        pace = self._pace.wait(gates(message), EVERYTHING, method(message))
+        return Wait(pace, message.last_error, holds=True) if pace > 0 else None
+
+    async def _deliver(self, message: Waiting) -> Wait | None:
         """The edge of a message: one that can't be told keeps no other from being told."""
-        method = _method(message)
+        by = method(message)
         try:
             await self._teller.tell(message)
         except SlackApiError as error:
-            word, called = word_of(error), method_of(error) or method
-            if is_weather(error) or word in FATAL:
-                for each in {method, called}:  # it may have come to another method than it began with
+            word, called = word_of(error), method_of(error) or by
+            if is_weather(error) or word in FATAL - NOT_FATAL_HERE:
+                for each in {by, called}:  # it may have come to another method than it began with
                     self._pace.hold(each, wait_asked(error))
-                return await self._later(message, f"Slack answers {word} to {called}", held=True)
+                return await self._held(message, f"Slack answers {word} to {called}")
             return await self._later(message, f"Slack refuses {called}: {word}")
         except HeldError as error:
-            return await self._later(message, str(error), held=True)
+            return await self._held(message, str(error))
         except (ClientError, OSError, TimeoutError) as error:
             self._pace.hold(EVERYTHING)
-            return await self._later(message, f"Slack can't be reached: {type(error).__name__} {error}", held=True)
+            return await self._held(message, f"Slack can't be reached: {reason_of(error)}")
         except ShutOutError as error:
+            self._shut[_place(message)] = self._clock() + SHUT_SECONDS
             return await self._later(message, str(error))
+        except SupervisorError:
+            raise  # the ledger: whatever is told now could not be noted
         except Exception as error:
             log.exception("%s %s can't be told", message.kind, message.subject)
             return await self._later(message, f"{type(error).__name__}: {error}")
-        self._pace.well(EVERYTHING, method)
+        self._pace.well(EVERYTHING, by)
+        self._told_at = self._clock()
+        self._failed_at.pop(message.outbox_id, None)
         return None
 
-    async def _later(self, message: Waiting, reason: str, *, held: bool = False) -> Trouble:
-        """It waits: as long as the pace holds it, else a while of its own, longer each time."""
+    async def _held(self, message: Waiting, reason: str) -> Wait:
+        """Bad weather: it is tried again when the pace allows, and its channel waits; unless it is to blame itself."""
+        now = self._clock()
+        before = self._failed_at.get(message.outbox_id, now)
+        self._failed_at[message.outbox_id] = now
+        others_got_through = self._told_at > before
+        if message.attempts >= (DOUBTFUL_ATTEMPTS if others_got_through else HOPELESS_ATTEMPTS):
+            return await self._later(message, reason)
+        await self._postponed(message, reason, 0.0)
+        return Wait(SHORTEST_SECONDS, reason, holds=True)
+
+    async def _later(self, message: Waiting, reason: str) -> Wait:
+        """It is about this message alone: it waits a while of its own, longer each time."""
+        await self._postponed(message, reason, None)
+        return Wait(LOOK_SECONDS, reason, holds=False)
+
+    async def _postponed(self, message: Waiting, reason: str, seconds: float | None) -> None:
         log.warning("%s %s waits: %s", message.kind, message.subject, reason)
-        now, seconds = datetime.now(UTC), 0.0 if held else None
-        await self._write(partial(outbox.postpone, message=message, error=reason, now=now, seconds=seconds))
-        return Trouble(reason, of_its_own=not held)
+        now = datetime.now(UTC)
+        work = partial(outbox.postpone, message=message, error=reason, now=now, seconds=seconds)
+        await asyncio.wrap_future(self._ledger.submit(work))
 
-    def _wait(self, message: Waiting) -> float:
-        """How long the pace keeps it."""
-        return self._pace.wait(gates(message), EVERYTHING, _method(message))
 
-    async def _read(self, look: Callable[[Connection], T]) -> T:
-        return await asyncio.to_thread(self._ledger.read, look)
-
-    async def _write(self, work: Callable[[Connection], T]) -> T:
-        return await asyncio.wrap_future(self._ledger.submit(work))
+def _queues(waiting: Sequence[Waiting]) -> list[list[Waiting]]:
+    """What waits, each channel's posts in their order. Those that were tried least begin, so that one that fails again
+    and again keeps no other channel from being tried."""
+    queues: dict[object, list[Waiting]] = {}
+    for message in waiting:
+        queues.setdefault(_place(message) or message.outbox_id, []).append(message)
+    return sorted(queues.values(), key=lambda queue: (queue[0].attempts, queue[0].outbox_id))
 
 
 def _place(message: Waiting) -> str:
@@ -155,10 +215,3 @@ def _place(message: Waiting) -> str:
     if message.kind == WHISPER or message.address.get("ts"):
         return ""
     return str(message.payload.get("channel") or "")
-
-
-def _method(message: Waiting) -> str:
-    """What it is sent by next."""
-    if message.kind == WHISPER:
-        return "chat.postEphemeral"
-    return "chat.update" if message.address.get("ts") else "chat.postMessage"

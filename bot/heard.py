@@ -22,6 +22,9 @@ NOTED_SECONDS = 10.0
 DEAF = timedelta(seconds=4)
 """A shorter gap is no more than a reconnect; whoever gave a command in it was told by Slack, and is still there."""
 
+TOGETHER = timedelta(minutes=10)
+"""A gap that follows the last one so soon is added to its notice: a network that flaps fills no channel."""
+
 
 def note(state_dir: Path, moment: datetime) -> None:
     """Keep when Slack was last heard of."""
@@ -37,19 +40,23 @@ def last(state_dir: Path) -> datetime | None:
         return None
 
 
-def tell_gap(connection: Connection, channel: str, since: datetime, until: datetime) -> None:
-    """Order the notice that nothing was heard; all gaps of one hour are on one notice."""
-    subject = f"deaf {until:%Y-%m-%d %H}h"
-    known = (outbox.payload_of(connection, NOTICE, subject) or {}).get("gaps", [])
-    gaps = [*known, [to_text(since), to_text(until)]]
-    content = deaf([(from_text(begun), from_text(ended)) for begun, ended in gaps])
-    _order(connection, Message(NOTICE, subject, {"channel": channel, "gaps": gaps, "content": content}))
+def tell_gap(connection: Connection, channel: str, host: str, since: datetime, until: datetime, *, away: bool) -> None:
+    """Order the notice that nothing was heard: one that is new, or the last one again where that is not long ago."""
+    subject, gaps = f"deaf {to_text(since)}", [(since, until)]
+    found = outbox.newest(connection, NOTICE, "deaf ")
+    if found is not None and bool(found[1].get("away")) is away:
+        earlier = [(from_text(begun), from_text(ended)) for begun, ended in found[1]["gaps"]]
+        if since - earlier[-1][1] < TOGETHER:
+            subject, gaps = found[0], [*earlier, *gaps]
+    content = deaf(host, gaps, away=away)
+    kept = [[to_text(begun), to_text(ended)] for begun, ended in gaps]
+    _order(connection, Message(NOTICE, subject, {"channel": channel, "gaps": kept, "away": away, "content": content}))
 
 
 def tell_others(connection: Connection, channel: str, reason: str) -> None:
     """Order the notice that somebody else uses our token, once a day."""
     subject = f"others {datetime.now(UTC):%Y-%m-%d}"
-    if outbox.payload_of(connection, NOTICE, subject) is None:
+    if outbox.newest(connection, NOTICE, subject) is None:
         _order(connection, Message(NOTICE, subject, {"channel": channel, "content": others(reason)}))
 
 

@@ -16,22 +16,25 @@ NOTICE = "notice"
 WHISPER = "whisper"
 """For one person alone; told once, and never edited."""
 
+SUBJECT = 255
+"""Characters of a subject, as the table has them."""
+
 KINDS = (CARD, NOTICE, WHISPER)
 
 
 def answer(asked: Asked, content: Content) -> Message:
     """What only informs: to the asker alone; to a mention, in its thread."""
     if asked.message is None:
-        return whisper(asked, content)
+        return whisper(asked, content, replace=asked.replaces)
     place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread or asked.message}
     return Message(NOTICE, asked.key, {**place, "content": content})
 
 
-def whisper(asked: Asked, content: Content, *, replace: bool = False) -> Message:
-    """To the asker alone, whichever way they asked; `replace`: instead of the message whose button was pressed."""
+def whisper(asked: Asked, content: Content, *, replace: bool = False, about: str = "") -> Message:
+    """To the asker alone, whichever way they asked; `about` tells several to one request apart."""
     place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
     way = {"response_url": asked.response_url, "replace": replace}
-    return Message(WHISPER, asked.key, {**place, **way, "content": content})
+    return Message(WHISPER, f"{asked.key}{about}"[:SUBJECT], {**place, **way, "content": content})
 
 
 def card_of(asked: Asked) -> Mapping[str, Any]:

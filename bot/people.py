@@ -7,6 +7,7 @@ right, and a group that is unknown gives none.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -20,10 +21,12 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot.access import EVERYBODY, Person
 from bot.intake.dealing import NotNowError
 from bot.pace import Pace
-from bot.weather import is_weather, wait_asked, word_of
+from bot.weather import is_weather, reason_of, wait_asked, word_of
 
 REMEMBERED_SECONDS = 60.0
 """Long enough for a conversation, short enough for somebody who has just lost a role."""
+
+MOST_REMEMBERED = 500
 
 log = logging.getLogger(__name__)
 
@@ -41,16 +44,18 @@ class People:
         self._people: dict[str, tuple[float, dict[str, Any]]] = {}
         self._members: dict[str, tuple[float, frozenset[str]]] = {}
 
-    async def person(self, user_id: str, *, fresh: bool = False) -> Person | None:
-        """Who this is; with `fresh`, nothing that is remembered counts."""
+    async def person(self, user_id: str, *, fresh: bool = False, groups: bool = True) -> Person | None:
+        """Who this is; with `fresh`, nothing that is remembered counts. `groups`: also in which groups they are, which
+        costs a call for each."""
         try:
             user = await self._user(user_id, fresh=fresh)
-            groups = [group for group in self._groups if user_id in await self._members_of(group, fresh=fresh)]
+            asked = self._groups if groups else ()
+            members = await asyncio.gather(*(self._members_of(group, fresh=fresh) for group in asked))
         except (ClientError, OSError, TimeoutError) as error:
-            raise NotNowError(f"Slack can't be asked who {user_id} is: {type(error).__name__} {error}") from error
+            raise NotNowError(f"Slack can't be asked who {user_id} is: {reason_of(error)}") from error
         except SlackApiError as error:
             if is_weather(error):
-                words = f"Slack does not answer who {user_id} is: {word_of(error)}"
+                words = f"Slack does not say who {user_id} is: {reason_of(error)}"
                 raise NotNowError(words, wait_asked(error) or 0.0) from error
             log.error("Slack does not say who %s is: %s", user_id, word_of(error))  # noqa: TRY400 (the word says it)
             return None
@@ -63,7 +68,7 @@ class People:
             deleted=bool(user.get("deleted")),
             is_bot=bool(user.get("is_bot")),
             is_guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted") or user.get("is_stranger")),
-            groups=frozenset(groups),
+            groups=frozenset(group for group, those in zip(asked, members, strict=True) if user_id in those),
         )
 
     async def _user(self, user_id: str, *, fresh: bool) -> dict[str, Any]:
@@ -72,7 +77,10 @@ class People:
             return known[1]
         answer = await self._ask("users.info", lambda: self._client.users_info(user=user_id))
         user: dict[str, Any] = answer["user"]
-        self._people[user_id] = (self._clock(), user)
+        now = self._clock()
+        if len(self._people) >= MOST_REMEMBERED:
+            self._people = {each: known for each, known in self._people.items() if now - known[0] < REMEMBERED_SECONDS}
+        self._people[user_id] = (now, user)
         return user
 
     async def _members_of(self, group: str, *, fresh: bool) -> frozenset[str]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -22,16 +22,19 @@ from bot.delivery import Delivery
 from bot.intake.dealing import Dealing
 from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
-from bot.intake.link import Link, refused
-from bot.outgoing import WHISPER
+from bot.intake.link import Link, refused, unless
+from bot.outgoing import NOTICE, WHISPER
 from bot.people import People
 from bot.speaking import Speaker
-from bot.weather import FATAL, wait_asked, word_of
+from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.times import to_text
 from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import envelopes, outbox
+from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.store import Ledger
 
 CALL_SECONDS = 10
@@ -39,6 +42,8 @@ CALL_SECONDS = 10
 
 RETRY_SECONDS = 2.0
 TIDY_SECONDS = 3600.0
+TOLD, CARDS = timedelta(days=1), timedelta(days=30)
+"""How long is kept what was told: whispers and notices, which nobody edits any more, and cards, which may be."""
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +80,8 @@ class SlackService:
         self._link: Link | None = None
         self._delivery: Delivery | None = None
         self._trouble = "not connected yet"
+        self._nobody_was_there = False
+        """Whether this run has still to say how long there was none."""
 
     def problem(self) -> str:
         """What is wrong: with the connection to Slack, or with what should be told there."""
@@ -87,10 +94,12 @@ class SlackService:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Be connected and deliver until asked to stop."""
-        identity = await self._identity(stopping)
+        stop = asyncio.ensure_future(stopping.wait())
+        identity = await unless(stop, self._identity(stopping))
+        stop.cancel()
         if identity is None:
             return
-        speaker = Speaker(self._client)
+        speaker = Speaker(self._client, identity.bot_id)
         delivery = Delivery(self._ledger, speaker, identity.name, self._config.slack.fallback_channel)
         app = SlackApp(self._client, identity, self._commands(identity).deal)
         keeping = Keeping(self._ledger)
@@ -99,7 +108,12 @@ class SlackService:
         link = Link(self._client, self._app_token, intake.receive, self._was_deaf, self._others)
         self._delivery, self._link = delivery, link
         loop = asyncio.get_running_loop()
+        log.info("known to Slack as @%s in %s", identity.name, identity.team)
         before = await asyncio.to_thread(heard.last, self._config.state_dir)
+        self._nobody_was_there = before is not None
+        left = await dealing.resume()  # before the next can come: one person's requests are dealt with in their order
+        if left:
+            log.info("%d requests from before the last end are dealt with now", left)
         tasks = [
             asyncio.create_task(link.run(stopping, before, delivery.back)),
             asyncio.create_task(delivery.run(stopping)),
@@ -108,9 +122,6 @@ class SlackService:
         ]
         try:
             with self._ledger.listening(lambda: loop.call_soon_threadsafe(delivery.wake)):
-                left = await dealing.resume()
-                if left:
-                    log.info("%d requests from before the last end are dealt with now", left)
                 await asyncio.gather(*tasks)
         finally:
             for task in tasks:
@@ -136,10 +147,12 @@ class SlackService:
         )
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
+        away, self._nobody_was_there = self._nobody_was_there, False
         if until - since < heard.DEAF:
             return
-        log.warning("nothing could be heard from Slack from %s to %s; commands may have been lost", since, until)
-        await self._notice(partial(heard.tell_gap, since=since, until=until))
+        log.warning("nothing was heard from Slack from %s to %s", to_text(since), to_text(until))
+        host = self._config.supervisor.id
+        await self._notice(partial(heard.tell_gap, host=host, since=since, until=until, away=away))
 
     async def _others(self, reason: str) -> None:
         await self._notice(partial(heard.tell_others, reason=reason))
@@ -148,7 +161,14 @@ class SlackService:
         """To the alert channel, where there is one; the log has it in any case."""
         channel = self._config.slack.alert_channel or self._config.slack.fallback_channel
         if channel:
-            await asyncio.wrap_future(self._ledger.submit(partial(tell, channel=channel)))
+            await self._written(partial(tell, channel=channel))
+
+    async def _written(self, work: Callable[..., object]) -> None:
+        """Housekeeping: where the ledger can't be written, it is said, and nothing else stops for it."""
+        try:
+            await asyncio.wrap_future(self._ledger.submit(work))
+        except SupervisorError as error:
+            log.warning("%s", error)
 
     async def _note_heard(self, stopping: asyncio.Event, link: Link) -> None:
         """Keep on disk when Slack was last heard of, so that the next run knows how long nobody listened."""
@@ -166,8 +186,9 @@ class SlackService:
         """Let go of what nobody needs any more."""
         while True:
             now = datetime.now(UTC)
-            await asyncio.wrap_future(self._ledger.submit(partial(envelopes.forget_old, now=now)))
-            await asyncio.wrap_future(self._ledger.submit(partial(outbox.forget_told, kind=WHISPER, now=now)))
+            await self._written(partial(envelopes.forget_old, now=now))
+            await self._written(partial(outbox.forget_told, kinds=(WHISPER, NOTICE), now=now, kept=TOLD))
+            await self._written(partial(outbox.forget_told, kinds=(CARD,), now=now, kept=CARDS))
             if await _within(stopping, TIDY_SECONDS):
                 return
 
@@ -182,6 +203,7 @@ class SlackService:
                     user_id=str(answer["user_id"]),
                     bot_id=str(answer.get("bot_id") or ""),
                     name=str(answer.get("user") or "supervisor"),
+                    team=str(answer.get("team") or answer["team_id"]),
                 )
             except SlackApiError as error:
                 if word_of(error) in FATAL:
@@ -189,7 +211,7 @@ class SlackService:
                 self._trouble = f"Slack answers {word_of(error)}"
                 wait = max(wait, wait_asked(error) or 0.0)
             except (ClientError, OSError, TimeoutError) as error:
-                self._trouble = f"Slack can't be reached: {type(error).__name__} {error}".strip()
+                self._trouble = f"Slack can't be reached: {reason_of(error)}"
             log.warning("%s; trying again", self._trouble)
             await _within(stopping, wait)
         return None

@@ -13,8 +13,8 @@ from bot.views.told import Content
 from bot.weather import SERVER_ERROR, TOO_MANY_REQUESTS, word_of
 
 EVENT_TYPE = "supervisor_message"
-HISTORY = 100
-"""Messages that are looked through for one of ours; it was posted a moment ago."""
+PAGE, PAGES = 200, 5
+"""Messages that are looked through for one of ours, which was posted not long ago."""
 
 WEBHOOK_SECONDS = 10
 OK = 200
@@ -26,8 +26,9 @@ Address = Mapping[str, str]
 class Speaker:
     """Says things. What goes wrong is raised as the SDK raises it."""
 
-    def __init__(self, client: AsyncWebClient) -> None:
+    def __init__(self, client: AsyncWebClient, bot_id: str = "") -> None:
         self._client = client
+        self._bot_id = bot_id or None
 
     async def post(self, channel: str, thread_ts: str | None, content: Content, subject: str) -> Address:
         """A new message; where it stands. It carries its subject, by which it can be found again."""
@@ -54,7 +55,7 @@ class Speaker:
 
     async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
         """By the address that came with a request; False where that has run out."""
-        webhook = AsyncWebhookClient(response_url, timeout=WEBHOOK_SECONDS)
+        webhook = AsyncWebhookClient(response_url, timeout=WEBHOOK_SECONDS, retry_handlers=[])
         answer = await webhook.send(**content, response_type="ephemeral", replace_original=replace)
         if answer.status_code == TOO_MANY_REQUESTS or answer.status_code >= SERVER_ERROR:
             raise SlackApiError("the answer could not be given", answer)  # type: ignore[no-untyped-call]
@@ -65,20 +66,22 @@ class Speaker:
         await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **content)
 
     async def find(self, channel: str, thread_ts: str | None, subject: str, since: float) -> Address | None:
-        """The message of this subject that we posted there, where we may read what was said."""
-        oldest = f"{since:.6f}"
-        if thread_ts:
-            answer = await self._client.conversations_replies(
-                channel=channel, ts=thread_ts, oldest=oldest, limit=HISTORY, include_all_metadata=True
-            )
-        else:
-            answer = await self._client.conversations_history(
-                channel=channel, oldest=oldest, limit=HISTORY, include_all_metadata=True
-            )
-        for said in answer.get("messages") or ():
-            if _subject_of(said) == subject:
-                return {"channel": channel, "ts": str(said["ts"])}
-        return None
+        """The message of this subject that we posted there; `LookupError` where too much was said since to be sure."""
+        asked: dict[str, Any] = {"channel": channel, "oldest": f"{since:.6f}", "limit": PAGE}
+        cursor = ""
+        for _ in range(PAGES):
+            asked |= {"include_all_metadata": True, "cursor": cursor}
+            if thread_ts:
+                answer = await self._client.conversations_replies(ts=thread_ts, **asked)
+            else:
+                answer = await self._client.conversations_history(**asked)
+            for said in answer.get("messages") or ():
+                if _subject_of(said) == subject and said.get("bot_id") in (self._bot_id, None):
+                    return {"channel": channel, "ts": str(said["ts"])}
+            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                return None
+        raise LookupError(f"more than {PAGE * PAGES} messages were said there since")
 
 
 def _subject_of(message: Mapping[str, Any]) -> str | None:

@@ -13,8 +13,9 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.blockkit import check_message
+from bot.limits import OF_A_WHISPER, POST, of_a_post, of_an_edit
 from bot.outgoing import WHISPER
-from bot.pace import Gate, Pace
+from bot.pace import Pace
 from bot.speaking import Address, Speaker
 from bot.views.card import card
 from bot.views.told import Content, not_a_member, plain, with_hint
@@ -26,13 +27,6 @@ from supervisor_core.ledger.steps import Step
 from supervisor_core.ledger.store import Ledger
 
 T = TypeVar("T")
-
-POST = "chat.postMessage"
-
-# What Slack bears; its tiers are per minute and for the whole app.
-EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50
-POST_SECONDS, POST_BURST = 1.0, 5  # chat.postMessage: one a second in a channel, with bursts
-OF_A_WHISPER = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
 
 ANNOUNCED_FOR = timedelta(days=1)
 """A command that was given elsewhere is announced for so long; after that it is history, which the audit trail has."""
@@ -81,6 +75,7 @@ class Teller:
         self._fallback = fallback
 
     async def tell(self, message: Waiting) -> None:
+        """Bring one message to where it belongs, as it is now."""
         if message.kind == WHISPER:
             await self._whisper(message)
             return
@@ -124,7 +119,7 @@ class Teller:
 
     async def _edited(self, message: Waiting, address: Mapping[str, Any], content: Content) -> bool:
         """False where the original is gone, so that it must be posted anew."""
-        self._pace.used(_of_an_edit(message))
+        self._pace.used(of_an_edit(message))
         hint = _hint(message, address, self._name)
         try:
             crashpoints.reach("message.edit:before")
@@ -139,7 +134,7 @@ class Teller:
 
     async def _posted(self, message: Waiting, content: Content) -> Address:
         """Where it stands: where it belongs, else with whoever asked, else in the fallback channel."""
-        self._pace.used(_of_a_post(message))
+        self._pace.used(of_a_post(message))
         home, refused = str(message.payload["channel"]), ""
         for channel in await self._places(message):
             hint = not_a_member(home, self._name) if channel != home else ""
@@ -179,16 +174,17 @@ class Teller:
         trying = message.address
         since = float(trying.get("since", 0.0)) - CLOCKS_SECONDS
         try:
-            return await self._speaker.find(str(trying["trying"]), trying.get("thread_ts"), message.subject, since)
+            found = await self._speaker.find(str(trying["trying"]), trying.get("thread_ts"), message.subject, since)
         except SlackApiError as error:
             if is_weather(error):
                 raise
-            log.warning(
-                "whether %s %s was posted can't be looked up (%s), so it may stand there twice; "
-                "the app may look it up with the scope channels:history",
-                *(message.kind, message.subject, word_of(error)),
-            )
-            return None
+            why = f"{word_of(error)}; with the scope channels:history the app may look it up"
+        except LookupError as error:
+            why = str(error)
+        else:
+            return found
+        log.warning("whether %s %s was posted is not known (%s): it may stand there twice", *_named(message), why)
+        return None
 
     async def _whisper(self, message: Waiting) -> None:
         """To one person: by the address of their request, else in the channel, else in their direct messages."""
@@ -231,19 +227,8 @@ class Teller:
         return await asyncio.wrap_future(self._ledger.submit(work))
 
 
-def gates(message: Waiting) -> tuple[Gate, ...]:
-    """The limits that its next call must pass."""
-    if message.kind == WHISPER:
-        return OF_A_WHISPER
-    return _of_an_edit(message) if message.address.get("ts") else _of_a_post(message)
-
-
-def _of_an_edit(message: Waiting) -> tuple[Gate, ...]:
-    return Gate(("edit", message.outbox_id), EDIT_OF_ONE_SECONDS), Gate("edits", EDIT_SECONDS)
-
-
-def _of_a_post(message: Waiting) -> tuple[Gate, ...]:
-    return (Gate(("post", message.payload.get("channel")), POST_SECONDS, POST_BURST),)
+def _named(message: Waiting) -> tuple[str, str]:
+    return message.kind, message.subject
 
 
 def _is_history(message: Waiting) -> bool:

@@ -40,6 +40,9 @@ FATAL = frozenset(
     }
 )
 
+SHORTEST_WAIT_SECONDS = 1.0
+"""Whatever a 429 says: a call that was too much is not made again at once."""
+
 PATIENT_SECONDS = 30.0
 """For a 429 that does not say how long."""
 
@@ -80,7 +83,7 @@ def wait_asked(error: SlackApiError) -> float | None:
         return None
     value = str(error.response.headers.get("Retry-After", ""))
     try:
-        return max(float(value), 0.0)
+        return max(float(value), SHORTEST_WAIT_SECONDS)
     except ValueError:
         return PATIENT_SECONDS
 

@@ -24,6 +24,9 @@ class Carrier(Protocol):
     def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
         """Hand the command over, durably, with the place of its one message; the jobs that were not there before."""
 
+    def carried(self, task_id: str) -> list[Job]:
+        """The jobs of a command that was handed over before; none where it was not."""
+
 
 class Gateway:
     """What every door uses: `parse` for text, `submit` for a command that somebody stands behind."""
@@ -35,6 +38,10 @@ class Gateway:
     def parse(self, text: str) -> Command:
         """The command in this text; `GrammarError` with what was expected."""
         return parse(text, grammar_context(self._config))
+
+    def was_submitted(self, task_id: str, issuer_id: str) -> bool:
+        """Whether this very command was handed over before, by the same issuer: then it is not judged anew."""
+        return any(job.issuer.id == issuer_id for job in self._carrier.carried(task_id))
 
     def submit(
         self,

@@ -174,7 +174,7 @@ async def restart(guide: Guide) -> None:
 
 async def mistake(guide: Guide) -> None:
     """A slip of the finger is asked about, never guessed"""
-    await guide.asks(OPERATOR, "/supervisor puase", f"pause {WORKER}")
+    await guide.asks(OPERATOR, "/supervisor puase", f"/supervisor pause {WORKER}")
 
 
 async def helped(guide: Guide) -> None:

@@ -30,9 +30,11 @@ def slack_checks(config: SupervisorConfig) -> list[Check]:
     """Everything about Slack, and the clock, which is compared with Slack's."""
     if not config.slack.enabled:
         return [not_compared("Slack is off"), Check(NAME, True, "off: slack.enabled is false")]
-    tokens = judge(config.environ, config.path.parent)
+    slack = config.slack
+    wanted = bool(slack.alert_channel or slack.access.operators or slack.access.approvers)
+    tokens = judge(config.environ, config.path.parent, wanted=wanted)
     if tokens.credentials is None:
-        return [not_compared("Slack can't be asked without tokens"), tokens.check]
+        return [not_compared("Slack can't be asked without the right tokens"), tokens.check]
     checks = asyncio.run(_Examination(config, tokens.credentials, _seen(config)).run())
     clicks = examine({interactivity.NAME: partial(interactivity.look, config.state_dir / FILE_NAME)}, LOOK_SECONDS)
     return hidden(secrets_of(tokens.credentials), [tokens.check, *checks, *clicks])

@@ -30,6 +30,7 @@ KINDS = (
 CORRECT = "Correct it in the .env beside the configuration, or in the environment that the supervisor is started with."
 HIDDEN = "…"
 QUOTES = ("'", '"', "`", "“", "<")
+SWAPPED = ((BOT_TOKEN, APP_TOKEN), (APP_TOKEN, BOT_TOKEN))
 WANTED = {BOT_TOKEN: ("xoxb-", COPY_BOT_TOKEN), APP_TOKEN: ("xapp-", COPY_APP_TOKEN)}
 
 
@@ -41,12 +42,12 @@ class Judged:
     credentials: SlackCredentials | None = None
 
 
-def judge(environ: Mapping[str, str], folder: Path) -> Judged:
-    """Look at both tokens, as the daemon would find them."""
-    for name in WANTED:
-        trouble = _written_wrong(name, environ.get(name, "").strip())
-        if trouble is not None:
-            return Judged(trouble)
+def judge(environ: Mapping[str, str], folder: Path, *, wanted: bool = False) -> Judged:
+    """Look at both tokens, as the daemon would find them. `wanted`: the configuration says what Slack is to be for."""
+    written = {name: environ.get(name, "").strip() for name in WANTED}
+    trouble = _swapped(written) or next(filter(None, (_written_wrong(*each) for each in written.items())), None)
+    if trouble is not None:
+        return Judged(trouble)
     try:
         found = slack_credentials(environ, folder=folder)
     except ConfigError as error:
@@ -58,6 +59,9 @@ def judge(environ: Mapping[str, str], folder: Path) -> Judged:
         why = "; ".join(empty) or f"{BOT_TOKEN} and {APP_TOKEN} are not set"
         if any(name + FILE_SUFFIX in why for name in absent):
             return Judged(Check(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"))
+        if wanted:
+            remedy = f"Put both into {folder / '.env'}, or say `slack: {{enabled: false}}` in the configuration."
+            return Judged(Check(NAME, False, f"{why}, and the configuration says what Slack is to be used for", remedy))
         return Judged(Check(NAME, True, f"{why}, so the supervisor runs without Slack"))
     if absent:
         (name,) = absent
@@ -84,6 +88,13 @@ def hidden(secrets: Iterable[str], checks: list[Check]) -> list[Check]:
             for check in checks
         ]
     return checks
+
+
+def _swapped(written: Mapping[str, str]) -> Check | None:
+    if not all(written[name].startswith(WANTED[other][0]) for name, other in SWAPPED):
+        return None
+    words = f"the two tokens are swapped: {BOT_TOKEN} holds the app-level one, {APP_TOKEN} the bot's"
+    return Check(NAME, False, words, f"Exchange them. {CORRECT}")
 
 
 def _written_wrong(name: str, value: str) -> Check | None:

@@ -37,6 +37,14 @@ class End(StrEnum):
     """By us."""
 
 
+class NotWantedError(ClientError):
+    """Slack ends the connection instead of greeting it."""
+
+    def __init__(self, end: End) -> None:
+        super().__init__(f"Slack ends the connection at once: {end}")
+        self.end = end
+
+
 Envelope = dict[str, Any]
 Receive = Callable[["Connection", Envelope], Coroutine[Any, Any, None]]
 
@@ -73,6 +81,8 @@ class Connection:
                     self._url, autoping=False, heartbeat=None, max_msg_size=MAX_FRAME_BYTES, proxy=self._proxy
                 )
                 hello = await self._socket.receive_json()
+            if hello.get("type") == "disconnect":
+                raise NotWantedError(_end_of(str(hello.get("reason"))))
             if hello.get("type") != "hello":
                 raise ClientError(f"Slack said {hello.get('type')!r} instead of hello")
         except (AttributeError, TypeError, ValueError):
@@ -144,7 +154,7 @@ class Connection:
 
     def _told_to_leave(self, reason: str) -> None:
         log.info("Slack announces the end of the connection: %s", reason)
-        self.reason = End(reason) if reason in (End.TOO_MANY, End.DISABLED) else End.REFRESH
+        self.reason = _end_of(reason)
         self.leaving.set()
 
     async def _ping_until_silent(self) -> None:
@@ -164,3 +174,8 @@ class Connection:
             with contextlib.suppress(ClientError, OSError, TimeoutError):
                 async with asyncio.timeout(1.0):
                     await self._socket.close()
+
+
+def _end_of(reason: str) -> End:
+    """What Slack's reason for a disconnect means; whatever is new to us is a refresh."""
+    return End(reason) if reason in (End.TOO_MANY, End.DISABLED) else End.REFRESH

@@ -21,6 +21,9 @@ from supervisor_core.ledger.store import Ledger
 AT_ONCE = 100
 """So many are dealt with at the same time; more wait in their rows, acknowledged."""
 
+MOMENT_SECONDS = 2.0
+"""What takes longer is said to whoever waits for it."""
+
 GIVE_WAY_SECONDS = 0.05
 """So long dealing waits for acknowledgements that are due; under a flood that never ends it goes on slowly."""
 
@@ -36,6 +39,8 @@ class NotNowError(Exception):
     def __init__(self, words: str, seconds: float = 0.0) -> None:
         super().__init__(words)
         self.seconds = seconds
+        self.messages: tuple[Message, ...] = ()
+        """What whoever waits is told, once, when it takes longer than a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ class Dealing:
         """One person's requests are dealt with one after the other: pause, then resume, is never resume, then pause."""
         turn = self._turns.setdefault(sender_of(received), asyncio.Lock())
         async with turn:
-            delay = FIRST_DELAY_SECONDS
+            delay, waited, told = FIRST_DELAY_SECONDS, 0.0, False
             while True:
                 try:
                     async with self._room:
@@ -115,11 +120,23 @@ class Dealing:
                     await self._end(received, dealt)
                 except (NotNowError, TemporaryError) as error:  # the second: on a full disk nothing can be ended
                     wait = max(delay, error.seconds) if isinstance(error, NotNowError) else delay
+                    waited += wait
+                    if isinstance(error, NotNowError) and waited > MOMENT_SECONDS and not told:
+                        told = await self._tell(error.messages)
                     log.warning("%s waits %.1f s: %s", received.key, wait, error)
                     await asyncio.sleep(wait)
                     delay = min(delay * 2, LONGEST_DELAY_SECONDS)
                 else:
                     return
+
+    async def _tell(self, messages: tuple[Message, ...]) -> bool:
+        """Whoever waits is told so; where even that can't be written, the log has it."""
+        try:
+            await asyncio.to_thread(self._ledger.order, messages)
+        except TemporaryError as error:
+            log.warning("%s", error)
+            return False
+        return True
 
     async def _dealt(self, received: Received) -> Dealt:
         """The edge of an envelope: it fails alone, and is kept with its reason."""

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from aiohttp import ClientError, ClientSession
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.intake.connection import Connection, End, Receive
+from bot.intake.connection import Connection, End, NotWantedError, Receive
 from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
 
@@ -35,6 +35,11 @@ GHOST_SECONDS = 3600.0
 """Slack may go on counting a connection of ours that was cut or froze; so long it is not taken for somebody else."""
 
 LAST_TAKING_SECONDS = 2.0
+
+NOT_WANTED: Mapping[End, str] = {
+    End.DISABLED: "Socket Mode was switched off for this app: switch it on in the app's settings",
+    End.TOO_MANY: "the app has too many connections: another process uses the same token",
+}
 
 T = TypeVar("T")
 
@@ -104,7 +109,7 @@ class Link:
     async def _once(self, session: ClientSession, stop: asyncio.Future[Any], connected: Callable[[], None]) -> float:
         """Connect and stay until there must be another connection; how long to wait before that."""
         try:
-            connection = await _unless(stop, self._connect(session))
+            connection = await unless(stop, self._connect(session))
         except (ClientError, OSError, TimeoutError, SlackApiError) as error:
             return self._could_not(error)
         if connection is None:
@@ -129,7 +134,7 @@ class Link:
         self._short_lives = self._short_lives + 1 if time.monotonic() - begun < SHORT_LIFE_SECONDS else 0
         if connection.reason is End.REFRESH and not running.done():
             return self._delay()  # the old one goes on hearing until the next one is open
-        if connection.reason in (End.DISABLED, End.TOO_MANY):
+        if connection.reason in NOT_WANTED:
             await connection.hang_up()
         return self._after(connection, await running)
 
@@ -152,6 +157,9 @@ class Link:
     def _could_not(self, error: Exception) -> float:
         """Why there is no connection, and how long to wait before the next try."""
         self._short_lives += 1
+        if isinstance(error, NotWantedError) and error.end in NOT_WANTED:
+            self._wrong(NOT_WANTED[error.end])
+            return PATIENT_SECONDS
         asked = None
         if isinstance(error, SlackApiError):
             asked = wait_asked(error)
@@ -166,12 +174,8 @@ class Link:
         del self._open[connection]
         if end is End.REFRESH:
             return self._delay()
-        if end in (End.DISABLED, End.TOO_MANY):
-            words = {
-                End.DISABLED: "Socket Mode was switched off for this app: switch it on in the app's settings",
-                End.TOO_MANY: "the app has too many connections: another process uses the same token",
-            }
-            self._wrong(words[end])
+        if end in NOT_WANTED:
+            self._wrong(NOT_WANTED[end])
             return PATIENT_SECONDS
         self._ghosts.append(time.monotonic())
         words_of = {End.CUT: "was cut", End.SILENT: "froze"}
@@ -217,7 +221,7 @@ class Link:
             taking.cancel()
 
 
-async def _unless(stop: asyncio.Future[Any], work: Coroutine[Any, Any, T]) -> T | None:
+async def unless(stop: asyncio.Future[Any], work: Coroutine[Any, Any, T]) -> T | None:
     """What comes of this; None where the stop came first."""
     task = asyncio.create_task(work)
     try:

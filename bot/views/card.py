@@ -46,7 +46,7 @@ def card(jobs: Sequence[Job], now: datetime) -> Content:
     if step := _next_step(jobs, failed):
         blocks.append(section(step))
     blocks.append(context(" · ".join(_facts(jobs, now))))
-    return {"text": title, "blocks": blocks}
+    return {"text": escape(title), "blocks": blocks}
 
 
 def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
@@ -82,7 +82,7 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job]) -> str:
         return f"To let it work again: {_command(jobs, 'resume')}." if paused and len(jobs) == 1 else ""
     look, again = _command(failed, "status"), _command(failed, _name(jobs[0]), jobs[0].label)
     if any(job.state is JobState.INTERRUPTED for job in failed):
-        return f"*What to do:* see how it is now, {look}; if that is not what you want, ask again: {again}."
+        return f"*What to do:* {look}, then if need be {again}."
     return f"*What to do:* put right what is said here, then ask again: {again}. How it is now: {look}."
 
 

@@ -13,6 +13,9 @@ SHOWN = 15
 
 WHY = 200  # characters of a reason
 
+AGAIN = "overview"
+"""What the button gives that stands where the others were, once one of them was pressed."""
+
 ACTION = "command:"
 """Before the name of a command in the `action_id` of a button that gives it."""
 
@@ -30,7 +33,9 @@ def overview(
     """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message."""
     ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
     unwell = sum(1 for worker in workers if not worker["fine"])
+    paused = sum(1 for worker in workers if worker["paused"])
     title = f"{escape(host)}: {_count(len(workers), 'worker')}, {_well(unwell, len(workers))}"
+    title += f", {paused} paused" if paused else ""
     blocks = [section(f"*{title}*")]
     for worker in ordered[:SHOWN]:
         blocks.append(section(line(worker)))
@@ -43,12 +48,26 @@ def overview(
     return {"text": title, "blocks": blocks}
 
 
+def asked_for(command: str, worker_id: str, nonce: str) -> Content:
+    """What stands where the overview was, once one of its buttons was pressed: what it showed is no longer true."""
+    text = f":hourglass_flowing_sand: *{escape(worker_id)}*: {command} is asked for. Its card stands in the channel."
+    again = {
+        "type": "button",
+        "action_id": f"{ACTION}{AGAIN}",
+        "text": {"type": "plain_text", "text": "Show the workers"},
+        "value": nonce,
+    }
+    return {"text": text, "blocks": [section(text), {"type": "actions", "block_id": "again", "elements": [again]}]}
+
+
 def line(worker: Mapping[str, Any]) -> str:
     """How one worker is, with a sign and in words."""
     sign = ":white_check_mark:" if worker["fine"] else ":x:"
     if worker["fine"] and worker["paused"]:
         sign = ":double_vertical_bar:"
     why = worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]
+    if worker["paused"] and worker["state"] == "stopped" and worker["fine"]:
+        return f"{sign} *{escape(worker['id'])}* {fit(escape(why), WHY)}"
     why = why.removeprefix(f"{worker['state']}, ")
     return f"{sign} *{escape(worker['id'])}* {worker['state']}, {worker['health']}: {fit(escape(why), WHY)}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from bot.blockkit import escape, fit
@@ -46,13 +46,14 @@ def plain(content: Content) -> Content:
 
 
 def section(text: str) -> dict[str, Any]:
-    """A block of text."""
-    return {"type": "section", "text": {"type": "mrkdwn", "text": fit(text, LONGEST)}}
+    """A block of text. `verbatim`: what looks like a link or a mention in it is none, unless it is marked up as one."""
+    return {"type": "section", "text": {"type": "mrkdwn", "verbatim": True, "text": fit(text, LONGEST)}}
 
 
 def context(text: str) -> dict[str, Any]:
     """A block of small print."""
-    return {"type": "context", "elements": [{"type": "mrkdwn", "text": fit(text, 1900)}]}
+    element = {"type": "mrkdwn", "verbatim": True, "text": fit(text, 1900)}
+    return {"type": "context", "elements": [element]}
 
 
 def with_hint(content: Content, hint: str) -> Content:
@@ -67,16 +68,21 @@ def not_a_member(channel: str, bot: str) -> str:
     return f"Told here because I can't write in <#{channel}>. To change that: `/invite @{bot}` in that channel."
 
 
-def deaf(gaps: Sequence[tuple[datetime, datetime]]) -> Content:
-    """From when to when nothing could be heard."""
+def deaf(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) -> Content:
+    """From when to when nothing could be heard; `away`: because the supervisor itself was not there."""
     shown = gaps[-GAPS:]
     lines = [f"• and {len(gaps) - len(shown)} times before"] if len(gaps) > len(shown) else []
-    lines += [
-        f"• from {_at(since)} to {_at(until)} ({_span((until - since).total_seconds())})" for since, until in gaps
-    ]
-    head = ":ear: *I could not hear Slack.* Commands and clicks of that time did not reach me, and nothing came of them"
-    text = "\n".join([f"{head}:", *lines, "Whoever gave one then was told by Slack that it failed: give it again."])
-    return words(text)
+    lines += [f"• from {_at(since)} to {_at(until)} ({_span(until - since)})" for since, until in shown]
+    what = (
+        f"*The supervisor on {escape(host)} was not there* (it was stopped, or had died)"
+        if away
+        else f"*The supervisor on {escape(host)} could not reach Slack*"
+    )
+    advice = (
+        "Slash commands and clicks of that time did not reach it: Slack told whoever gave one that it failed, and they "
+        "can give it again. A mention of that time may still be carried out: look before you repeat it."
+    )
+    return words("\n".join([f":warning: {what}:", *lines, advice]))
 
 
 def others(reason: str) -> Content:
@@ -92,7 +98,8 @@ def _at(moment: datetime) -> str:
     return f"<!date^{int(moment.timestamp())}^{{date_short_pretty}} {{time_secs}}|{moment:%Y-%m-%d %H:%M:%S} UTC>"
 
 
-def _span(seconds: float) -> str:
+def _span(length: timedelta) -> str:
+    seconds = length.total_seconds()
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

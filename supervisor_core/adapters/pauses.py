@@ -14,6 +14,7 @@ from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.adapters.files import read_json, write_json
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.texts import one_line
+from supervisor_core.domain.times import from_text
 
 PRIVATE = 0o600
 
@@ -31,7 +32,15 @@ class Pause(NamedTuple):
 
     def __str__(self) -> str:
         who = f" by {self.label or self.by}" if self.label or self.by else ""
-        return f"paused{who}{f' since {self.at}' if self.at else ''}"
+        return f"paused{who}{f' since {_readable(self.at)}' if self.at else ''}"
+
+
+def _readable(moment: str) -> str:
+    """A moment to the minute; as it stands where a hand wrote it otherwise."""
+    try:
+        return f"{from_text(moment):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return moment
 
 
 class Written(NamedTuple):

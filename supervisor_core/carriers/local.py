@@ -29,6 +29,10 @@ class LocalCarrier:
         crashpoints.reach("command.file:after")
         return filed
 
+    def carried(self, task_id: str) -> list[Job]:
+        """The jobs that were filed under this task id."""
+        return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
+
     def _file(
         self, connection: Connection, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None
     ) -> list[Job]:

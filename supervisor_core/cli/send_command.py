@@ -48,11 +48,13 @@ def run(options: argparse.Namespace) -> int:
         if not options.wait:
             return _queued(issued, options, awake=awake)
         if not awake and not options.json:
-            print("No daemon runs here; waiting for a pass (`supervisor once`) to carry it out …", flush=True)
+            what = "No daemon runs here: it is queued for the next `supervisor run` or `supervisor once`; waiting …"
+            print(what, flush=True)
         try:
             results = _wait(config, ledger, issued.task_id, options.timeout)
         except KeyboardInterrupt:
-            print(f"No longer waiting; {issued.task_id} goes on, and `supervisor audit` will tell.", file=sys.stderr)
+            still = "goes on" if awake else "stays queued, and runs with the next `supervisor run` or `supervisor once`"
+            print(f"No longer waiting; {issued.task_id} {still}. `supervisor audit` will tell.", file=sys.stderr)
             raise
     return _outcome(issued, results, options)
 

@@ -37,6 +37,7 @@ _SEEING = (
         aliases=("home",),
         right=Right.VIEWER,
         examples=("", "overview"),
+        built=True,
     ),
     CommandDefinition(
         "help",

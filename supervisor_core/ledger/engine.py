@@ -19,7 +19,7 @@ READING = "supervisor_reading"
 def ledger_engine(path: Path) -> Engine:
     """The local SQLite file: write-ahead log, full synchronous writes, writers take their lock at the start."""
     _create_private(path)
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS})
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS}, hide_parameters=True)
     _pin_sqlite(engine)
     return engine
 
@@ -28,13 +28,13 @@ def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
     """The database that the fleet reads, of any of the three kinds."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
-        engine = create_engine(parsed, connect_args={"timeout": query_timeout_seconds})
+        engine = create_engine(parsed, connect_args={"timeout": query_timeout_seconds}, hide_parameters=True)
         _pin_sqlite(engine)
         return engine
     if parsed.get_backend_name() == "postgresql":
         options = f"-c timezone=UTC -c statement_timeout={int(query_timeout_seconds * 1000)}"
         arguments: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "options": options}
-        return create_engine(parsed, connect_args=arguments, pool_pre_ping=True)
+        return create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
     arguments = {
         "connect_timeout": CONNECT_SECONDS,
         "read_timeout": query_timeout_seconds,
@@ -42,7 +42,7 @@ def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
         "charset": "utf8mb4",
         "init_command": "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     }
-    return create_engine(parsed, connect_args=arguments, pool_pre_ping=True)
+    return create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
 
 
 def reading(engine: Engine) -> Engine:

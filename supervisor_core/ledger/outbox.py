@@ -18,9 +18,6 @@ FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
 """A drive that comes back finds its results within a minute."""
 
-TOLD = timedelta(days=1)
-"""How long what was told to one person alone is kept; it holds the address of their answer."""
-
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -51,18 +48,33 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
     return [_waiting(row) for row in connection.execute(query).mappings()]
 
 
-def waiting(connection: Connection, kinds: Collection[str], limit: int = 1000) -> list[Waiting]:
-    """All that waits of these kinds, due or not, in the order in which it was first ordered."""
+def waiting(
+    connection: Connection, kinds: Collection[str], now: datetime, shut: Collection[str] = (), limit: int = 1000
+) -> list[Waiting]:
+    """What waits of these kinds, due or about to be, in the order in which it was first ordered.
+
+    Left out is what has failed and waits a while of its own, and what is for a channel in `shut` and for nobody in
+    particular: it can't be told there now, and may be more than fits.
+    """
+    channel, person = (func.json_extract(outbox.c.payload_json, f"$.{name}") for name in ("channel", "user"))
     mine = (outbox.c.state == PENDING) & outbox.c.kind.in_(tuple(kinds))
+    mine &= (outbox.c.due_at <= now) | (outbox.c.attempts == 0)
+    if shut:
+        mine &= channel.is_(None) | channel.not_in(tuple(shut)) | person.is_not(None)
     query = select(outbox).where(mine).order_by(outbox.c.outbox_id).limit(limit)
     return [_waiting(row) for row in connection.execute(query).mappings()]
 
 
-def payload_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
-    """What was last ordered under this subject, sent or not."""
-    query = select(outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.subject == subject)
-    found = connection.execute(query).scalar()
-    return None if found is None else json.loads(found)
+def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapping[str, Any]] | None:
+    """The subject and the payload of the last that was ordered, sent or not, whose subject begins so."""
+    query = (
+        select(outbox.c.subject, outbox.c.payload_json)
+        .where(outbox.c.kind == kind, outbox.c.subject.startswith(beginning, autoescape=True))
+        .order_by(outbox.c.outbox_id.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    return (row.subject, json.loads(row.payload_json)) if row else None
 
 
 def _waiting(row: RowMapping) -> Waiting:
@@ -119,12 +131,16 @@ def postpone(connection: Connection, message: Waiting, error: str, now: datetime
     )
     connection.execute(
         update(outbox)
-        .where(outbox.c.outbox_id == message.outbox_id, outbox.c.state == PENDING)
+        .where(
+            outbox.c.outbox_id == message.outbox_id,
+            outbox.c.version == message.version,  # one that was ordered anew meanwhile is due
+            outbox.c.state == PENDING,
+        )
         .values(attempts=message.attempts + 1, last_error=error, due_at=now + timedelta(seconds=delay))
     )
 
 
-def forget_told(connection: Connection, kind: str, now: datetime) -> int:
-    """Let go of old messages of a kind that nobody will edit; how many were let go."""
-    old = (outbox.c.kind == kind) & (outbox.c.state != PENDING) & (outbox.c.created_at < now - TOLD)
+def forget_told(connection: Connection, kinds: Collection[str], now: datetime, kept: timedelta) -> int:
+    """Let go of what was told longer ago than that; how many were let go."""
+    old = outbox.c.kind.in_(tuple(kinds)) & (outbox.c.state != PENDING) & (outbox.c.created_at < now - kept)
     return connection.execute(delete(outbox).where(old)).rowcount

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -92,6 +92,11 @@ class Ledger:
         """Add a row to the audit trail that tells of no step: a refusal, a reading."""
         moment = now or datetime.now(UTC)
         return self.write(lambda connection: audit.append(connection, self.supervisor_id, entry, moment))
+
+    def order(self, messages: Sequence[steps.Message], now: datetime | None = None) -> None:
+        """Order messages that follow from no change of state."""
+        moment = now or datetime.now(UTC)
+        self.write(lambda connection: steps.record(connection, self.supervisor_id, None, messages, moment))
 
     def close(self) -> None:
         """Write what waits and let the file go."""

@@ -33,7 +33,9 @@ async def test_the_overview_s_buttons_ask_first_and_then_do_it_with_a_card(home:
     await overview.button("Restart South").click(confirm=False)
     assert slack.calls("chat.postMessage") == []
     await overview.button("Restart South").click(confirm=True)
+    await overview.shows("South: restart is asked for")
     await slack.channel("ops").shows("South: restarted")
+    await overview.button("Show the workers").click()
     await overview.button("Pause North").click(confirm=True)
     await slack.channel("ops").shows("North: paused")
     assert home.running_copies("North") == []
@@ -53,8 +55,10 @@ async def test_after_a_press_the_overview_shows_how_it_is_now_and_its_buttons_co
     overview = await operator.slash("/supervisor")
     await overview.button("Pause North").click(confirm=True)
     await slack.channel("ops").shows("North: paused")
-    overview = await operator.slash("/supervisor")
     await overview.button("Pause North").is_gone()
+    await overview.button("Show the workers").click()
+    await overview.shows("2 workers, all is well, 1 paused")
+    await overview.shows("North paused by")
     await overview.button("Resume North").click(confirm=True)
     await slack.channel("ops").shows("North: running again")
 
@@ -84,7 +88,7 @@ async def test_a_mention_is_answered_in_its_thread_and_its_mistakes_to_its_autho
     await answer.shows("North running")
     assert (await answer.message())["thread_ts"] == answer.said
     await operator.says("@bot restrat North")
-    await operator.sees("Did you mean: restart North")
+    await operator.sees("Did you mean: /supervisor restart North")
     await viewer.does_not_see("Did you mean")
     await operator.says("@bot pause North hotfix", thread=answer)
     card = await slack.channel("ops").shows("North: paused")
@@ -128,8 +132,8 @@ async def test_after_a_time_without_a_bot_the_channel_hears_from_when_to_when(ho
     heard = home.state_dir / "slack_heard.json"
     heard.write_text('{"heard_at": "2026-02-05T14:30:00.000000Z"}')
     await started(home, slack)
-    notice = await slack.channel("ops").shows(1, "I could not hear Slack")
-    await notice.shows("give it again")
+    notice = await slack.channel("ops").shows(1, "The supervisor on TestHost was not there")
+    await notice.shows("can give it again")
 
 
 async def test_a_second_process_on_the_token_is_said_at_once(home: Home, slack: Playground, tmp_path: Path) -> None:

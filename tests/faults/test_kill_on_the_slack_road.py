@@ -206,8 +206,8 @@ async def test_whoever_made_a_mistake_is_told_after_a_crash(home: SlackHome, sla
     await started(home, slack)
     await settled(home)
     operator = slack.user("operator")
-    await operator.sees("Did you mean: pause OrionMX")
-    times = slack.channel("ops").conversation(operator).count("Did you mean: pause OrionMX")
+    await operator.sees("Did you mean: /supervisor pause OrionMX")
+    times = slack.channel("ops").conversation(operator).count("Did you mean: /supervisor pause OrionMX")
     assert times == 2 if point in MAYBE_TOLD else times == 1
     assert slack.channel("ops").messages() == []
     assert home.trail() == []

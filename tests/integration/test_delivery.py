@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from sqlalchemy import Connection
 
-from bot.delivery import Delivery
+from bot.delivery import HOPELESS_ATTEMPTS, Delivery
+from bot.outgoing import NOTICE
 from bot.pace import Pace
 from bot.playground import Playground
 from bot.speaking import Speaker
+from bot.views.told import words
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain.command import Issuer
 from supervisor_core.ledger import jobs
@@ -82,3 +87,89 @@ async def test_a_post_that_is_refused_in_place_of_an_edit_holds_all_posts(slack:
         ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
         await delivery.round()
         assert pace.wait((), "chat.postMessage") > 25
+
+
+def cards(ledger: Ledger) -> dict[str, str]:
+    """The state of each card."""
+    rows = ledger.read(lambda c: c.exec_driver_sql("SELECT subject, state FROM outbox_t WHERE kind = 'card'").all())
+    return {row.subject: row.state for row in rows}
+
+
+async def test_one_that_slack_never_takes_keeps_no_other_channel_waiting(slack: Playground, tmp_path: Path) -> None:
+    """Slack fails at each post to #general, whatever comes; the cards in #ops do not wait for it."""
+    client = PickyClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    client.bad = slack.channel("general").id
+    now = 1000.0
+    pace = Pace(lambda: now)
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(ledger, Speaker(client), "supervisor", pace=pace, clock=lambda: now)
+        ledger.write(lambda connection: order(connection, "bad", {"channel": client.bad}))
+        for number in range(3):
+            place = {"channel": slack.channel("ops").id}
+            ledger.write(partial(order, task_id=f"good{number}", place=place))
+        for _ in range(4):
+            await delivery.round()
+            now += 40
+        assert cards(ledger) == {"bad": "pending", "good0": "sent", "good1": "sent", "good2": "sent"}
+
+
+async def test_one_that_slack_never_takes_is_at_last_passed_by_in_its_own_channel(
+    slack: Playground, tmp_path: Path
+) -> None:
+    client = PickyClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    ops, now = slack.channel("ops").id, 1000.0
+    client.bad_subject = "bad"
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(ledger, Speaker(client), "supervisor", pace=Pace(lambda: now), clock=lambda: now)
+        for task in ("bad", "next"):
+            ledger.write(partial(order, task_id=task, place={"channel": ops}))
+        for tries in range(HOPELESS_ATTEMPTS + 3):
+            await delivery.round()
+            now += 40
+            if tries < HOPELESS_ATTEMPTS:
+                assert cards(ledger) == {"bad": "pending", "next": "pending"}
+        assert cards(ledger) == {"bad": "pending", "next": "sent"}
+
+
+async def test_a_thousand_announcements_that_nobody_takes_hide_no_card(slack: Playground, tmp_path: Path) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    shut, ops = slack.channel("shut", private=True).without_bot().id, slack.channel("ops").id
+    now = 1000.0
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(ledger, Speaker(client), "supervisor", pace=Pace(lambda: now), clock=lambda: now)
+        messages = [Message(NOTICE, f"n{n}", {"channel": shut, "content": words("It is shut.")}) for n in range(1001)]
+        ledger.order(messages)
+        ledger.write(lambda connection: order(connection, "card", {"channel": ops}))
+        for _ in range(4):
+            await delivery.round()
+            now += 2
+        assert cards(ledger) == {"card": "sent"}
+        assert len(slack.calls("chat.postMessage")) <= 4
+        assert "can't be written in" in delivery.problem or delivery.problem == ""
+
+
+async def test_asked_to_stop_it_sends_no_more(slack: Playground, tmp_path: Path) -> None:
+    client = PickyClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    stopping = asyncio.Event()
+    client.stops = stopping
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        for number in range(3):
+            place = {"channel": slack.channel("ops").id}
+            ledger.write(partial(order, task_id=f"t{number}", place=place))
+        await Delivery(ledger, Speaker(client), "supervisor").run(stopping)
+        assert sorted(cards(ledger).values()) == ["pending", "pending", "sent"]
+
+
+class PickyClient(AsyncWebClient):
+    """The real client, in front of a Slack that fails at one channel, or at one message; or asked to stop by a post."""
+
+    bad = ""
+    bad_subject = ""
+    stops: asyncio.Event | None = None
+
+    async def chat_postMessage(self, **arguments: Any) -> AsyncSlackResponse:  # noqa: N802 (its name)
+        if self.stops is not None:
+            self.stops.set()
+        if arguments["channel"] == self.bad or arguments["metadata"]["event_payload"]["subject"] == self.bad_subject:
+            raise TimeoutError
+        return await super().chat_postMessage(**arguments)

@@ -143,11 +143,11 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room(
         return Dealt(messages=(Message("whisper", received.key, {"content": "x" * 100_000}),))
 
     with Ledger(tmp_path / "ledger.db", "TestHost", HeadFile(tmp_path)) as ledger:
-        kept = ledger.write(lambda c: keep(c, "command:1", "slash_commands", {"user_id": "U1"}, datetime.now(UTC)))
-        assert kept is not None
+        kept = Received("command:1", "slash_commands", {"user_id": "U1"}, datetime.now(UTC))
+        assert ledger.write(lambda connection: keep(connection, [kept])) == [True]
         pages = ledger.read(lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one())
         ledger.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}"))
-        dealing = Dealing(ledger, deal)
+        dealing = Dealing(ledger, deal, Keeping(ledger).quiet)
         dealing.start(kept)
         await dealing.settle()
         assert tries == 2

@@ -58,7 +58,7 @@ def test_a_check_that_fails_by_an_error_is_told_like_any_other(error: Exception,
 @pytest.mark.parametrize(
     ("ahead", "way", "ok", "words"),
     [
-        (0.0, 0.0, True, "it agrees with Slack's to 5 s"),
+        (0.0, 0.0, True, "it agrees with Slack's to within 5 s"),
         (5.4, 0.0, True, "agrees"),
         (-4.4, 0.0, True, "agrees"),
         (6.0, 0.0, False, "it is 6 s ahead of Slack's"),

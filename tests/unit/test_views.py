@@ -72,11 +72,14 @@ def test_no_workers_at_all_is_said() -> None:
 
 
 def test_a_notice_of_deafness_says_from_when_to_when_and_stays_short() -> None:
-    one = deaf([(NOW, NOW + timedelta(seconds=75))])
+    one = deaf("Host", [(NOW, NOW + timedelta(seconds=75))], away=True)
     assert "from <!date^1770301800^" in one["text"]
     assert "(1 min 15 s)" in one["text"]
-    many = deaf([(NOW + timedelta(minutes=n), NOW + timedelta(minutes=n, seconds=5)) for n in range(200)])
+    gaps = [(NOW + timedelta(minutes=n), NOW + timedelta(minutes=n, seconds=5)) for n in range(200)]
+    many = deaf("Host", gaps, away=False)
     assert "and 185 times before" in many["text"]
+    assert str(int(gaps[-1][0].timestamp())) in many["text"]
+    assert "give it again" in many["text"]
     for message in (one, many, others("Slack counts 2.")):
         assert check_message(message, update=True) == []
 

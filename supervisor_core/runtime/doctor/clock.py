@@ -23,7 +23,7 @@ def compared(date: str, asked: datetime, answered: datetime, whose: str = "Slack
     way = (answered - asked).total_seconds() / 2
     skew = (asked.timestamp() + way) - (theirs + HALF_A_SECOND)
     if abs(skew) <= SKEW_SECONDS + HALF_A_SECOND + way:
-        return Check(NAME, True, f"it agrees with {whose}'s to {SKEW_SECONDS:g} s")
+        return Check(NAME, True, f"it agrees with {whose}'s to within {SKEW_SECONDS:g} s")
     direction = "ahead of" if skew > 0 else "behind"
     remedy = "Let the system keep its time: timedatectl set-ntp true (Windows: w32tm /resync)."
     return Check(NAME, False, f"it is {abs(skew):.0f} s {direction} {whose}'s", remedy)
