@@ -62,7 +62,7 @@ class Commands:
     async def deal(self, asked: Asked) -> Dealt:
         """Do what was asked; for what was asked before a crash, again, and to the same end."""
         if await asyncio.to_thread(self._gateway.was_submitted, asked.task_id, asked.actor):
-            return Dealt()
+            return _taken(asked)
         try:
             command = self._gateway.parse(asked.text)
         except GrammarError as error:
@@ -116,10 +116,7 @@ class Commands:
                 raise NotNowError(str(error)) from error
             return Dealt(messages=(whisper(asked, words(f":warning: {escape(str(error))}")),))
         self._submitted()
-        if not asked.replaces:
-            return Dealt()
-        shown = asked_for(command.name, ", ".join(command.workers), asked.nonce)
-        return Dealt(messages=(whisper(asked, shown, replace=True),))
+        return _taken(asked)
 
     async def _told(self, asked: Asked, command: Command) -> Content:
         """What only informs; of commands only those that its reader may give."""
@@ -155,6 +152,14 @@ class Commands:
             return False
         command = Command(name, workers=(worker_id,))
         return refusal(person, definition, command, channel, self._rules) is None
+
+
+def _taken(asked: Asked) -> Dealt:
+    """The command is on its way, and its card says the rest; a button that only its reader saw is replaced by that."""
+    if not asked.replaces:
+        return Dealt()
+    name, _, target = asked.text.partition(" ")
+    return Dealt(messages=(whisper(asked, asked_for(name, target, asked.nonce), replace=True),))
 
 
 def _is_late(asked: Asked) -> bool:

@@ -98,6 +98,13 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield made
 
 
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Home]:
+    """A home without Slack."""
+    with a_home(tmp_path / "home", workers={}) as made:
+        yield made
+
+
 def peopled(slack: Any) -> None:
     """The people, the group and the channels that the configuration names."""
     slack.group("oncall", slack.user("operator"), slack.user("approver"))
@@ -129,9 +136,9 @@ def test_without_slack_nothing_is_asked_of_it(tmp_path: Path, doctor: Doctor) ->
         assert "not compared" in told["clock"]["message"]
 
 
-def test_people_read_a_line_for_each_check_and_the_remedy_below(home: Home) -> None:
-    home.nas.rmdir()
-    done = home.supervisor("doctor")
+def test_people_read_a_line_for_each_check_and_the_remedy_below(bare: Home) -> None:
+    bare.nas.rmdir()
+    done = bare.supervisor("doctor")
     assert done.returncode == 1
     assert done.stderr == ""
     lines = done.stdout.splitlines()
@@ -153,17 +160,17 @@ def test_a_configuration_that_is_invalid_is_an_error_as_everywhere(home: Home) -
 # The host
 
 
-def test_folders_that_are_not_as_they_should_be(home: Home, doctor: Doctor) -> None:
-    home.state_dir.mkdir(mode=0o755)
-    home.state_dir.chmod(0o755)
-    told = doctor(home)
-    told.fails_only("state_dir", "open to others (mode 0755, not 0700)", f"chmod 700 {home.state_dir}")
-    home.state_dir.rmdir()
-    home.state_dir.write_text("")
-    doctor(home).fails_only("state_dir", "is no folder", "supervisor.state_dir")
-    home.state_dir.unlink()
-    home.inbox.write_text("")
-    doctor(home).fails_only("drive", f"{home.inbox} is no folder", "nas.folders")
+def test_folders_that_are_not_as_they_should_be(bare: Home, doctor: Doctor) -> None:
+    bare.state_dir.mkdir(mode=0o755)
+    bare.state_dir.chmod(0o755)
+    told = doctor(bare)
+    told.fails_only("state_dir", "open to others (mode 0755, not 0700)", f"chmod 700 {bare.state_dir}")
+    bare.state_dir.rmdir()
+    bare.state_dir.write_text("")
+    doctor(bare).fails_only("state_dir", "is no folder", "supervisor.state_dir")
+    bare.state_dir.unlink()
+    bare.inbox.write_text("")
+    doctor(bare).fails_only("drive", f"{bare.inbox} is no folder", "nas.folders")
 
 
 def test_a_state_folder_on_the_drive_is_refused(tmp_path: Path, doctor: Doctor) -> None:
@@ -171,12 +178,12 @@ def test_a_state_folder_on_the_drive_is_refused(tmp_path: Path, doctor: Doctor) 
         doctor(home).fails_only("state_dir", "lies on the shared drive", "local disk")
 
 
-def test_looking_at_folders_leaves_nothing_behind(home: Home, doctor: Doctor) -> None:
-    home.state_dir.mkdir(mode=0o700)
-    for folder in (home.inbox, home.outbox):
+def test_looking_at_folders_leaves_nothing_behind(bare: Home, doctor: Doctor) -> None:
+    bare.state_dir.mkdir(mode=0o700)
+    for folder in (bare.inbox, bare.outbox):
         folder.mkdir()
-    assert doctor(home).failed == []
-    assert [path for folder in (home.state_dir, home.inbox, home.outbox) for path in folder.iterdir()] == []
+    assert doctor(bare).failed == []
+    assert [path for folder in (bare.state_dir, bare.inbox, bare.outbox) for path in folder.iterdir()] == []
 
 
 def made_ledger(home: Home) -> Path:
@@ -184,10 +191,10 @@ def made_ledger(home: Home) -> Path:
         return ledger.path
 
 
-def test_a_ledger_is_looked_at_without_being_changed(home: Home, doctor: Doctor) -> None:
-    path = made_ledger(home)
+def test_a_ledger_is_looked_at_without_being_changed(bare: Home, doctor: Doctor) -> None:
+    path = made_ledger(bare)
     before = path.read_bytes()
-    told = doctor(home)
+    told = doctor(bare)
     assert told.failed == []
     assert "found whole" in told["ledger"]["message"]
     assert path.read_bytes() == before
@@ -197,22 +204,22 @@ def test_a_ledger_is_looked_at_without_being_changed(home: Home, doctor: Doctor)
     ("version", "message", "remedy"),
     [("0001", "at version 0001, not", "supervisor db upgrade"), ("9999", "at version 9999", "install that one again")],
 )
-def test_a_ledger_of_another_version(home: Home, doctor: Doctor, version: str, message: str, remedy: str) -> None:
-    path = made_ledger(home)
+def test_a_ledger_of_another_version(bare: Home, doctor: Doctor, version: str, message: str, remedy: str) -> None:
+    path = made_ledger(bare)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
     connection.close()
-    doctor(home).fails_only("ledger", message, remedy)
+    doctor(bare).fails_only("ledger", message, remedy)
 
 
-def test_a_ledger_that_is_damaged_or_is_none(home: Home, doctor: Doctor) -> None:
-    path = made_ledger(home)
+def test_a_ledger_that_is_damaged_or_is_none(bare: Home, doctor: Doctor) -> None:
+    path = made_ledger(bare)
     content = bytearray(path.read_bytes())
     content[4096:8192] = os.urandom(4096)
     path.write_bytes(content)
-    doctor(home).fails_only("ledger", str(path), "put a backup in their place")
+    doctor(bare).fails_only("ledger", str(path), "put a backup in their place")
     path.write_bytes(b"this is no database" * 100)
-    doctor(home).fails_only("ledger", "can't be read", "put a backup in their place")
+    doctor(bare).fails_only("ledger", "can't be read", "put a backup in their place")
 
 
 # The tokens

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -173,16 +174,24 @@ async def test_killed_again_while_it_told_the_outcome_it_is_still_told_on_one_ca
     assert await told_once(home, slack) == "success"
 
 
+def without_history() -> dict[str, Any]:
+    """The manifest as somebody installed it who left the optional scopes out."""
+    manifest: dict[str, Any] = yaml.safe_load((ROOT / "manifest.yml").read_text())
+    scopes = manifest["oauth_config"]["scopes"]
+    left = set(scopes.pop("bot_optional"))
+    assert "channels:history" in left
+    scopes["bot"] = [scope for scope in scopes["bot"] if scope not in left]
+    return manifest
+
+
 @pytest.mark.parametrize("point", ["message.post:after", "outbox_t.sent:before"])
-@pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=20)
+@pytest.mark.playground(manifest=without_history(), patience=20)
 async def test_a_card_that_may_not_be_looked_for_is_there_twice_at_most_and_the_log_says_so(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
-    scopes = yaml.safe_load((ROOT / "manifest.yml").read_text())["oauth_config"]["scopes"]["bot"]
-    assert "channels:history" not in scopes
     await crash_at(home, slack, point)
     await told_once(home, slack, most_cards=2)
-    assert "so it may stand there twice" in home.whole_log()
+    assert "it may stand there twice" in home.whole_log()
 
 
 # A mistake is answered to whoever made it, and to nobody else.
@@ -196,7 +205,7 @@ OF_A_MISTAKE = (
     "outbox_t.sent:before",
     "outbox_t.sent:after",
 )
-MAYBE_TOLD = ("outbox_t.sent:before",)
+MAYBE_TOLD = ("envelopes_t.handled:after", "outbox_t.sent:before")
 """Slack may have it, and nobody can look: it is told once more rather than never."""
 
 
@@ -208,7 +217,7 @@ async def test_whoever_made_a_mistake_is_told_after_a_crash(home: SlackHome, sla
     operator = slack.user("operator")
     await operator.sees("Did you mean: /supervisor pause OrionMX")
     times = slack.channel("ops").conversation(operator).count("Did you mean: /supervisor pause OrionMX")
-    assert times == 2 if point in MAYBE_TOLD else times == 1
+    assert times in ((1, 2) if point in MAYBE_TOLD else (1,))
     assert slack.channel("ops").messages() == []
     assert home.trail() == []
 
