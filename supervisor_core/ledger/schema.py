@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.domain.errors import SupervisorError
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest revision in `migrations/versions`; a test compares the two."""
 
 _UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server
+_LOCK_SECONDS = 5
+"""How long MariaDB has us wait for another upgrade; less than the shortest usual time limit of a query."""
 
 
 class SchemaError(SupervisorError):
@@ -30,19 +35,30 @@ def ensure(engine: Engine) -> None:
     with engine.connect() as connection:
         if current(connection) == HEAD:
             return
-    with engine.begin() as connection:
-        _lock(connection)
+    with engine.connect() as connection, _lock(connection):
         found = current(connection)
         if found != HEAD:
             _upgrade(connection, found)
+            connection.commit()
 
 
-def _lock(connection: Connection) -> None:
+@contextmanager
+def _lock(connection: Connection) -> Iterator[None]:
     """One upgrade at a time. SQLite needs none: its transactions begin with the write lock."""
-    if connection.dialect.name == "postgresql":
+    if connection.dialect.name == "postgresql":  # let go of by the end of the transaction
         connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": _UPGRADE_LOCK})
-    elif connection.dialect.name in ("mysql", "mariadb"):
-        connection.execute(text("SELECT GET_LOCK('supervisor_schema', 60)"))
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        yield
+        return
+    # The connection's, whatever becomes of its transaction, until it is let go of or the connection is closed.
+    locked = text("SELECT GET_LOCK('supervisor_schema', :seconds)")
+    if not connection.execute(locked, {"seconds": _LOCK_SECONDS}).scalar():
+        raise SchemaError("Somebody else is upgrading the database at the moment.", remedy="Try again in a minute.")
+    try:
+        yield
+    finally:
+        with suppress(DBAPIError):  # a connection that is gone holds no lock
+            connection.execute(text("SELECT RELEASE_LOCK('supervisor_schema')"))
 
 
 def _upgrade(connection: Connection, found: str | None) -> None:

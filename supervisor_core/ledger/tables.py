@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Double, Index, Integer, MetaData, String, Table, UniqueConstraint
+from sqlalchemy import Boolean, Column, Double, Index, Integer, MetaData, String, Table, UniqueConstraint, text
 
 from supervisor_core.ledger.columns import LongText, RowId, UtcDateTime
 
@@ -21,6 +21,9 @@ metadata = MetaData(
 
 # Ids that differ only in case are different ids, on MariaDB too.
 _MYSQL: Any = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+
+# Read through a table of its own, because MariaDB won't read the table that it writes.
+_NEXT_CHANGE = text("(SELECT n FROM (SELECT COALESCE(MAX(changed), 0) + 1 AS n FROM jobs_t) AS newest)")
 
 jobs = Table(
     "jobs_t",
@@ -46,7 +49,11 @@ jobs = Table(
     Column("success", Boolean),
     Column("error", LongText),
     Column("details_json", LongText),
+    # Rises with every insert and update in one ledger, in the order of the commits: what was changed after a certain
+    # change is what lies above its number. Set by itself, so that nobody can forget it.
+    Column("changed", RowId, nullable=False, server_default="0", default=_NEXT_CHANGE, onupdate=_NEXT_CHANGE),
     UniqueConstraint("task_id", "worker_id"),
+    Index(None, "changed"),
     **_MYSQL,
 )
 Index("ix_jobs_t_waiting", jobs.c.state, jobs.c.worker_id, jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
@@ -132,5 +139,16 @@ envelopes = Table(
     Column("handled_at", UtcDateTime),
     Column("error", LongText),
     Index(None, "state", "received_at"),
+    **_MYSQL,
+)
+
+forwarding = Table(
+    "forwarding_t",
+    metadata,
+    Column("ledger_id", String(32), primary_key=True),
+    Column("supervisor_id", String(64), primary_key=True),
+    Column("jobs_changed", RowId, nullable=False),
+    Column("audit_rows", RowId, nullable=False),
+    Column("forwarded_at", UtcDateTime),
     **_MYSQL,
 )

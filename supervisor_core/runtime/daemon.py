@@ -20,11 +20,13 @@ from supervisor_core.runtime import notify, runtime_file
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.control_server import Answer, ControlServer
 from supervisor_core.runtime.dispatcher import Dispatcher
+from supervisor_core.runtime.forwarder import Forwarder
+from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.observing import look
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.results import result_document
-from supervisor_core.runtime.service_names import CHAT, LATER
+from supervisor_core.runtime.service_names import CHAT, FORWARDER, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
 
 log = logging.getLogger(__name__)
@@ -63,10 +65,13 @@ class Daemon:
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
         self._dispatcher = Dispatcher(parts, self._blocking, self._job_finished)
         self._chat = chat(self._shared_look, self._dispatcher.wake) if chat else None
-        services: tuple[Service, ...] = (self._queue, self._dispatcher, *((self._chat,) if self._chat else ()))
-        missing = [
-            (name, no_chat if name == CHAT else NOT_BUILT) for name in LATER if not (self._chat and name == CHAT)
-        ]
+        no_forwarder = why_not(self._config)
+        forwarder = None if no_forwarder else Forwarder(parts, self._blocking)
+        enabled: tuple[Service | None, ...] = (self._queue, self._dispatcher, forwarder, self._chat)
+        services = [service for service in enabled if service is not None]
+        reasons = {CHAT: no_chat, FORWARDER: no_forwarder}
+        running = {service.name for service in services}
+        missing = [(name, reasons.get(name, NOT_BUILT)) for name in LATER if name not in running]
         self._registry = Registry(services, missing)
         answers: Mapping[str, Answer] = {
             "status": self._status,

@@ -2,8 +2,9 @@
 
 QUEUE_PROCESSOR = "queue_processor"
 DISPATCHER = "orchestrator_dispatcher"
+FORWARDER = "forwarder"
 CHAT = "slack"
-LATER = ("heartbeat", "scheduler", "forwarder", CHAT, "metrics")
-"""Known, but not built yet."""
+LATER = ("heartbeat", "scheduler", FORWARDER, CHAT, "metrics")
+"""Not in every daemon: not built yet, or not enabled."""
 
 SERVICES = (QUEUE_PROCESSOR, DISPATCHER, *LATER)

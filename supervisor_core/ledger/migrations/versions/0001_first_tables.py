@@ -3,9 +3,9 @@
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import op
 
 from supervisor_core.ledger.columns import LongText, RowId, UtcDateTime
+from supervisor_core.ledger.migrations.making import create_index, create_table
 
 revision = "0001"
 down_revision = None
@@ -17,7 +17,7 @@ _MYSQL: Any = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_coll
 
 def upgrade() -> None:
     """Make them."""
-    op.create_table(
+    create_table(
         "jobs_t",
         sa.Column("job_id", RowId, autoincrement=True, nullable=False),
         sa.Column("task_id", sa.String(128), nullable=False),
@@ -44,8 +44,8 @@ def upgrade() -> None:
         sa.UniqueConstraint("task_id", "worker_id", name="uq_jobs_t_task_id_worker_id"),
         **_MYSQL,
     )
-    op.create_index("ix_jobs_t_waiting", "jobs_t", ["state", "worker_id", "tier", "filed_at", "job_id"])
-    op.create_table(
+    create_index("ix_jobs_t_waiting", "jobs_t", ["state", "worker_id", "tier", "filed_at", "job_id"])
+    create_table(
         "audit_log_t",
         sa.Column("supervisor_id", sa.String(64), nullable=False),
         sa.Column("audit_id", RowId, autoincrement=False, nullable=False),
@@ -63,11 +63,11 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("supervisor_id", "audit_id", name="pk_audit_log_t"),
         **_MYSQL,
     )
-    op.create_index("ix_audit_log_t_created_at", "audit_log_t", ["created_at"])
-    op.create_index("ix_audit_log_t_target_id_created_at", "audit_log_t", ["target_id", "created_at"])
-    op.create_index("ix_audit_log_t_action_created_at", "audit_log_t", ["action", "created_at"])
-    op.create_index("ix_audit_log_t_task_id", "audit_log_t", ["task_id"])
-    op.create_table(
+    create_index("ix_audit_log_t_created_at", "audit_log_t", ["created_at"])
+    create_index("ix_audit_log_t_target_id_created_at", "audit_log_t", ["target_id", "created_at"])
+    create_index("ix_audit_log_t_action_created_at", "audit_log_t", ["action", "created_at"])
+    create_index("ix_audit_log_t_task_id", "audit_log_t", ["task_id"])
+    create_table(
         "outbox_t",
         sa.Column("outbox_id", RowId, autoincrement=True, nullable=False),
         sa.Column("kind", sa.String(32), nullable=False),
@@ -85,8 +85,8 @@ def upgrade() -> None:
         sa.UniqueConstraint("kind", "subject", name="uq_outbox_t_kind_subject"),
         **_MYSQL,
     )
-    op.create_index("ix_outbox_t_state_due_at_outbox_id", "outbox_t", ["state", "due_at", "outbox_id"])
-    op.create_table(
+    create_index("ix_outbox_t_state_due_at_outbox_id", "outbox_t", ["state", "due_at", "outbox_id"])
+    create_table(
         "sightings_t",
         sa.Column("name", sa.String(255), nullable=False),
         sa.Column("fingerprint", sa.String(64), nullable=False),

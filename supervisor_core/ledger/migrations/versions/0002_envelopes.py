@@ -3,9 +3,9 @@
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import op
 
 from supervisor_core.ledger.columns import LongText, UtcDateTime
+from supervisor_core.ledger.migrations.making import create_index, create_table
 
 revision = "0002"
 down_revision = "0001"
@@ -17,7 +17,7 @@ _MYSQL: Any = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_coll
 
 def upgrade() -> None:
     """Make the table."""
-    op.create_table(
+    create_table(
         "envelopes_t",
         sa.Column("key", sa.String(255), nullable=False),
         sa.Column("kind", sa.String(32), nullable=False),
@@ -29,4 +29,4 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key", name="pk_envelopes_t"),
         **_MYSQL,
     )
-    op.create_index("ix_envelopes_t_state_received_at", "envelopes_t", ["state", "received_at"])
+    create_index("ix_envelopes_t_state_received_at", "envelopes_t", ["state", "received_at"])

@@ -3,9 +3,9 @@
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import op
 
 from supervisor_core.ledger.columns import UtcDateTime
+from supervisor_core.ledger.migrations.making import create_index, create_table
 
 revision = "0003"
 down_revision = "0002"
@@ -17,7 +17,7 @@ _MYSQL: Any = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_coll
 
 def upgrade() -> None:
     """Make the table."""
-    op.create_table(
+    create_table(
         "workers_t",
         sa.Column("worker_id", sa.String(80), nullable=False),
         sa.Column("last_heartbeat_at", UtcDateTime),
@@ -29,4 +29,4 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("worker_id", name="pk_workers_t"),
         **_MYSQL,
     )
-    op.create_index("ix_workers_t_last_heartbeat_at", "workers_t", ["last_heartbeat_at"])
+    create_index("ix_workers_t_last_heartbeat_at", "workers_t", ["last_heartbeat_at"])

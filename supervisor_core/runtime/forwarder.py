@@ -1,0 +1,144 @@
+"""The forwarder: brings the ledger's rows to the shared database as they come, and waits where that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.forwarding import Round, Rounds, forwarding_of
+from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.service_names import FORWARDER
+
+TICK_SECONDS = 5.0
+"""For what other programs wrote (a shell, a pass), and to see that the database is still there."""
+
+GATHER_SECONDS = 0.2
+"""Steps come in bursts; one transaction there takes several of them."""
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 60.0
+"""A database that comes back finds its rows within a minute."""
+
+LAST_SECONDS = 3.0
+"""What a stop gives to the rows that are just being brought."""
+
+SLOW_SECONDS = 5.0
+"""Beyond the time limit of a query: then something hangs that has no limit of its own."""
+
+log = logging.getLogger(__name__)
+
+
+class Forwarder:
+    """Woken by the commits of this program, and by a tick. All that blocks is done in a thread, which is left behind
+    where it hangs."""
+
+    name = FORWARDER
+
+    def __init__(self, parts: Parts, blocking: Blocking) -> None:
+        config = parts.host.config
+        self._ledger = parts.ledger
+        self._blocking = blocking
+        self._query_seconds = config.database.query_timeout_seconds
+        self._rounds = Rounds(forwarding_of(config, parts.ledger))
+        self._woken = asyncio.Event()
+        self._under_way = False
+        self._failures = 0
+        self._last = Round()
+        self._away_since: datetime | None = None
+
+    def wake(self) -> None:
+        """There is something new."""
+        self._woken.set()
+
+    def problem(self) -> str:
+        """Why rows wait, and how many."""
+        silent = time.monotonic() - self._rounds.moved_at
+        if self._under_way and silent > self._query_seconds + SLOW_SECONDS:
+            return f"The shared database has not answered for {silent:.0f} s; {self._waits()}"
+        if self._away_since is None:
+            return ""
+        return f"{self._last.problem} Since {self._away_since:%Y-%m-%d %H:%M:%S} UTC; {self._waits()}"
+
+    async def initialise(self) -> None:
+        """Nothing: the database may be away, and that is no failure."""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Bring what is new, wait; until asked to stop."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.ensure_future(stopping.wait())
+        self._rounds.halt.clear()
+        try:
+            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)):
+                while not stopping.is_set():
+                    self._woken.clear()
+                    await self._round(stop)
+                    await self._wait(stop)
+            if not self._failures:
+                await self._round(None)  # what was written meanwhile
+        finally:
+            stop.cancel()
+
+    async def shut_down(self) -> None:
+        """A round that hangs ends after the batch in hand, or with the program."""
+        self._rounds.halt.set()
+
+    async def _round(self, stop: asyncio.Future[Any] | None) -> None:
+        """One round, waited for until asked to stop and a little longer."""
+        if self._under_way:
+            return  # the last one hangs still
+        self._under_way = True
+        task = asyncio.ensure_future(self._blocking(self._rounds.once))
+        task.add_done_callback(self._done)
+        if stop is not None:
+            waited_for: set[asyncio.Future[Any]] = {task, stop}
+            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            await asyncio.wait({task}, timeout=LAST_SECONDS)
+
+    def _done(self, task: asyncio.Future[Round]) -> None:
+        self._under_way = False
+        if task.cancelled() or task.exception() is not None:
+            return
+        before, self._last = self._last, task.result()
+        if self._last.problem:
+            self._failures += 1
+            if self._away_since is None or before.problem != self._last.problem:
+                log.warning("%s %s; everything else goes on", self._last.problem, self._waits())
+            self._away_since = self._away_since or datetime.now(UTC)
+            return
+        if self._away_since is not None:
+            log.info("the shared database is there again; %d rows were brought", self._last.rows)
+        self._failures, self._away_since = 0, None
+
+    async def _wait(self, stop: asyncio.Future[Any]) -> None:
+        """Until there is something new, or the tick; after a failure longer each time, whatever is new."""
+        if not self._failures:
+            await self._something_new(stop, TICK_SECONDS)
+            if not stop.done() and self._woken.is_set():
+                await asyncio.wait({stop}, timeout=GATHER_SECONDS)
+            return
+        longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(self._failures - 1, 10))
+        loop = asyncio.get_running_loop()
+        end = loop.time() + longest * random.uniform(0.75, 1.0)  # noqa: S311 (spreads the hosts that come back)
+        while not stop.done() and (left := end - loop.time()) > 0:
+            await self._something_new(stop, left)
+            if self._woken.is_set():  # `status` shall say how many wait
+                self._woken.clear()
+                waiting = await self._blocking(self._rounds.waiting)
+                self._last = Round(self._last.rows, waiting, self._last.problem)
+                await asyncio.wait({stop}, timeout=GATHER_SECONDS)
+
+    async def _something_new(self, stop: asyncio.Future[Any], seconds: float) -> None:
+        woken = asyncio.ensure_future(self._woken.wait())
+        waited_for: set[asyncio.Future[Any]] = {woken, stop}
+        await asyncio.wait(waited_for, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        woken.cancel()
+        await asyncio.gather(woken, return_exceptions=True)
+
+    def _waits(self) -> str:
+        rows = self._last.waiting
+        return f"{rows} row{'s wait' if rows != 1 else ' waits'}"

@@ -1,0 +1,134 @@
+"""One round of forwarding, as the daemon and a pass do it: connect, bring what is new, say what waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from supervisor_core.adapters.threads import DaemonThreads
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.errors import SupervisorError
+
+if TYPE_CHECKING:
+    from supervisor_core.ledger.forward import Forwarding
+    from supervisor_core.ledger.store import Ledger
+
+PASS_SECONDS = 5.0
+"""What a pass gives to forwarding once the database answers; what remains goes with the next one."""
+
+ANSWER_SECONDS = 2.0
+"""How long a pass waits for a database that does not answer at all."""
+
+NOT_CONFIGURED = "no shared database is configured (database.url)"
+IS_THE_LEDGER = "database.url is the ledger itself"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What came of one round."""
+
+    rows: int = 0
+    """How many rows were brought."""
+    waiting: int = 0
+    """How many rows of jobs and audit trail are not there yet, as far as is known."""
+    problem: str = ""
+    """Why they are not, in words; empty where all went well."""
+
+
+def why_not(config: SupervisorConfig) -> str:
+    """Why nothing is forwarded from this host; empty where something is."""
+    url = config.database.url.get_secret_value()
+    if not url:
+        return NOT_CONFIGURED
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite":
+        return ""
+    there = Path(unquote(parts.path.removeprefix("/").removeprefix("file:")))
+    return IS_THE_LEDGER if there.resolve() == (config.state_dir / "ledger.db").resolve() else ""
+
+
+def forwarding_of(config: SupervisorConfig, ledger: Ledger) -> Forwarding:
+    """What forwards this host's ledger. Imported late: where nothing is forwarded it costs nothing."""
+    from supervisor_core.ledger.forward import Forwarding
+
+    return Forwarding(ledger, config.database.url.get_secret_value(), config.database.query_timeout_seconds)
+
+
+class Rounds:
+    """Rounds of one `Forwarding`, each in whatever thread; one at a time. Never raises: what is wrong is said."""
+
+    def __init__(self, forwarding: Forwarding) -> None:
+        self._forwarding = forwarding
+        self.answered = threading.Event()
+        """Set when the database has answered in this round."""
+        self.halt = threading.Event()
+        """Set from outside: end after the batch in hand."""
+        self.moved_at = time.monotonic()
+        """When something last went forward, so that one that hangs is seen."""
+
+    def once(self) -> Round:
+        """Bring everything that is there."""
+        rows, problem = 0, ""
+        self.moved_at = time.monotonic()
+        try:
+            self._forwarding.connect()
+            self.answered.set()
+            more = True
+            while more and not self.halt.is_set():
+                self.moved_at = time.monotonic()
+                batch = self._forwarding.batch()
+                rows, more = rows + batch.rows, batch.full
+            self._forwarding.note()
+        except SupervisorError as error:
+            problem = str(error)
+        except Exception as error:  # the edge: a mistake here must not take down what works without it
+            if not self.halt.is_set():  # else it was left behind, and the ledger is closed already
+                log.exception("forwarding to the shared database failed")
+            problem = f"Forwarding failed: {type(error).__name__}: {error}"
+        finally:
+            self._forwarding.close()
+        return Round(rows, self.waiting(), problem)
+
+    def waiting(self) -> int:
+        """How many rows wait; 0 where even the ledger can't be asked."""
+        try:
+            return self._forwarding.waiting()
+        except Exception:
+            log.exception("what waits for the shared database can't be counted")
+            return 0
+
+
+def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_SECONDS) -> Round:
+    """At the end of a pass: bring what is new, within bounds, whatever the database does.
+
+    Nothing is lost where it can't be done: the next pass or the daemon goes on from where the database is.
+    """
+    if why_not(config):
+        return Round()
+    rounds = Rounds(forwarding_of(config, ledger))
+    begun = time.monotonic()
+    future = DaemonThreads("forwarding", 1).submit(rounds.once)
+    future.add_done_callback(lambda _: rounds.answered.set())
+    rounds.answered.wait(min(ANSWER_SECONDS, seconds))
+    with suppress(TimeoutError):
+        left = seconds - (time.monotonic() - begun) if rounds.answered.is_set() else 0.0
+        future.result(max(0.0, left))
+    if future.done():
+        done = future.result()
+    else:
+        rounds.halt.set()
+        waited = time.monotonic() - begun
+        did = "did not take all" if rounds.answered.is_set() else "said nothing"
+        words = f"The shared database {did} in {waited:.1f} s; the rest is left for the next time."
+        done = Round(0, rounds.waiting(), words)
+    if done.problem:
+        log.warning("%s %d rows wait", done.problem, done.waiting)
+    return done
