@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from supervisor_core.adapters.files import UnreadableError
 from supervisor_core.adapters.head_file import HeadFile
@@ -20,7 +20,11 @@ from supervisor_core.domain.durations import EXPECTED, parse_since, since_moment
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.nearest import nearest
 from supervisor_core.ledger import audit
+from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.host import opened_ledger
+
+if TYPE_CHECKING:
+    from supervisor_core.ledger.forward_database import SharedDatabase
 
 LIMIT = 50
 OTHER_ACTIONS = (
@@ -47,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--issuer", metavar="WHO", help="only by this person: cli:anna, U0OPER, or the name shown")
     parser.add_argument("--command", metavar="NAME", help="only this command (rollback) or action (ROLLBACK_CODE)")
     parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
+    parser.add_argument("--shared", action="store_true", help="in the shared database: the trails of all hosts")
     parser.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many rows ({LIMIT})")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="a list of objects, named as the columns")
@@ -56,8 +61,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Search or verify."""
     config = load_supervisor_config(options.config)
+    if options.shared:
+        _must_be_shared(config)
     if options.verify:
-        return _verify(config, as_json=options.json)
+        return _verify(config, shared=options.shared, as_json=options.json)
     wanted = audit.AuditFilter(
         worker=options.worker,
         issuer=(options.issuer or "").removeprefix("@") or None,
@@ -65,8 +72,8 @@ def run(options: argparse.Namespace) -> int:
         since=_since(options.since),
         limit=options.limit,
     )
-    with opened_ledger(config) as ledger:
-        rows = ledger.read(lambda connection: audit.search(connection, wanted))
+    with _shared(config) if options.shared else opened_ledger(config) as trail:
+        rows = trail.read(lambda connection: audit.search(connection, wanted))
     if options.json:
         print(json.dumps(rows, indent=2))
     elif options.csv:
@@ -76,20 +83,60 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _verify(config: SupervisorConfig, *, as_json: bool) -> int:
+def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
     heads = _heads(config)
     with opened_ledger(config) as ledger:
         whole, faults = ledger.read(lambda connection: audit.verify(connection, heads))
+        there = None
+        if shared:
+            from supervisor_core.ledger.forward_verify import verify_shared
+
+            with _shared(config) as database:
+                there = verify_shared(database, ledger)
     if as_json:
-        found = [{"supervisor_id": f.supervisor_id, "audit_id": f.audit_id, "what": f.what} for f in faults]
-        print(json.dumps({"ok": not faults, "rows": whole, "faults": found}))
-    elif faults:
-        for fault in faults:
-            print(f"row {fault.audit_id} of {fault.supervisor_id} {fault.what}")
-        print(f"The {whole} before it are as they were written; nothing after it can be relied on.")
+        document = _verdict(whole, faults)
+        if there is not None:
+            document["shared"] = {**_verdict(there.rows, there.faults), "hosts": there.hosts, "waiting": there.waiting}
+            document["ok"] = document["ok"] and not there.faults
+        print(json.dumps(document))
     else:
-        print(f"The trail is whole: {whole} rows, none altered, none missing.")
-    return 1 if faults else 0
+        _say(whole, faults, "The trail")
+        if there is not None:
+            _say(there.rows, there.faults, f"In the shared database, the trail of {_count(there.hosts, 'host')}")
+            print(f"{_count(there.waiting, 'row')} of this host {'is' if there.waiting == 1 else 'are'} not there yet.")
+    return 1 if faults or (there is not None and there.faults) else 0
+
+
+def _verdict(whole: int, faults: list[audit.Fault]) -> dict[str, Any]:
+    found = [{"supervisor_id": f.supervisor_id, "audit_id": f.audit_id, "what": f.what} for f in faults]
+    return {"ok": not faults, "rows": whole, "faults": found}
+
+
+def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
+    if not faults:
+        print(f"{what} is whole: {whole} rows, none altered, none missing.")
+        return
+    if what != "The trail":
+        print(f"{what} is not what was written:")
+    for fault in faults:
+        print(f"row {fault.audit_id} of {fault.supervisor_id} {fault.what}")
+    print(f"The {whole} before it are as they were written; nothing after it can be relied on.")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _must_be_shared(config: SupervisorConfig) -> None:
+    reason = why_not(config)
+    if reason:
+        raise UsageError(f"--shared asks the shared database, but {reason}.")
+
+
+def _shared(config: SupervisorConfig) -> SharedDatabase:
+    from supervisor_core.ledger.forward_database import SharedDatabase
+
+    return SharedDatabase(config.database.url.get_secret_value(), config.database.query_timeout_seconds)
 
 
 def _heads(config: SupervisorConfig) -> list[ChainHead]:

@@ -8,24 +8,19 @@ anew, and two programs that forward the same ledger at once all end the same way
 from __future__ import annotations
 
 import logging
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, insert, or_, select, update
-from sqlalchemy.exc import DBAPIError
 
-from supervisor_core.config.urls import masked
 from supervisor_core.domain import crashpoints
-from supervisor_core.domain.errors import SupervisorError, TemporaryError
-from supervisor_core.domain.texts import one_line, storable
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.texts import storable
 from supervisor_core.ledger import audit, forward_marks, schema
-from supervisor_core.ledger.engine import shared_engine
+from supervisor_core.ledger.forward_database import SharedDatabase
 from supervisor_core.ledger.forward_marks import Marks, Origin
-from supervisor_core.ledger.forward_patience import Patience
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tables import audit_log, jobs, workers
 
@@ -35,15 +30,9 @@ BATCH_ROWS = 500
 BATCH_CHARACTERS = 4_000_000
 """Whatever the rows hold, so that a transaction fits into a query's time on a slow line."""
 
-WORDS = 300
-
 log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
-
-
-class DatabaseAway(TemporaryError):
-    """The shared database can't be used at the moment."""
 
 
 class OtherHistory(SupervisorError):
@@ -75,9 +64,7 @@ class Forwarding:
 
     def __init__(self, ledger: Ledger, url: str, query_timeout_seconds: float) -> None:
         self._ledger = ledger
-        self._address = masked(url)
-        self._engine = shared_engine(url, query_timeout_seconds)
-        self._patience = Patience(self._engine, query_timeout_seconds)
+        self._database = SharedDatabase(url, query_timeout_seconds)
         self._origin: Origin | None = None
         self._most = BATCH_ROWS
         self._known: Marks | None = None
@@ -87,16 +74,16 @@ class Forwarding:
     def connect(self) -> None:
         """See that the database is there and has our tables."""
         origin = self._who()
-        with self._at_the_edge():
-            schema.ensure(self._engine)
+        with self._database.asking():
+            schema.ensure(self._database.engine)
             if self._known is None:  # in a transaction of its own, so that many hosts may begin at once
-                with self._engine.begin() as shared:
+                with self._database.engine.begin() as shared:
                     forward_marks.read(shared, origin)
 
     def batch(self) -> Batch:
         """Bring the next rows; `DatabaseAway` or another `SupervisorError` where that can't be done now."""
         origin = self._who()
-        with self._at_the_edge():
+        with self._database.asking():
             try:
                 batch, marks = self._send(origin)
             except BaseException:
@@ -120,8 +107,8 @@ class Forwarding:
         self._noted = known
 
     def close(self) -> None:
-        """Let go of the connection. The next batch makes a new one: none is kept that may have frozen meanwhile."""
-        self._engine.dispose()
+        """Let go of the connection; the next batch makes a new one."""
+        self._database.close()
 
     def _who(self) -> Origin:
         if self._origin is None:
@@ -132,20 +119,8 @@ class Forwarding:
     def _marks(self, local: Connection, origin: Origin) -> Marks:
         return self._known or forward_marks.read(local, origin)
 
-    @contextmanager
-    def _at_the_edge(self) -> Iterator[None]:
-        """Errors of drivers become ours, in words that show no password and no row; and none takes for ever."""
-        try:
-            with self._patience.watching():
-                yield
-        except (DBAPIError, sqlite3.Error) as error:
-            said = str(error.orig if isinstance(error, DBAPIError) else error)
-            raise DatabaseAway(
-                f"The shared database {self._address} can't be used: {one_line(' '.join(said.split()), WORDS)}"
-            ) from error
-
     def _send(self, origin: Origin) -> tuple[Batch, Marks]:
-        with self._engine.begin() as shared:
+        with self._database.engine.begin() as shared:
             marks = forward_marks.read(shared, origin, lock=True)
             parcel = self._ledger.read(lambda local: self._gather(local, shared, marks))
             _insert(shared, audit_log, parcel.audit_rows)

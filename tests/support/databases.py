@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.skips import skip_or_fail
 
@@ -45,10 +45,7 @@ def postgresql_server() -> Iterator[str]:
 @contextmanager
 def mariadb_server() -> Iterator[str]:
     """A MariaDB server; yields a URL with `{database}` in it. Skips where MariaDB is not installed."""
-    search = os.pathsep.join([os.environ.get("PATH", ""), *_MARIADB_FOLDERS])
-    server, install = (shutil.which(name, path=search) for name in ("mariadbd", "mariadb-install-db"))
-    if not server or not install:
-        skip_or_fail("MariaDB is not installed (Debian: apt-get install mariadb-server)")
+    server, install = mariadb_programs()
     folder = Path(tempfile.mkdtemp(prefix="supervisor-my-"))
     data, path, log = folder / "data", folder / "s", folder / "log"
     user = ["--user=root"] if os.geteuid() == 0 else []
@@ -72,17 +69,31 @@ def mariadb_server() -> Iterator[str]:
             stdout=output,
             stderr=output,
         )
-    url = f"mysql+pymysql://root@localhost/{{database}}?unix_socket={path}"
     try:
-        _wait_until_it_listens(path, process, log)
-        yield url
+        wait_until_it_listens(path, process, log)
+        yield mariadb_url(path)
     finally:
         process.terminate()
         process.wait(30)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_until_it_listens(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+def mariadb_programs() -> tuple[str, str]:
+    """The server, and what makes its first files. Skips where MariaDB is not installed."""
+    search = os.pathsep.join([os.environ.get("PATH", ""), *_MARIADB_FOLDERS])
+    server, install = (shutil.which(name, path=search) for name in ("mariadbd", "mariadb-install-db"))
+    if not server or not install:
+        skip_or_fail("MariaDB is not installed (Debian: apt-get install mariadb-server)")
+    return server, install
+
+
+def mariadb_url(path: Path) -> str:
+    """The address of a server that listens on this socket, with `{database}` in it."""
+    return f"mysql+pymysql://root@localhost/{{database}}?unix_socket={path}"
+
+
+def wait_until_it_listens(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Come back when somebody answers at that socket; with the server's own words where nobody does."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         with socket.socket(socket.AF_UNIX) as probe:
@@ -100,6 +111,7 @@ def new_database(server_url: str) -> Iterator[str]:
     engine = create_engine(
         server_url.format(database="postgres" if "postgresql" in server_url else ""),
         isolation_level="AUTOCOMMIT",
+        poolclass=NullPool,  # a test may stop the server meanwhile
     )
     try:
         with engine.connect() as connection:
