@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.domain.errors import SupervisorError
 
@@ -57,7 +57,7 @@ def _lock(connection: Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(DBAPIError):  # a connection that is gone holds no lock
+        with suppress(SQLAlchemyError):  # a connection that is gone holds no lock
             connection.execute(text("SELECT RELEASE_LOCK('supervisor_schema')"))
 
 
