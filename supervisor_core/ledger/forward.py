@@ -8,12 +8,13 @@ anew, and two programs that forward the same ledger at once all end the same way
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, insert, or_, select, update
+from sqlalchemy import Column, Connection, Integer, Table, bindparam, insert, or_, select, update
 
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.errors import SupervisorError
@@ -29,6 +30,9 @@ BATCH_ROWS = 500
 
 BATCH_CHARACTERS = 4_000_000
 """Whatever the rows hold, so that a transaction fits into a query's time on a slow line."""
+
+LARGEST_INTEGER = 2**31 - 1
+"""Of an INTEGER in PostgreSQL and MariaDB."""
 
 log = logging.getLogger(__name__)
 
@@ -250,9 +254,15 @@ def _update(shared: Connection, table: Table, keys: tuple[str, ...], rows: Seque
 
 
 def _fitting(table: Table, row: Mapping[str, Any]) -> Row:
-    """SQLite takes text of any length and with any character; the others do not, and one row must not stop all."""
-    fitting = {}
-    for name, value in row.items():
-        width = getattr(table.c[name].type, "length", None)
-        fitting[name] = storable(value)[:width] if isinstance(value, str) else value
-    return fitting
+    """SQLite takes any character, length and number; the others do not, and one row must not stop all."""
+    return {name: _fit(table.c[name], value) for name, value in row.items()}
+
+
+def _fit(column: Column[Any], value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
+    if isinstance(value, str):
+        return storable(value)[: getattr(column.type, "length", None)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, int) and type(column.type) is Integer and abs(value) > LARGEST_INTEGER:
+        return None
+    return value

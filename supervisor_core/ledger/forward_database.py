@@ -44,7 +44,7 @@ class SharedDatabase:
             said = str(error.orig if isinstance(error, DBAPIError) else error)
             if self._password:
                 said = said.replace(str(self._password), "…")
-            words = one_line(" ".join(said.split()), WORDS)
+            words = one_line(" ".join(said.split()).rstrip("."), WORDS)
             raise DatabaseAway(f"The shared database {self.address} can't be used: {words}.") from error
 
     def read(self, look: Callable[[Connection], T]) -> T:

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.forwarding import Round, Rounds, forwarding_of
+from supervisor_core.runtime.forwarding import Round, Rounds, counted, forwarding_of
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.service_names import FORWARDER
 
-TICK_SECONDS = 5.0
+TICK_SECONDS = 10.0
 """For what other programs wrote (a shell, a pass), and to see that the database is still there."""
 
 GATHER_SECONDS = 0.2
@@ -140,5 +140,4 @@ class Forwarder:
         await asyncio.gather(woken, return_exceptions=True)
 
     def _waits(self) -> str:
-        rows = self._last.waiting
-        return f"{rows} row{'s wait' if rows != 1 else ' waits'}"
+        return counted(self._last.waiting)

@@ -43,6 +43,11 @@ class Round:
     """Why they are not, in words; empty where all went well."""
 
 
+def counted(waiting: int) -> str:
+    """How many rows wait, in words."""
+    return f"{waiting} row{' waits' if waiting == 1 else 's wait'}"
+
+
 def why_not(config: SupervisorConfig) -> str:
     """Why nothing is forwarded from this host; empty where something is."""
     url = config.database.url.get_secret_value()
@@ -73,6 +78,7 @@ class Rounds:
         """Set from outside: end after the batch in hand."""
         self.moved_at = time.monotonic()
         """When something last went forward, so that one that hangs is seen."""
+        self._unexpected = ""
 
     def once(self) -> Round:
         """Bring everything that is there."""
@@ -90,9 +96,11 @@ class Rounds:
         except SupervisorError as error:
             problem = str(error)
         except Exception as error:  # the edge: a mistake here must not take down what works without it
-            if not self.halt.is_set():  # else it was left behind, and the ledger is closed already
-                log.exception("forwarding to the shared database failed")
             problem = f"Forwarding failed: {type(error).__name__}: {error}"
+            # Once, not each time that it is tried; and not where it was left behind, with the ledger closed already.
+            if problem != self._unexpected and not self.halt.is_set():
+                log.exception("forwarding to the shared database failed")
+            self._unexpected = problem
         finally:
             self._forwarding.close()
         return Round(rows, self.waiting(), problem)
@@ -130,5 +138,5 @@ def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_
         words = f"The shared database {did} in {waited:.1f} s; the rest is left for the next time."
         done = Round(0, rounds.waiting(), words)
     if done.problem:
-        log.warning("%s %d rows wait", done.problem, done.waiting)
+        log.warning("%s %s", done.problem, counted(done.waiting))
     return done

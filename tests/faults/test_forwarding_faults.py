@@ -285,7 +285,7 @@ def test_a_pass_is_not_held_up_by_a_database_that_is_not_there(
     done = rounds.forward_now(a_config(tmp_path, "postgresql+psycopg://u:p@127.0.0.1:1/d"), ledger)
     assert (done.rows, done.waiting) == (0, 1)
     assert "can't be used" in done.problem
-    assert "1 rows wait" in caplog.text
+    assert "1 row waits" in caplog.text
 
 
 def test_a_pass_that_has_more_than_fits_leaves_the_rest_for_the_next(

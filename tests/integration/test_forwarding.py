@@ -119,6 +119,17 @@ def test_text_that_a_database_would_refuse_stops_nothing(ledger: Ledger, databas
         assert tuple(found) == ("a\\x00b", "x" * 255)
 
 
+def test_a_number_that_a_database_would_refuse_stops_nothing(ledger: Ledger, database_url: str) -> None:
+    beat(ledger, "OrionMX", 1)
+    odd = {"pid": 2**40, "poll_seconds": float("inf"), "status": "x" * 100}
+    ledger.write(lambda connection: connection.execute(update(workers).values(odd)))
+    assert forward(ledger, database_url) == 1
+    with shared(database_url) as engine, engine.connect() as there:
+        found = there.execute(select(workers.c.pid, workers.c.poll_seconds, workers.c.status)).one()
+        assert tuple(found) == (None, None, "x" * 64)
+    assert forward(ledger, database_url) == 0
+
+
 def test_of_a_worker_that_two_hosts_tell_of_the_newest_beat_stays(
     ledger: Ledger, database_url: str, tmp_path: Path
 ) -> None:
