@@ -8,16 +8,18 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from supervisor_core.adapters.pauses import is_watcher_paused
+    from supervisor_core.adapters.programs import run_command
     from supervisor_core.adapters.worker import check_watcher_process, start_watcher, stop_watcher_gracefully
 
 _HOMES = {
     "check_watcher_process": "worker",
     "is_watcher_paused": "pauses",
+    "run_command": "programs",
     "start_watcher": "worker",
     "stop_watcher_gracefully": "worker",
 }
 
-__all__ = ["check_watcher_process", "is_watcher_paused", "start_watcher", "stop_watcher_gracefully"]
+__all__ = ["check_watcher_process", "is_watcher_paused", "run_command", "start_watcher", "stop_watcher_gracefully"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,184 @@
+"""The one door to git: one checkout, each call bounded, nobody asked, no hook run, nothing of our environment along."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor_core.adapters.programs import Ran, run_command
+from supervisor_core.config.surroundings import safe_part
+from supervisor_core.domain.errors import SupervisorError
+
+GIT_SECONDS = 10.0
+"""For a look at a checkout, all calls together; a big one on a slow disk takes a second or two."""
+
+NAMED_CHANGES = 20
+LONGEST_ERROR = 500  # characters of what git says
+
+KEPT = frozenset({"SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
+"""Beside what any program may have: the ways to a remote. The user's own git configuration counts, for it says which
+checkouts are trusted and how a remote is spoken to; what git's own variables say does not."""
+
+SCRUBBED = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+    "GIT_OPTIONAL_LOCKS": "0",  # a look takes no lock that somebody else's commit would stumble over
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C",
+}
+
+SETTINGS = (
+    f"core.hooksPath={os.devnull}",
+    "core.fsmonitor=false",  # else a program of the checkout's choice runs
+    "core.quotePath=false",
+    "gc.auto=0",  # it would go on in the background
+    "credential.interactive=false",
+)
+
+UNDER_WAY = {
+    "MERGE_HEAD": "merge",
+    "REVERT_HEAD": "revert",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "BISECT_LOG": "bisect",
+}
+"""What lies in git's folder while something was begun and not ended."""
+
+_PATH_FIELD = {"1": 8, "u": 10}  # of a line of `status --porcelain=v2`, how many fields come before the path
+
+
+class GitError(SupervisorError):
+    """Git could not do what it was asked."""
+
+
+class NoCheckout(GitError):
+    """There is no checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeState:
+    """How a checkout stands, as far as is known without asking its remote."""
+
+    top: Path
+    """Its topmost folder, which may lie above the one that was asked about."""
+    head: str
+    """The full hash; empty before the first commit."""
+    subject: str
+    committed_at: str
+    branch: str
+    """Empty where no branch is checked out."""
+    changes: tuple[str, ...]
+    """Paths with changes that are not committed."""
+    untracked: tuple[str, ...]
+    under_way: str
+    """`merge`, `revert`, `rebase` … where one was begun and not ended."""
+    compared_with: str
+    ahead: int | None
+    """Commits that the remote did not have when it was last fetched; None where that is not known."""
+    behind: int | None
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something is there that no commit has. Files that git does not know count too."""
+        return bool(self.changes or self.untracked)
+
+
+class Git:
+    """One checkout."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self._environment = git_environment(os.environ if environ is None else environ)
+
+    def run(self, *words: str, timeout: float = GIT_SECONDS) -> Ran:
+        """Run git in the checkout, whatever comes of it."""
+        settings = [word for setting in SETTINGS for word in ("-c", setting)]
+        command = ["git", "--no-pager", "-C", str(self.folder), *settings, *words]
+        return run_command(command, env=self._environment, timeout=timeout)
+
+    def ask(self, *words: str, timeout: float = GIT_SECONDS) -> str:
+        """What git answers; `GitError` with its own words where it fails or is late."""
+        ran = self.run(*words, timeout=timeout)
+        if ran.timed_out:
+            raise GitError(f"`git {words[0]}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
+        if not ran.ok:
+            said = " ".join((ran.errors or ran.output).split())[:LONGEST_ERROR] or "It said nothing."
+            raise GitError(f"`git {words[0]}` in {self.folder} failed: {said}")
+        return ran.output
+
+    def state(self, remote: str, branch: str, seconds: float = GIT_SECONDS) -> CodeState:
+        """Look at the checkout, and compare it with what was last fetched of this remote branch."""
+        deadline = time.monotonic() + seconds
+
+        def left() -> float:
+            return max(deadline - time.monotonic(), 0.1)
+
+        git_folder, top = self._places(left())
+        fields = self.ask("status", "--porcelain=v2", "--branch", "--no-renames", "-z", timeout=left()).split("\0")
+        headers = dict(line[2:].split(" ", 1) for line in fields if line.startswith("# ") and line.count(" ") > 1)
+        born = headers.get("branch.oid") != "(initial)"
+        head, at, subject = self._newest(left()) if born else ("", "", "")
+        other = f"{remote}/{branch}"
+        ahead, behind = self._distance(f"refs/remotes/{other}", left()) if born else (None, None)
+        on = headers.get("branch.head", "")
+        return CodeState(
+            top=top,
+            head=head,
+            subject=subject,
+            committed_at=at,
+            branch="" if on == "(detached)" else on,
+            changes=tuple(path for line in fields if (path := _changed(line))),
+            untracked=tuple(line[2:] for line in fields if line.startswith("? ")),
+            under_way=next((word for name, word in UNDER_WAY.items() if (git_folder / name).exists()), ""),
+            compared_with=other,
+            ahead=ahead,
+            behind=behind,
+        )
+
+    def _places(self, timeout: float) -> tuple[Path, Path]:
+        try:
+            said = self.ask("rev-parse", "--absolute-git-dir", "--show-toplevel", timeout=timeout)
+        except GitError as error:
+            if "not a git repository" in error.message or "cannot change to" in error.message:
+                raise NoCheckout(f"{self.folder} is no git checkout.") from None
+            if "dubious ownership" in error.message:
+                trust = f"Let git trust it: git config --global --add safe.directory {self.folder}"
+                raise GitError(f"{self.folder} belongs to another user, so git refuses it.", remedy=trust) from None
+            raise
+        git_folder, top = said.splitlines()[:2]
+        return Path(git_folder), Path(top)
+
+    def _newest(self, timeout: float) -> tuple[str, str, str]:
+        head, at, subject = self.ask("log", "-1", "--format=%H%x00%cI%x00%s", timeout=timeout).strip("\n").split("\0")
+        return head, at, subject
+
+    def _distance(self, other: str, timeout: float) -> tuple[int | None, int | None]:
+        ran = self.run("rev-list", "--left-right", "--count", f"HEAD...{other}", "--", timeout=timeout)
+        if not ran.ok:  # that branch was never fetched
+            return None, None
+        ahead, behind = ran.output.split()
+        return int(ahead), int(behind)
+
+
+def git_version() -> str:
+    """Which git there is; `ProgramError` where there is none."""
+    said = run_command(["git", "--version"], env=git_environment(os.environ), timeout=GIT_SECONDS).output
+    return said.strip().removeprefix("git version ")
+
+
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What git runs with."""
+    ways = {name: value for name, value in environ.items() if name.upper() in KEPT}
+    return {**safe_part(environ), **ways, **SCRUBBED}
+
+
+def _changed(line: str) -> str:
+    count = _PATH_FIELD.get(line[:1])
+    fields = line.split(" ", count) if count else []
+    return fields[-1] if count and len(fields) == count + 1 else ""

@@ -1,0 +1,167 @@
+"""The one door for programs that run to their end: no shell, a limit in time, and one for what is kept of their words.
+
+Workers have a door of their own (`processes`); this one is for git, pip and the like.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from supervisor_core.adapters.processes_identity import identify, platform
+from supervisor_core.adapters.processes_signals import wait_exit
+from supervisor_core.domain.errors import SupervisorError
+
+SECONDS = 30.0
+KEPT_BYTES = 256 * 1024
+"""Of each stream, half from its beginning and half from its end: far more than anybody reads."""
+
+GRACE_SECONDS = 2.0
+"""Between asking a program that is late to end and making it: git takes its locks away meanwhile."""
+
+GONE_SECONDS = 2.0
+"""After that only a kernel that waits for a drive keeps it, and its last words."""
+
+CHUNK = 64 * 1024
+
+
+class ProgramError(SupervisorError):
+    """A program could not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a program."""
+
+    words: tuple[str, ...]
+    exit_code: int | None
+    """Negative for a signal; None where not even KILL ended it."""
+    output: str
+    errors: str
+    seconds: float
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself, in time, and said that all is well."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+def run_command(
+    words: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = SECONDS,
+    keep_bytes: int = KEPT_BYTES,
+) -> Ran:
+    """Run a program without input, and come back when it has ended or its time is over.
+
+    With the program ends its whole group, whatever it started and left there. Its environment is `env` and nothing
+    else, ours where that is None. `ProgramError` where it can't be started; everything later is in the answer.
+    """
+    begun = time.monotonic()
+    child = _start(words, cwd, env)
+    streams = [_Stream(pipe, keep_bytes) for pipe in (child.stdout, child.stderr) if pipe is not None]
+    identity = identify(child.pid)  # until we have reaped it, it is known
+    in_time = False
+    try:
+        in_time = identity is None or wait_exit(identity, timeout)
+    finally:
+        if not in_time and identity is not None:
+            _ask_group(child.pid)
+            wait_exit(identity, GRACE_SECONDS)
+        _end_group(child.pid)  # before the program is reaped: until then its number is nobody else's
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(GONE_SECONDS)
+    output, errors = (stream.text() for stream in streams)
+    return Ran(tuple(words), child.returncode, output, errors, time.monotonic() - begun, not in_time)
+
+
+def _start(words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 (a list of words, and no shell)
+            list(words),
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            close_fds=True,
+            **platform.launch_options(),  # a group of its own, and no terminal to ask at
+        )
+    except FileNotFoundError:
+        if cwd is not None and not cwd.is_dir():
+            raise ProgramError(f"{words[0]} can't be run in {cwd}: there is no such folder.") from None
+        raise ProgramError(f"There is no program {words[0]} here.", remedy=f"Install {words[0]}.") from None
+    except (OSError, ValueError) as error:
+        raise ProgramError(f"{words[0]} can't be run: {getattr(error, 'strerror', None) or error}.") from None
+
+
+class _Stream(threading.Thread):
+    """Reads a pipe to its end and keeps the beginning and the end of it. Who writes is never kept waiting."""
+
+    def __init__(self, pipe: IO[bytes], keep_bytes: int) -> None:
+        super().__init__(name="program-output", daemon=True)
+        self._pipe = pipe
+        self._half = max(keep_bytes // 2, 1)
+        self._first, self._last, self._left_out = bytearray(), bytearray(), 0
+        self.start()
+
+    def run(self) -> None:
+        with self._pipe as pipe:
+            for chunk in _chunks(pipe):
+                room = self._half - len(self._first)
+                self._first += chunk[:room]
+                self._last += chunk[room:]
+                over = len(self._last) - self._half
+                if over > 0:
+                    self._left_out += over
+                    del self._last[:over]
+
+    def text(self) -> str:
+        """What was said. Somebody outside of the group may hold the pipe open for ever: that is not waited for."""
+        self.join(GONE_SECONDS)
+        middle = f"\n… {self._left_out} bytes left out …\n" if self._left_out else ""
+        return bytes(self._first).decode(errors="replace") + middle + bytes(self._last).decode(errors="replace")
+
+
+def _chunks(pipe: IO[bytes]) -> Iterable[bytes]:
+    return iter(lambda: os.read(pipe.fileno(), CHUNK), b"")
+
+
+if sys.platform == "win32":
+
+    def _ask_group(pid: int) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.CTRL_BREAK_EVENT)
+
+    def _end_group(pid: int) -> None:
+        import psutil
+
+        with contextlib.suppress(psutil.Error):
+            program = psutil.Process(pid)
+            for each in (*program.children(recursive=True), program):
+                with contextlib.suppress(psutil.Error):
+                    each.kill()
+
+else:
+
+    def _ask_group(pid: int) -> None:
+        _signal_group(pid, signal.SIGTERM)
+
+    def _end_group(pid: int) -> None:
+        _signal_group(pid, signal.SIGKILL)
+
+    def _signal_group(pid: int, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses where only the dead are left
+            os.killpg(pid, number)
