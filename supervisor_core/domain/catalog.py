@@ -132,6 +132,7 @@ _SEEING = (
         tier=Tier.REPORT,
         schedulable=True,
         examples=("diagnostics", "diagnostics OrionMX before the upgrade"),
+        built=True,
     ),
     CommandDefinition(
         "verify-db",
@@ -143,6 +144,7 @@ _SEEING = (
         tier=Tier.REPORT,
         schedulable=True,
         examples=("verify-db", "verify-db OrionMX after maintenance"),
+        built=True,
     ),
 )
 

@@ -10,16 +10,29 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from supervisor_core.handlers.context import Handler, Host
+from supervisor_core.handlers.diagnostics import generate_diagnostics
 from supervisor_core.handlers.pause import pause_watcher
 from supervisor_core.handlers.restart import restart_watcher
 from supervisor_core.handlers.resume import resume_watcher
+from supervisor_core.handlers.verify_database import verify_database
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {
         "pause": pause_watcher,
         "resume": resume_watcher,
         "restart_watcher": restart_watcher,
+        "diagnostics": generate_diagnostics,
+        "verify_db": verify_database,
     }
 )
 
-__all__ = ["HANDLERS", "Handler", "Host", "pause_watcher", "restart_watcher", "resume_watcher"]
+__all__ = [
+    "HANDLERS",
+    "Handler",
+    "Host",
+    "generate_diagnostics",
+    "pause_watcher",
+    "restart_watcher",
+    "resume_watcher",
+    "verify_database",
+]

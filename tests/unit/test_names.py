@@ -13,8 +13,15 @@ NAMES = {
         "start_watcher",
         "stop_watcher_gracefully",
         "is_watcher_paused",
+        "run_command",
     ),
-    "supervisor_core.handlers": ("pause_watcher", "restart_watcher", "resume_watcher"),
+    "supervisor_core.handlers": (
+        "pause_watcher",
+        "restart_watcher",
+        "resume_watcher",
+        "generate_diagnostics",
+        "verify_database",
+    ),
     "supervisor_core.config": ("load_supervisor_config",),
     "supervisor_core.cli": ("main",),
 }

@@ -1,0 +1,59 @@
+"""The end of a log, however big it is and whatever is in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor_core.adapters.files import UnreadableError
+from supervisor_core.adapters.report_masking import Masking
+from supervisor_core.domain.texts import one_line
+
+READ_BYTES = 256 * 1024
+"""Of the end: room for fifty long lines. A line that is longer than this is shown from somewhere in its middle."""
+
+LONGEST_LINE = 2000  # characters
+
+
+class Tail(NamedTuple):
+    """The last lines, and how big the whole is."""
+
+    lines: list[str]
+    size_bytes: int
+
+
+class End(NamedTuple):
+    """The last bytes, and whether they begin in the middle of the file."""
+
+    data: bytes
+    size: int
+    cut: bool
+
+
+def read_end(path: Path) -> End:
+    """The end of a regular file. May hang as long as its disk does, but waits for no pipe and follows no link."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise UnreadableError(f"{path} is no regular file.")
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = max(size - READ_BYTES, 0)
+        file.seek(start)
+        return End(file.read(READ_BYTES), size, start > 0)
+
+
+def last_lines(end: End, count: int, masking: Masking) -> Tail:
+    """So many lines, without secrets, each on one line. What is masked is masked before anything is cut off."""
+    text = masking.text(end.data.decode(errors="replace"))
+    if end.cut:
+        text = _whole_lines(text, masking.longest)
+    lines = text.removesuffix("\n").split("\n")[-count:] if text else []
+    return Tail([one_line(line.rstrip("\r"), LONGEST_LINE) for line in lines], end.size)
+
+
+def _whole_lines(text: str, longest_secret: int) -> str:
+    """From the first line that is whole; of a single line what can't be the second half of a secret."""
+    _, found, rest = text.partition("\n")
+    return rest if found and rest else text[longest_secret:]

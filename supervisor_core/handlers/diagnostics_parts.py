@@ -1,0 +1,274 @@
+"""The parts of a diagnostic report: each looks at one thing, knows no other, and may hang or fail alone."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.adapters.disk import space
+from supervisor_core.adapters.git import NAMED_CHANGES, Git, NoCheckout, git_version
+from supervisor_core.adapters.processes import Presence
+from supervisor_core.adapters.processes_values import Life, Member
+from supervisor_core.adapters.report_masking import Masking
+from supervisor_core.adapters.report_parts import Part, failed
+from supervisor_core.adapters.report_tail import last_lines, read_end
+from supervisor_core.adapters.report_usage import Usage, usage_of
+from supervisor_core.adapters.worker import check_watcher_process, worker_log
+from supervisor_core.config import Worker
+from supervisor_core.config.models import Folders
+from supervisor_core.domain.flags import parse_name
+from supervisor_core.domain.jobs import JobState
+from supervisor_core.domain.times import to_text
+from supervisor_core.handlers.context import Host
+from supervisor_core.handlers.diagnostics_heartbeat import heartbeat
+from supervisor_core.handlers.verify_database import database_name, database_url
+from supervisor_core.ledger import audit, jobs
+from supervisor_core.ledger.looking import look
+from supervisor_core.ledger.store import FILE_NAME
+from supervisor_core.ledger.verify import verify
+from supervisor_core.version import __version__
+
+LOG_LINES = 50
+AUDIT_ROWS = 10
+LONGEST_DETAILS = 4000  # characters of one row's details
+NAMED = 50  # children, flags, jobs: more of them are counted
+
+COUNTED = 10_000
+COUNT_SECONDS = 2.0
+"""Of a folder so much is counted, and for so long: a call that takes longer would be held for a drive that hangs."""
+
+DATABASE_SECONDS = 9.0
+LIBRARIES = (
+    "SQLAlchemy", "alembic", "psutil", "pydantic", "PyYAML", "aiohttp", "slack-bolt", "slack-sdk", "PyMySQL",
+    "psycopg", "nats-py",
+)  # fmt: skip
+
+
+def parts_for(host: Host, worker: Worker, masking: Masking) -> Mapping[str, Part]:
+    """Every part, in the order in which it stands in the report. Another part is another line here."""
+    looks: Mapping[str, Callable[[Host, Worker, Masking], Mapping[str, Any]]] = {
+        "process": _process,
+        "heartbeat": heartbeat,
+        "database": _database,
+        "folders": _folders,
+        "disk": _disk,
+        "log": _log,
+        "pending_flags": _pending_flags,
+        "queue": _queue,
+        "audit": _audit,
+        "versions": _versions,
+        "git": _git,
+    }
+    return {name: partial(look_at, host, worker, masking) for name, look_at in looks.items()}
+
+
+def _process(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+    """Whether it runs, what it uses, and what hangs on it."""
+    found = check_watcher_process(host.processes, worker)
+    members = host.processes.members(worker.id)
+    usage = usage_of(member.identity for member in members[:NAMED])
+    own = usage.get(found.identity, Usage()) if found.identity else Usage()
+    others = [member for member in members if member.identity != found.identity]
+    since = own.started_at
+    return {
+        "running": found.presence is Presence.RUNNING,
+        "presence": str(found.presence),
+        "reason": found.reason,
+        "pid": found.identity.pid if found.identity else None,
+        "frozen": found.life is Life.FROZEN,
+        "stuck": found.stuck,
+        "started_at": since,
+        "uptime_seconds": round(max((datetime.now(UTC) - since).total_seconds(), 0.0), 1) if since else None,
+        "memory_bytes": own.memory_bytes,
+        "cpu_percent": own.cpu_percent,
+        "threads": own.threads,
+        "children_count": len(others),
+        "children": [_member(member, usage.get(member.identity, Usage())) for member in others[:NAMED]],
+    }
+
+
+def _member(member: Member, usage: Usage) -> dict[str, Any]:
+    """Its command line is left out: what programs are called with may be a secret."""
+    figures = {"memory_bytes": usage.memory_bytes, "cpu_percent": usage.cpu_percent, "started_at": usage.started_at}
+    return {"pid": member.pid, "name": member.name, "state": member.state, **figures}
+
+
+def _database(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+    """Whether the database answers; what is in it is the business of verify-db."""
+    timeout = min(host.config.database.query_timeout_seconds, DATABASE_SECONDS)
+    found = verify(database_url(host.config), (), timeout, DATABASE_SECONDS)
+    seconds, message = found.asked[0].seconds, (found.failures or found.asked)[0].message
+    told = {"connected": found.connected, "database": database_name(host.config), "message": message}
+    return {**told, "connect_seconds": round(seconds, 3), **found.facts()}
+
+
+def _folders(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+    """The drive's folders, in one call for all of them."""
+    host.drive.check()
+    folders = {name: host.config.folder(name) for name in Folders.model_fields}
+    return {"root": str(host.drive.root), **host.drive.call(_look_at_folders, folders)}
+
+
+def _look_at_folders(folders: Mapping[str, Path]) -> dict[str, Any]:
+    deadline = time.monotonic() + COUNT_SECONDS
+    return {name: _folder(folder, deadline) for name, folder in folders.items()}
+
+
+def _folder(folder: Path, deadline: float) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "path": str(folder),
+        "exists": folder.is_dir(),
+        "readable": os.access(folder, os.R_OK | os.X_OK),
+        "writable": os.access(folder, os.W_OK | os.X_OK),
+    }
+    if told["exists"]:
+        try:
+            told |= _counts(folder, deadline)
+        except OSError as error:
+            told["error"] = error.strerror
+    return told
+
+
+def _counts(folder: Path, deadline: float) -> dict[str, Any]:
+    files = below = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if files + below >= COUNTED or time.monotonic() > deadline:
+                return {"files": files, "folders": below, "more": True}
+            if entry.is_dir(follow_symlinks=False):
+                below += 1
+            else:
+                files += 1
+    return {"files": files, "folders": below, "more": False}
+
+
+def _disk(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+    """The disk of the state folder, and that of the drive; one that can't be asked leaves the other known."""
+    told: dict[str, Any] = {"state_dir": {"path": str(host.config.state_dir), **space(host.config.state_dir)._asdict()}}
+    try:
+        host.drive.check()
+        told["drive"] = {"path": str(host.drive.root), **host.drive.call(space, host.drive.root)._asdict()}
+    except Exception as error:  # noqa: BLE001 (whatever the drive does, the local disk is told)
+        told["drive"] = failed(str(error))
+    return told
+
+
+def _log(host: Host, worker: Worker, masking: Masking) -> dict[str, Any]:
+    """The last lines of what the worker wrote, by itself or to us."""
+    path = worker.log_file or worker_log(host.config, worker)
+    if path.is_relative_to(host.drive.root):
+        host.drive.check()
+        end = host.drive.call(read_end, path)
+    else:
+        end = read_end(path)
+    tail = last_lines(end, LOG_LINES, masking)
+    return {"path": str(path), "size_bytes": tail.size_bytes, "lines": tail.lines}
+
+
+def _pending_flags(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+    """Flags for this worker that nobody has taken yet, and how many others lie there."""
+    host.drive.check()
+    return host.drive.call(_look_at_flags, host.inbox.folder, host.inbox.names, host.inbox.leftovers, worker.id)
+
+
+def _look_at_flags(
+    folder: Path, names: Callable[[], list[str]], leftovers: Callable[[], list[Any]], worker_id: str
+) -> dict[str, Any]:
+    found = names()
+    ours = [name for name in found if (flag := parse_name(name)) is not None and flag.worker_id == worker_id]
+    told = [{"name": name, **_age(folder / name)} for name in ours[:NAMED]]
+    try:
+        claimed = [flag.name for flag in leftovers()]
+    except FileNotFoundError:
+        claimed = []
+    return {"count": len(ours), "flags": told, "for_others": len(found) - len(ours), "claimed": claimed[:NAMED]}
+
+
+def _age(path: Path) -> dict[str, Any]:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return {}
+    return {"size_bytes": status.st_size, "age_seconds": round(max(time.time() - status.st_mtime, 0.0), 1)}
+
+
+def _queue(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+    """What waits for this worker or is under way; the report itself is among it."""
+    states = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
+    found = look(host.config.state_dir / FILE_NAME, lambda connection: jobs.waiting(connection, [worker.id], states))
+    told = [
+        {"task_id": job.task_id, "handler": job.handler, "state": str(job.state), "filed_at": to_text(job.filed_at)}
+        for job in found[:NAMED]
+    ]
+    return {"count": len(found), "jobs": told}
+
+
+def _audit(host: Host, _: Worker, masking: Masking) -> dict[str, Any]:
+    """The newest rows of this host's trail, whatever worker they are about."""
+    wanted = audit.AuditFilter(limit=AUDIT_ROWS)
+    found = look(host.config.state_dir / FILE_NAME, lambda connection: audit.search(connection, wanted))
+    return {"rows": [{**row, "details_json": _details(row["details_json"], masking)} for row in found]}
+
+
+def _details(text: str, masking: Masking) -> str:
+    """Taken apart before it is masked, because in JSON a secret may be spelt in other ways."""
+    import json
+
+    try:
+        shown = json.dumps(masking.foreign(json.loads(text)), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        shown = masking.text(text)
+    return shown if len(shown) <= LONGEST_DETAILS else f"{shown[:LONGEST_DETAILS]}…"
+
+
+def _versions(_: Host, __: Worker, ___: Masking) -> dict[str, Any]:
+    """What all this runs on."""
+    return {
+        "supervisor": __version__,
+        "python": platform.python_version(),
+        "interpreter": sys.executable,
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "libraries": {name: _version(name) for name in LIBRARIES},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(_: Host, worker: Worker, __: Masking) -> dict[str, Any]:
+    """How the worker's code stands. A worker without a checkout is no failure: not every one has its code so."""
+    told = {"path": str(worker.code.path), "version": git_version()}
+    try:
+        state = Git(worker.code.path).state(worker.code.remote, worker.code.branch)
+    except NoCheckout as error:
+        return {**told, "checkout": False, "message": error.message}
+    return {
+        **told,
+        "checkout": True,
+        "top": str(state.top),
+        "branch": state.branch,
+        "head": state.head,
+        "subject": state.subject,
+        "committed_at": state.committed_at,
+        "dirty": state.dirty,
+        "changed_count": len(state.changes),
+        "untracked_count": len(state.untracked),
+        "changes": [*state.changes, *state.untracked][:NAMED_CHANGES],
+        "under_way": state.under_way,
+        "compared_with": state.compared_with,
+        "ahead": state.ahead,
+        "behind": state.behind,
+    }
