@@ -19,8 +19,11 @@ SHORTEST = 4
 """What is shorter would be found in every other word; the configuration holds it so as well."""
 
 # `user:password@` of an address. Whoever wrote the password may have left an @ or a slash in it as it is: then more
-# than the password goes, which is the better mistake.
-_IN_ADDRESS = re.compile(r"(://)(?:[^\s\"'<>/]*|[^\s\"'<>/:@]*:[^\s\"'<>]*)@")
+# than the password goes, which is the better mistake. The lengths are bounds for the work, not for passwords.
+_IN_ADDRESS = re.compile(r"(://)(?:[^\s\"'<>/]{0,500}|[^\s\"'<>/:@]{0,100}:[^\s\"'<>]{0,500})@")
+
+# A token out of a file that only its own program reads is known by its looks.
+_SLACK_TOKEN = re.compile(r"\bx(?:ox[a-z]|app)-[A-Za-z0-9.-]{8,}")
 
 
 class Masking:
@@ -35,7 +38,7 @@ class Masking:
         """The text with a mask in the place of each secret."""
         for secret in self._spellings:
             text = text.replace(secret, MASK)
-        return storable(_IN_ADDRESS.sub(rf"\1{MASK}@", text))
+        return storable(_SLACK_TOKEN.sub(MASK, _IN_ADDRESS.sub(rf"\1{MASK}@", text)))
 
     def ours(self, value: Any) -> Any:  # noqa: ANN401 (any content of a report)
         """A value of our making: its keys and numbers are no secrets, whatever they look like."""
