@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 KIND = "db_verification"
 REMEDIES = {
     "connection": "Is the server up, and database.url right?",
-    "table": "A table of ours is made when the supervisor first writes there; any other name is checked against "
-    "database.critical_tables.",
+    "table": "If it is missing, is database.critical_tables right? If it is slow, who holds a lock on it?",
     "time zone": "Something between us and the server takes our settings away: look at the proxy or the URL.",
 }
 

@@ -17,8 +17,8 @@ OF_THE_TIME_ALLOWED = 0.9
 """MariaDB is told to give up a little before we stop listening, so that it can still say so."""
 
 ZERO = "+00:00"
-NAMES_OF_UTC = frozenset({ZERO, "UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "GMT", "Etc/GMT", "00:00"})
-"""London is at +00:00 as well, for half of the year."""
+NAMES_OF_UTC = frozenset({ZERO, "UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "GMT", "Etc/GMT", "<+00>-00"})
+"""The last is what PostgreSQL calls an offset of nothing. London is at +00:00 as well, for half of the year."""
 
 
 class Session(NamedTuple):

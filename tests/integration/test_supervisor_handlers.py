@@ -6,20 +6,29 @@ import json
 import re
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import yaml
 from sqlalchemy import create_engine, make_url, text
 
+from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.demo.repository import make_repository
 from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.jobs import Job, JobState
+from supervisor_core.handlers import generate_diagnostics
+from supervisor_core.handlers.diagnostics import PART_SECONDS
 from supervisor_core.ledger import schema
 from supervisor_core.ledger.engine import shared_engine
+from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.host import opened_ledger
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
@@ -185,8 +194,7 @@ def test_a_report_holds_no_secret_wherever_it_was_planted(tmp_path: Path) -> Non
         "env": {"API_KEY": SECRET},
         "code": {"path": str(made.checkout)},
     }
-    settings = {"inbox": {"secret": SECRET}, "database": {"url": address}}
-    with a_home(tmp_path / "home", {"OrionMX": worker}, **settings) as home:
+    with a_home(tmp_path / "home", {"OrionMX": worker}, inbox={"secret": SECRET}, database={"url": address}) as home:
         (home.folder / ".env").write_text(f"SLACK_APP_TOKEN={SLACK_TOKEN}\n")
         logs, state = home.nas / "05_LOGS" / "workers", home.nas / "00_STATE"
         logs.mkdir(parents=True)
@@ -255,6 +263,30 @@ def test_without_the_drive_the_report_lies_at_home_and_says_what_could_not_be_as
     assert "The drive is not there" in report["folders"]["error"]
     assert (report["disk"]["state_dir"]["total"] > 0, report["disk"]["drive"]["ok"]) == (True, False)
     assert (report["process"]["running"], report["database"]["connected"]) == (True, True)
+
+
+def test_a_drive_that_hangs_delays_no_report(tmp_path: Path) -> None:
+    """Here nothing else is there either: no ledger, no checkout, no worker. Each says so, and the report is written."""
+    (tmp_path / "var").mkdir()
+    (tmp_path / "nas").mkdir()
+    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": {"command": ["x"]}}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
+    host = open_doors(load_supervisor_config(tmp_path / "config.yaml", environ={}))
+    back = threading.Event()
+    with pytest.raises(DriveUnavailable):
+        host.drive.call(back.wait, timeout=0.01)
+    issuer, filed_at = Issuer("cli:anna", "anna"), datetime.now(UTC)
+    job = Job(1, "Host", "t1", "OrionMX", "diagnostics", {}, None, issuer, "cli", JobState.STARTED, filed_at)
+    outcome = generate_diagnostics(host, job)
+    back.set()
+    assert outcome.success
+    report = json.loads(Path(outcome.details["report_path"]).read_text())
+    assert report["seconds"] < PART_SECONDS
+    assert report["unknown_parts"] == ["heartbeat", "folders", "log", "pending_flags", "queue", "audit"]
+    assert "hangs" in report["folders"]["error"]
+    assert "unable to open database file" in report["audit"]["error"]
+    assert (report["process"]["running"], report["database"]["connected"]) == (False, False)
+    assert outcome.details["message"].endswith("Not known: heartbeat, folders, log, pending flags, queue, audit")
 
 
 def make_tables(url: str, names: Sequence[str] = ARCHIVE_TABLES) -> None:
@@ -413,6 +445,7 @@ def test_a_connection_killed_in_the_middle_fails_one_test_and_the_next_has_anoth
             sent = home.json("send", "verify-db")
             kill()
             answer = wait_until(lambda: home.result("verify_db", sent["task_id"]), 40, "there is a result")
+        assert answer is not None
         assert [name for name, well in passed(answer).items() if not well] == ["table containers_t"]
 
 

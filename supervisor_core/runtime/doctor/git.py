@@ -1,0 +1,48 @@
+"""The check of git and of the checkouts that workers run from: what update, rollback and undo need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from supervisor_core.adapters.git import Git, GitError, NoCheckout, git_version
+from supervisor_core.config import SupervisorConfig, Worker
+from supervisor_core.runtime.doctor.checks import Check
+
+NAME = "git"
+ALL_SECONDS = 15.0
+"""For all checkouts together."""
+
+
+def look(config: SupervisorConfig) -> Check:
+    """A worker whose code is in no checkout is no failure, unless the configuration says that there is one."""
+    version = git_version()
+    troubles: list[tuple[str, str]] = []
+    remarks = [f"git {version}"]
+    each_seconds = ALL_SECONDS / max(len(config.workers), 1)
+    for worker in config.workers.values():
+        try:
+            state = Git(worker.code.path).state(worker.code.remote, worker.code.branch, each_seconds)
+        except NoCheckout as error:
+            if "path" in worker.code.model_fields_set:
+                remedy = f"Clone the code there, or correct workers.{worker.id}.code.path."
+                troubles.append((f"{worker.id}: {error.message}", remedy))
+            else:
+                remarks.append(f"{worker.id} runs from no checkout, so it can't be updated or rolled back")
+            continue
+        except GitError as error:
+            troubles.append((f"{worker.id}: {error.message}", error.remedy or "Look at it with git."))
+            continue
+        if state.under_way:
+            remedy = f"End it: git -C {state.top} {state.under_way} --abort (or --continue)."
+            troubles.append((f"{worker.id}: a {state.under_way} in {state.top} was not ended", remedy))
+        remarks += _remarks(worker, state.branch, dirty=state.dirty)
+    if troubles:
+        return Check(NAME, False, "; ".join(said for said, _ in troubles), troubles[0][1])
+    return Check(NAME, True, "; ".join(remarks))
+
+
+def _remarks(worker: Worker, branch: str, *, dirty: bool) -> Iterator[str]:
+    if branch != worker.code.branch:
+        yield f"the code of {worker.id} is on {branch or 'no branch'}, not on {worker.code.branch}"
+    if dirty:
+        yield f"the code of {worker.id} has changes that are not committed"
