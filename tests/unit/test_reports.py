@@ -126,6 +126,11 @@ def test_a_secret_that_was_cut_in_two_where_the_end_begins_shows_neither_half(tm
     assert set(line) == {"b", "…"}
 
 
+def test_a_secret_is_masked_before_its_line_is_cut() -> None:
+    (line,) = last_lines(End(b"x" * (LONGEST_LINE - 5) + b"hunter2!", 9, cut=False), 50, Masking({"hunter2!"})).lines
+    assert line.endswith("x****")
+
+
 def test_a_pipe_a_link_and_a_folder_are_no_logs(tmp_path: Path) -> None:
     import os
 
