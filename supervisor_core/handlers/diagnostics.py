@@ -77,7 +77,7 @@ def _span(seconds: float) -> str:
 def _health(part: Mapping[str, Any]) -> str:
     if not part["ok"]:
         return ""
-    paused = ", paused" if part["paused"] and part["reason"] != "paused" else ""
+    paused = ", paused" if part["paused"] and not part["reason"].startswith("paused") else ""
     return f"{part['health']}: {part['reason']}{paused}"
 
 
