@@ -15,6 +15,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "pause": ("pausing", "paused"),
     "resume": ("resuming", "running again"),
     "restart_watcher": ("restarting", "restarted"),
+    "diagnostics": ("writing a report", "report written"),
+    "verify_db": ("verifying the database", "database verified"),
 }
 """What is said of a worker while it happens, and when it has happened."""
 
@@ -68,6 +70,8 @@ def _notes(jobs: Sequence[Job]) -> list[str]:
         message = str(details.get("message") or "")
         if message and len(jobs) == 1 and not message.endswith(SAID_BY_THE_TITLE):
             notes.append(f"{escape(fit(message, LINE))}.")
+        if details.get("report_path") and len(jobs) == 1:
+            notes.append(f"The report: `{_in_code(str(details['report_path']))}`")
         if details.get("drive"):
             notes.append(f":warning: {escape(fit(str(details['drive']), LINE))}")
     return notes[:WORKERS]

@@ -72,6 +72,14 @@ CASES: Mapping[str, Sequence[Job]] = {
         job(state=JobState.INTERRUPTED, outcome=Outcome.failed("The supervisor ended while this was under way."))
     ],
     "restarted": [job(handler="restart_watcher", outcome=RESTARTED, label=None)],
+    "reported": [
+        job(
+            handler="diagnostics",
+            outcome=Outcome.done(
+                message="OrionMX runs as pid 7; healthy", report_path="/mnt/nas/05_LOGS/diagnostics/a.json"
+            ),
+        )
+    ],
     "by_the_shell": [job(handler="resume", issuer=ANNA, outcome=Outcome.done(message="OrionMX is running"))],
     "several_under_way": [
         job("North", outcome=PAUSED),

@@ -290,8 +290,9 @@ function editMessage(message) {
 
 /* Listeners of the page */
 
-$("as").addEventListener("change", () => {
-  store.acting = $("as").value;
+/** Be somebody else from here on. */
+function actAs(id) {
+  store.acting = id;
   $("composer").dataset.state = "";
   const channel = store.channels.get(here.channel);
   const hidden = !channel || (channel.kind !== "public" && !channel.members.includes(store.acting));
@@ -301,7 +302,9 @@ $("as").addEventListener("change", () => {
   if (next) go(next);
   drawAll();
   say(`Acting as ${store.name(store.acting)}`);
-});
+}
+
+$("as").addEventListener("change", () => actAs($("as").value));
 
 $("menu-button").addEventListener("click", () => {
   const on = document.body.classList.toggle("with-sidebar");
@@ -310,7 +313,12 @@ $("menu-button").addEventListener("click", () => {
 });
 $("newer").addEventListener("click", () => { timeline.toEnd(); $("newer").hidden = true; });
 document.addEventListener("visibilitychange", markRead);
-addEventListener("hashchange", () => { const wanted = fromAddress(); if (wanted.in) go(find(store.channels, wanted.in)?.id ?? here.channel, { thread: wanted.thread, ts: wanted.ts }); });
+addEventListener("hashchange", () => {
+  const wanted = fromAddress();
+  const who = find(store.users, wanted.as)?.id;
+  if (who && who !== store.acting) actAs(who);
+  if (wanted.in) go(find(store.channels, wanted.in)?.id ?? here.channel, { thread: wanted.thread, ts: wanted.ts });
+});
 
 document.addEventListener("keydown", (event) => {
   const feed = event.target.closest?.("[role=feed]");
