@@ -24,11 +24,10 @@ def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | 
             path.unlink(missing_ok=True)
         return None
     now = time.monotonic()
-    try:
+    with contextlib.suppress(OSError):  # who may not write here sees it each time for the first time
         note = read_json(path, tolerant=True) or {}
-        if note.get("process") == list(identity):
-            return max(0.0, now - float(note["since"]))
+        since = note.get("since")
+        if note.get("process") == list(identity) and isinstance(since, float):
+            return max(0.0, now - since)
         write_json(path, {"process": list(identity), "since": now}, mode=MODE)
-    except (OSError, KeyError, TypeError, ValueError):
-        pass  # who may not write here sees it each time for the first time
     return 0.0

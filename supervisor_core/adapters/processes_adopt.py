@@ -23,6 +23,9 @@ from supervisor_core.domain.times import to_text
 ROUNDING = timedelta(seconds=1)
 """A beat may lie so far before the start of its process: many programs write whole seconds."""
 
+LOCK_SECONDS = 0.5
+"""Several may look at once, each for some milliseconds. Who starts or stops the worker has the lock for longer."""
+
 
 class Claim(NamedTuple):
     """A process that is said to be a worker, the command that it must have, and when it must have been there."""
@@ -33,31 +36,43 @@ class Claim(NamedTuple):
 
 
 def adopt(state_dir: Path, worker_id: str, claim: Claim) -> FoundWorker | None:
-    """Put the process on record as this worker, if nothing of it runs and the claim is true; else None.
+    """Put the process on record as this worker, if nothing of it runs; None where the claim is not true.
 
     The record has a generation that no process carries: a stop then ends this process with its descendants, and
     never the session of the shell that it was started from.
     """
-    if _holds(claim) is None:  # nearly always: the last beat of a worker that has ended
+    facts = _holds(claim)
+    if facts is None:  # nearly always: the last beat of a worker that has ended
         return None
-    prepare_folder(state_dir)
     try:
-        with FileLock(lock_path(state_dir, worker_id), f"adopting {worker_id}"):
+        prepare_folder(state_dir)
+    except OSError:  # no supervisor ever worked here, or this user may only look: then it is seen, and not on record
+        return _found(_record(state_dir, worker_id, claim, facts), facts)
+    try:
+        with FileLock(lock_path(state_dir, worker_id), f"adopting {worker_id}").acquire(timeout=LOCK_SECONDS):
             found, facts = find(state_dir, worker_id, locked=True), _holds(claim)
             if found.presence is not Presence.STOPPED or found.leftovers or facts is None:
-                return None
-            record = WorkerRecord(
-                worker_id=worker_id,
-                generation=new_generation(state_dir, worker_id),
-                state=RUNNING,
-                started_at=to_text(platform.started_at(facts)),
-                command=claim.command,
-                identity=identity_of(facts),
-            )
+                return found  # somebody else was first, or it has just ended
+            record = _record(state_dir, worker_id, claim, facts)
             write_record(state_dir, record)
-            return FoundWorker(worker_id, Presence.RUNNING, record, life_of(facts), adopted=True)
+            return _found(record, facts)
     except LockedError:
-        return None  # whoever starts or stops it now knows better
+        return find(state_dir, worker_id)  # whoever starts or stops it now knows better
+
+
+def _record(state_dir: Path, worker_id: str, claim: Claim, facts: Facts) -> WorkerRecord:
+    return WorkerRecord(
+        worker_id=worker_id,
+        generation=new_generation(state_dir, worker_id),
+        state=RUNNING,
+        started_at=to_text(platform.started_at(facts)),
+        command=claim.command,
+        identity=identity_of(facts),
+    )
+
+
+def _found(record: WorkerRecord, facts: Facts) -> FoundWorker:
+    return FoundWorker(record.worker_id, Presence.RUNNING, record, life_of(facts), adopted=True)
 
 
 def _holds(claim: Claim) -> Facts | None:

@@ -67,6 +67,8 @@ class Observation(NamedTuple):
     frozen_seconds: float | None = None
     """For how long it is known to be stopped by a signal; None where it is not."""
     started_at: datetime | None = None
+    resumed_at: datetime | None = None
+    """Since when it is no longer paused; None where it never was."""
     heartbeat: Heartbeat | None = None
     heartbeat_known: bool = True
     """False while the drive can't be asked."""
@@ -157,9 +159,14 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
         return Verdict(Health.STALE, f"running, but its heartbeat is {age:.0f} s old (limit {limit:.0f} s)", False)
     if beat.error:
         return Verdict(Health.DEGRADED, f"it reports an error: {beat.error}", False)
-    if beat.status.lower() not in GOOD_WORDS and not (seen.paused and beat.status.lower() == "paused"):
+    if beat.status.lower() not in GOOD_WORDS and not _rests_rightly(seen, beat.status, beat.at):
         return Verdict(Health.DEGRADED, f"it reports the status {beat.status!r}", False)
     return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago", True)
+
+
+def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:
+    """Whether it says that it is paused, and is, or was when it said so: its next beat tells that it works again."""
+    return status.lower() == "paused" and (seen.paused or (seen.resumed_at is not None and at <= seen.resumed_at))
 
 
 def _moment(document: Mapping[str, Any]) -> datetime | None:

@@ -14,7 +14,7 @@ from supervisor_core.adapters.heartbeats import last_beat
 from supervisor_core.adapters.pauses import Pause, read_flag
 from supervisor_core.adapters.processes import FoundWorker, Presence
 from supervisor_core.adapters.processes_values import Life
-from supervisor_core.adapters.worker import adopt_watcher
+from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process
 from supervisor_core.config import Worker
 from supervisor_core.domain.health import Heartbeat, Observation, Verdict, WorkerState, health
 from supervisor_core.domain.heartbeats import in_words
@@ -81,12 +81,21 @@ def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
     for worker in workers:
         pause = host.pauses.look(worker.id, flags.get(worker.id), flag_known=known)
         beat = beats.get(worker.id)
-        found = adopt_watcher(host.processes, host.config, worker, beat)
+        found = _find(host, worker, beat)
         frozen = found.identity if found.life is Life.FROZEN else None
         seconds = frozen_seconds(host.config.state_dir, worker.id, frozen)
         observation = _observation(worker, found, pause, beat, seconds, known=known)
+        if pause is None:
+            observation = observation._replace(resumed_at=host.pauses.changed_at(worker.id))
         seen.append(Seen(worker, found, pause, observation, health(observation, now), now))
     return seen
+
+
+def _find(host: Host, worker: Worker, beat: Heartbeat | None) -> FoundWorker:
+    try:
+        return adopt_watcher(host.processes, host.config, worker, beat)
+    except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
+        return check_watcher_process(host.processes, worker)
 
 
 def state_of(found: FoundWorker) -> WorkerState:
