@@ -21,6 +21,7 @@ from supervisor_core.adapters import (
 from supervisor_core.domain import validate_label
 from supervisor_core.domain.errors import ConfigError, UsageError
 from supervisor_core.domain.health import Health, WorkerState
+from supervisor_core.runtime.ownership import BusyError, pass_ownership
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 
@@ -150,3 +151,45 @@ def test_validate_label_invalid_characters(label: str) -> None:
     valid, error = validate_label(label)
     assert not valid
     assert error
+
+
+def test_check_control_flags_returns_the_actions_taken(home: Home) -> None:
+    supervisor = Supervisor(home.config, "OrionMX")
+    assert supervisor.check_control_flags() == []
+    home.drop_flag("supervisor_pause_OrionMX_t1.flag", {})
+    home.drop_flag("supervisor_pause_West_t2.flag", {})
+    assert supervisor.check_control_flags() == ["pause"]
+    assert supervisor.findings.well
+    assert is_watcher_paused(home.nas / "00_STATE", "OrionMX")
+    assert supervisor.check_control_flags() == []
+    home.drop_flag("supervisor_pause_OrionMX_t3.flag", {"label": "no/slash"})
+    assert supervisor.check_control_flags() == []
+    assert "rejected" in supervisor.findings.problems[0]
+
+
+def test_the_heartbeats_can_be_written_outside_of_a_pass(home: Home) -> None:
+    supervisor = Supervisor(home.config, "OrionMX")
+    assert supervisor.write_heartbeat_file()
+    said = read_heartbeat_file(home.nas / "00_STATE" / "supervisor_heartbeat_OrionMX.json")
+    assert said is not None
+    assert (said["success"], said["worker_id"], said["actions"]) == (True, "OrionMX", [])
+    assert supervisor.report_heartbeat_to_database()
+    home.nas.rename(home.folder / "elsewhere")
+    assert not supervisor.write_heartbeat_file()
+    assert "The drive is not there" in supervisor.findings.problems[0]
+    assert supervisor.report_heartbeat_to_database(), "the ledger is at home"
+    assert not home.nas.exists()
+
+
+def test_run_once_gives_the_exit_code_and_beside_another_does_nothing(home: Home) -> None:
+    supervisor = Supervisor(home.config, "OrionMX")
+    assert supervisor.run_once() == 1, "the worker does not run"
+    (home.nas / "00_STATE" / "supervisor_pause_OrionMX.flag").touch()
+    assert supervisor.run_once() == 0
+    with pass_ownership(home.state_dir, "OrionMX"):
+        home.drop_flag("supervisor_resume_OrionMX_t1.flag", {})
+        assert supervisor.run_once() == 0
+        assert f"Another pass for OrionMX is under way (pid {os.getpid()}" in supervisor.held_by
+        with pytest.raises(BusyError):
+            supervisor.check_control_flags()
+    assert is_watcher_paused(home.nas / "00_STATE", "OrionMX"), "the flag is for later"
