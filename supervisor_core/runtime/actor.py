@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from supervisor_core.adapters.observation import state_of
 from supervisor_core.adapters.worker import find_watcher, start_watcher
 from supervisor_core.config import Worker
 from supervisor_core.domain.errors import SupervisorError
@@ -15,7 +16,6 @@ from supervisor_core.domain.planning import ActionKind, Wanted, plan
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.executing import execute
-from supervisor_core.runtime.observing import state_of
 from supervisor_core.runtime.parts import Parts
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.adapters.drive import DriveUnavailable
-from supervisor_core.adapters.frozen import frozen_seconds
 from supervisor_core.adapters.heartbeats import last_beat
+from supervisor_core.adapters.observation import observe
 from supervisor_core.adapters.pauses import Pause, read_flag
-from supervisor_core.adapters.processes import FoundWorker, Presence
-from supervisor_core.adapters.processes_values import Life
-from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process
+from supervisor_core.adapters.processes import FoundWorker
 from supervisor_core.config import Worker
-from supervisor_core.domain.health import Heartbeat, Observation, Verdict, WorkerState, health
+from supervisor_core.domain.health import Heartbeat, Observation, Verdict, health
 from supervisor_core.domain.heartbeats import in_words
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers.context import Host
@@ -81,52 +79,9 @@ def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
     for worker in workers:
         pause = host.pauses.look(worker.id, flags.get(worker.id), flag_known=known)
         beat = beats.get(worker.id)
-        found = _find(host, worker, beat)
-        frozen = found.identity if found.life is Life.FROZEN else None
-        seconds = frozen_seconds(host.config.state_dir, worker.id, frozen)
-        observation = _observation(worker, found, pause, beat, seconds, known=known)
-        if pause is None:
-            observation = observation._replace(resumed_at=host.pauses.changed_at(worker.id))
+        found, observation = observe(host.config, host.processes, host.pauses, worker, beat, pause, drive_known=known)
         seen.append(Seen(worker, found, pause, observation, health(observation, now), now))
     return seen
-
-
-def _find(host: Host, worker: Worker, beat: Heartbeat | None) -> FoundWorker:
-    try:
-        return adopt_watcher(host.processes, host.config, worker, beat)
-    except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
-        return check_watcher_process(host.processes, worker)
-
-
-def state_of(found: FoundWorker) -> WorkerState:
-    """Where a worker's life stands, by its processes alone."""
-    if found.presence is Presence.RUNNING and not found.stuck:
-        return WorkerState.RUNNING
-    if found.presence is Presence.RUNNING:
-        return WorkerState.STUCK
-    return WorkerState.STUCK if found.leftovers or found.presence is Presence.UNVERIFIABLE else WorkerState.STOPPED
-
-
-def _observation(
-    worker: Worker,
-    found: FoundWorker,
-    pause: Pause | None,
-    beat: Heartbeat | None,
-    frozen: float | None,
-    *,
-    known: bool,
-) -> Observation:
-    record = found.record
-    return Observation(
-        state=state_of(found),
-        paused=pause is not None,
-        enabled=worker.enabled,
-        frozen_seconds=frozen,
-        started_at=datetime.fromisoformat(record.started_at) if record and record.started_at else None,
-        heartbeat=beat,
-        heartbeat_known=known,
-        max_age_seconds=worker.heartbeat_max_age_seconds,
-    )
 
 
 def _on_drive(
