@@ -7,6 +7,7 @@ while the drive can't be asked, and what a change of ours waits in until the dri
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,6 +82,13 @@ class Pauses:
     def unsettled(self, worker_id: str) -> bool:
         """Whether the drive does not know yet what holds."""
         return bool(self._copy(worker_id).get("waits"))
+
+    def changed_at(self, worker_id: str) -> datetime | None:
+        """When this worker was last paused or resumed, as far as is known here; None where it never was."""
+        try:
+            return datetime.fromtimestamp((self._home / f"{worker_id}.json").stat().st_mtime, UTC)
+        except OSError:
+            return None
 
     def read(self, worker_id: str) -> Pause | None:
         """Why this worker rests, or None. Asks the drive where it answers, and brings the copy up to date."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import operator
 import os
+import time
 from bisect import bisect_left
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -80,6 +82,21 @@ def token_of(pid: int) -> str:
         return ""
     _, found, rest = environment.partition(_TOKEN)
     return rest.partition(b"\0")[0].decode(errors="replace") if found else ""
+
+
+def arguments(pid: int) -> tuple[str, ...]:
+    """The words that a process was started with; none where it has ended, or shows none."""
+    try:
+        words = _read(f"/proc/{pid}/cmdline", _MAX_ENVIRONMENT)
+    except OSError:
+        return ()
+    return tuple(os.fsdecode(word) for word in words.split(b"\0")[:-1])
+
+
+def started_at(found: Facts) -> datetime:
+    """When a process began, by the wall clock as it is now."""
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return datetime.fromtimestamp(booted + found.start / os.sysconf("SC_CLK_TCK"), UTC)
 
 
 def launch_options() -> dict[str, Any]:

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import psutil
@@ -85,6 +86,19 @@ def token_of(pid: int) -> str:
         return psutil.Process(pid).environ().get(GENERATION_VARIABLE, "")
     except (psutil.Error, OSError):
         return ""
+
+
+def arguments(pid: int) -> tuple[str, ...]:
+    """The words that a process was started with; none where it has ended, or shows none."""
+    try:
+        return tuple(psutil.Process(pid).cmdline())
+    except (psutil.Error, OSError):
+        return ()
+
+
+def started_at(found: Facts) -> datetime:
+    """When a process began."""
+    return datetime.fromtimestamp(found.start / 1_000_000, UTC)
 
 
 def launch_options() -> dict[str, Any]:

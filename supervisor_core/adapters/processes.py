@@ -16,6 +16,7 @@ from supervisor_core.domain.errors import RefusedError
 
 if TYPE_CHECKING:
     from supervisor_core.adapters.locks import FileLock
+    from supervisor_core.adapters.processes_adopt import Claim
     from supervisor_core.adapters.processes_children import Exit
     from supervisor_core.adapters.processes_launch import LaunchSpec
     from supervisor_core.adapters.processes_records import WorkerRecord
@@ -44,6 +45,9 @@ class ProcessDoor(Protocol):
 
     def find(self, worker_id: str) -> FoundWorker:
         """Look for a worker, adopting one that runs without its record."""
+
+    def adopt(self, worker_id: str, claim: Claim) -> FoundWorker | None:
+        """Take a process for this worker that was started by hand, if none runs and the claim is true."""
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, by a fresh look."""
@@ -91,6 +95,12 @@ class Processes:
     def find(self, worker_id: str) -> FoundWorker:
         """Look for a worker, adopting one that runs without its record."""
         return find(self._state_dir, worker_id)
+
+    def adopt(self, worker_id: str, claim: Claim) -> FoundWorker | None:
+        """Take a process for this worker that was started by hand, if none runs and the claim is true."""
+        from supervisor_core.adapters.processes_adopt import adopt
+
+        return adopt(self._state_dir, worker_id, claim)
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, by a fresh look."""

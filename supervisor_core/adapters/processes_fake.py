@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from supervisor_core.adapters.processes_adopt import Claim
 from supervisor_core.adapters.processes_children import Exit
 from supervisor_core.adapters.processes_find import FoundWorker, Presence
 from supervisor_core.adapters.processes_launch import LaunchError, LaunchSpec
@@ -38,6 +39,7 @@ class FakeProcesses:
         self._news: list[Exit] = []
         self._next_pid = FIRST_PID
         self._broken: dict[str, str] = {}
+        self._by_hand: dict[ProcessIdentity, tuple[str, ...]] = {}
         self.started: list[LaunchSpec] = []
         """Every launch, in order."""
 
@@ -71,6 +73,13 @@ class FakeProcesses:
     def break_start(self, worker_id: str, why: str) -> None:
         """It can't be started until this is taken back with an empty reason."""
         self._broken[worker_id] = why
+
+    def start_by_hand(self, *command: str) -> ProcessIdentity:
+        """Somebody starts a process with this command, and tells nobody."""
+        identity = self._new_identity()
+        self._lives[identity] = Life.ALIVE
+        self._by_hand[identity] = command
+        return identity
 
     def identify(self, pid: int) -> ProcessIdentity | None:
         """The identity of the process that has this PID now."""
@@ -117,6 +126,19 @@ class FakeProcesses:
         if worker.life.running:
             return FoundWorker(worker_id, Presence.RUNNING, worker.record, worker.life)
         return FoundWorker(worker_id, Presence.STOPPED, worker.record, leftovers=tuple(worker.helpers))
+
+    def adopt(self, worker_id: str, claim: Claim) -> FoundWorker | None:
+        """Take a process for this worker that was started by hand. Nobody's clock runs here: any beat will do."""
+        found, identity = self.find(worker_id), self.identify(claim.pid)
+        if found.presence is not Presence.STOPPED or found.leftovers or identity is None:
+            return None
+        if self._by_hand.get(identity) != claim.command:
+            return None
+        record = WorkerRecord(
+            worker_id, f"generation-{identity.pid}", RUNNING, command=claim.command, identity=identity
+        )
+        self._workers[worker_id] = _Worker(record, identity)
+        return FoundWorker(worker_id, Presence.RUNNING, record, Life.ALIVE, adopted=True)
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, the leader first."""

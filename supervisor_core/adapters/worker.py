@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 
-from supervisor_core.adapters.drive import Drive
+from supervisor_core.adapters.drive import Drive, DriveUnavailable
+from supervisor_core.adapters.heartbeats import last_beat
 from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
 from supervisor_core.adapters.processes_launch import LaunchError, LaunchSpec
 from supervisor_core.adapters.processes_stop import StopReport
 from supervisor_core.adapters.processes_values import ProcessIdentity
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain import crashpoints
+from supervisor_core.domain.health import Heartbeat
 
 MASK = "****"
 TAIL_LINES = 20
@@ -27,6 +30,45 @@ def worker_log(config: SupervisorConfig, worker: Worker) -> Path:
 def check_watcher_process(processes: ProcessDoor, worker: Worker) -> FoundWorker:
     """Whether this worker runs, by the exact identity of its process."""
     return processes.find(worker.id)
+
+
+def find_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> FoundWorker:
+    """The same, for whoever is about to start or stop it: one that was started by hand is found as well."""
+    found = check_watcher_process(processes, worker)
+    if not is_stopped(found):
+        return found
+    try:
+        beat = drive.call(last_beat, config.folder("state"), worker.id)
+    except (DriveUnavailable, OSError):
+        return found
+    return adopt_watcher(processes, config, worker, beat)
+
+
+def adopt_watcher(
+    processes: ProcessDoor, config: SupervisorConfig, worker: Worker, beat: Heartbeat | None
+) -> FoundWorker:
+    """The worker as it is found; where none is, the process that its heartbeat names, if that is surely it.
+
+    The beat must come from this host, the process must have exactly the configured arguments, and must not be younger
+    than the beat: else it is somebody else's that has got the PID.
+    """
+    found = check_watcher_process(processes, worker)
+    if not is_stopped(found) or beat is None or beat.pid is None or beat.at is None:
+        return found
+    if beat.hostname.casefold() != host_name().casefold():
+        return found
+    from supervisor_core.adapters.processes_adopt import Claim  # seldom needed
+
+    return processes.adopt(worker.id, Claim(beat.pid, config.command_for(worker), beat.at)) or found
+
+
+def host_name() -> str:
+    """What this host calls itself, as `socket.gethostname` says it."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import socket
+
+    return socket.gethostname()
 
 
 def is_stopped(found: FoundWorker) -> bool:
@@ -45,6 +87,7 @@ def start_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig
         if not report.stopped:
             names = ", ".join(map(str, report.survivors))
             raise LaunchError(f"{worker.id} is not started: of its last life {names} could not be ended.")
+    find_watcher(processes, drive, config, worker)  # one that somebody started by hand is then on record, and refuses
     log = worker_log(config, worker)
     drive.make_folder(log.parent)
     # Asked through the own door of the drive: one that hangs is noticed here, and not with the lock of the worker held.

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.host import logging_as_configured, opened_ledger, prepare_state_dir
-from supervisor_core.runtime.ownership import BusyError
-from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.single_pass import SinglePass
+from supervisor_core.runtime.supervisor import Supervisor
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,13 +15,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """One pass; 0 where all went well."""
-    config = load_supervisor_config(options.config)
-    worker = config.pick_worker(options.worker_id)
-    prepare_state_dir(config)
-    host = open_doors(config)
-    try:
-        with logging_as_configured(config, host.drive), opened_ledger(config) as ledger:
-            return 0 if SinglePass(Parts(host, ledger), worker, heal=options.heal).run() else 1
-    except BusyError as error:
-        print(error)
-        return 0
+    supervisor = Supervisor(options.config, options.worker_id)
+    code = supervisor.run_once(heal=options.heal)
+    if supervisor.held_by:
+        print(supervisor.held_by)
+    return code

@@ -179,7 +179,7 @@ _ACTING = (
     ),
     CommandDefinition(
         "restart",
-        "Stops a worker, makes sure that it is gone, and starts it.",
+        "Stops a worker, makes sure that it is gone, and starts it; a pause stays in place.",
         handler="restart_watcher",
         takes_label=True,
         target=TargetRule.WORKERS,

@@ -17,6 +17,12 @@ LONGEST_SAID = 300
 SKEW_SECONDS = 5.0
 """A heartbeat may be this far in the future: clocks that are kept in step differ by less."""
 
+FROZEN_SECONDS = 10.0
+"""A process that is stopped by a signal for so long is frozen; a debugger, or a stop of ours, is done before."""
+
+LARGEST_PID = 2**31 - 1
+"""What a column of the tables holds; no system has larger ones."""
+
 
 class Health(StrEnum):
     """The words of `status`."""
@@ -42,11 +48,14 @@ class WorkerState(StrEnum):
 
 
 class Heartbeat(NamedTuple):
-    """A worker's last word about itself. `at` is None where it does not say when."""
+    """A worker's last word about itself. `at` is None where nobody knows when that was."""
 
     status: str
     at: datetime | None
     error: str = ""
+    pid: int | None = None
+    hostname: str = ""
+    poll_seconds: float | None = None
 
 
 class Observation(NamedTuple):
@@ -55,8 +64,11 @@ class Observation(NamedTuple):
     state: WorkerState
     paused: bool = False
     enabled: bool = True
-    frozen: bool = False
+    frozen_seconds: float | None = None
+    """For how long it is known to be stopped by a signal; None where it is not."""
     started_at: datetime | None = None
+    resumed_at: datetime | None = None
+    """Since when it is no longer paused; None where it never was."""
     heartbeat: Heartbeat | None = None
     heartbeat_known: bool = True
     """False while the drive can't be asked."""
@@ -72,34 +84,63 @@ class Verdict(NamedTuple):
     fine: bool
 
 
-def read_heartbeat(document: Mapping[str, Any]) -> Heartbeat:
-    """A heartbeat file's content as a value. Its time is `utc`, else `timestamp`."""
+def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = None) -> Heartbeat:
+    """A heartbeat file's content as a value. Its time is `utc`, else `timestamp`, else that of the file."""
     errors = next((document[key] for key in ("error", "last_error", "errors") if document.get(key)), "")
     words = "; ".join(map(_said, errors)) if isinstance(errors, list) else _said(errors)
-    return Heartbeat(_said(document.get("status") or ""), _moment(document), one_line(words, LONGEST_SAID))
+    return Heartbeat(
+        status=_said(document.get("status") or ""),
+        at=_moment(document) or file_time,
+        error=one_line(words, LONGEST_SAID),
+        pid=_pid(document.get("pid")),
+        hostname=_said(document.get("hostname") or ""),
+        poll_seconds=_seconds(document.get("poll_seconds")),
+    )
 
 
 def health(seen: Observation, now: datetime) -> Verdict:
     """The one place that says how a worker is."""
     if seen.state is not WorkerState.RUNNING:
         return _not_running(seen)
-    if seen.frozen:
-        return Verdict(Health.FROZEN, "alive but stopped by a signal: it does nothing until it is continued", False)
-    if seen.max_age_seconds == 0:
-        return Verdict(Health.HEALTHY, "running; no heartbeat is expected", True)
-    if not seen.heartbeat_known:
-        return Verdict(Health.UNKNOWN, "running; the drive with its heartbeat can't be reached", False)
-    return _by_heartbeat(seen, now)
+    verdict = _running(seen, now)
+    return verdict._replace(reason=f"paused; {verdict.reason}") if seen.paused else verdict
+
+
+def is_watcher_healthy(
+    heartbeat: Heartbeat | Mapping[str, Any] | None, now: datetime, max_age_seconds: float = 300.0
+) -> bool:
+    """Whether a running worker with this heartbeat, as it was read or as a value, is well."""
+    beat = heartbeat if heartbeat is None or isinstance(heartbeat, Heartbeat) else read_heartbeat(heartbeat)
+    seen = Observation(WorkerState.RUNNING, heartbeat=beat, max_age_seconds=max_age_seconds)
+    return _by_heartbeat(seen, now).health is Health.HEALTHY
 
 
 def _not_running(seen: Observation) -> Verdict:
     if seen.state is WorkerState.STUCK:
         return Verdict(Health.UNKNOWN, "processes of it could not be ended", False)
+    if seen.state in (WorkerState.STARTING, WorkerState.STOPPING):
+        return Verdict(Health.UNKNOWN, f"{seen.state}, this is under way", True)
     if seen.paused:
         return Verdict(Health.UNKNOWN, "paused", True)
     if not seen.enabled:
         return Verdict(Health.UNKNOWN, "not enabled in the configuration", True)
     return Verdict(Health.MISSING, "not running, though it should", False)
+
+
+def _running(seen: Observation, now: datetime) -> Verdict:
+    frozen = seen.frozen_seconds
+    if frozen is not None and frozen >= FROZEN_SECONDS:
+        reason = f"alive but stopped by a signal for {frozen:.0f} s: it does nothing until it is continued"
+        return Verdict(Health.FROZEN, reason, False)
+    if seen.max_age_seconds == 0:
+        verdict = Verdict(Health.HEALTHY, "running; no heartbeat is expected", True)
+    elif not seen.heartbeat_known:
+        verdict = Verdict(Health.UNKNOWN, "running; the drive with its heartbeat can't be reached", False)
+    else:
+        verdict = _by_heartbeat(seen, now)
+    if frozen is None:
+        return verdict
+    return verdict._replace(reason=f"{verdict.reason}; stopped by a signal for {frozen:.0f} s")
 
 
 def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
@@ -118,9 +159,14 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
         return Verdict(Health.STALE, f"running, but its heartbeat is {age:.0f} s old (limit {limit:.0f} s)", False)
     if beat.error:
         return Verdict(Health.DEGRADED, f"it reports an error: {beat.error}", False)
-    if beat.status.lower() not in GOOD_WORDS and not (seen.paused and beat.status.lower() == "paused"):
+    if beat.status.lower() not in GOOD_WORDS and not _rests_rightly(seen, beat.status, beat.at):
         return Verdict(Health.DEGRADED, f"it reports the status {beat.status!r}", False)
     return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago", True)
+
+
+def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:
+    """Whether it says that it is paused, and is, or was when it said so: its next beat tells that it works again."""
+    return status.lower() == "paused" and (seen.paused or (seen.resumed_at is not None and at <= seen.resumed_at))
 
 
 def _moment(document: Mapping[str, Any]) -> datetime | None:
@@ -139,3 +185,17 @@ def _said(value: object) -> str:
         return one_line(str(value), LONGEST_SAID)
     except (ValueError, RecursionError):  # a number of thousands of digits, a list in a list in a list
         return "something that can't be shown"
+
+
+def _pid(value: object) -> int | None:
+    right = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST_PID
+    return value if right and isinstance(value, int) else None
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if 0 <= value < LARGEST_PID else None  # a NaN is neither
+    except OverflowError:
+        return None

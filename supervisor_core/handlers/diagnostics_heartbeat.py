@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.adapters.files import read_json
+from supervisor_core.adapters.heartbeats import last_beat
+from supervisor_core.adapters.observation import observe
 from supervisor_core.adapters.pauses import Pause, read_flag
-from supervisor_core.adapters.processes import FoundWorker, Presence
-from supervisor_core.adapters.processes_values import Life
 from supervisor_core.adapters.report_masking import Masking
-from supervisor_core.adapters.worker import check_watcher_process
 from supervisor_core.config import Worker
-from supervisor_core.domain.health import Health, Heartbeat, Observation, WorkerState, health, read_heartbeat
+from supervisor_core.domain.health import Health, Heartbeat, health
 from supervisor_core.handlers.context import Host
 
 
@@ -23,7 +20,8 @@ def heartbeat(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
     beat, flag = host.drive.call(_on_drive, host.config.folder("state"), worker.id)
     pause = host.pauses.look(worker.id, flag, flag_known=True)
     now = host.now()
-    verdict = health(_observation(worker, check_watcher_process(host.processes, worker), pause, beat), now)
+    observation = observe(host.config, host.processes, host.pauses, worker, beat, pause)[1]
+    verdict = health(observation, now)
     age = (now - beat.at).total_seconds() if beat and beat.at else None
     limit = worker.heartbeat_max_age_seconds
     return {
@@ -43,24 +41,4 @@ def heartbeat(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
 
 
 def _on_drive(folder: Path, worker_id: str) -> tuple[Heartbeat | None, Pause | None]:
-    document = read_json(folder / f"watcher_heartbeat_{worker_id}.json", tolerant=True)
-    return read_heartbeat(document) if document is not None else None, read_flag(folder, worker_id)
-
-
-def _observation(worker: Worker, found: FoundWorker, pause: Pause | None, beat: Heartbeat | None) -> Observation:
-    record = found.record
-    return Observation(
-        state=_state(found),
-        paused=pause is not None,
-        enabled=worker.enabled,
-        frozen=found.life is Life.FROZEN,
-        started_at=datetime.fromisoformat(record.started_at) if record and record.started_at else None,
-        heartbeat=beat,
-        max_age_seconds=worker.heartbeat_max_age_seconds,
-    )
-
-
-def _state(found: FoundWorker) -> WorkerState:
-    if found.presence is Presence.RUNNING and not found.stuck:
-        return WorkerState.RUNNING
-    return WorkerState.STOPPED if found.presence is Presence.STOPPED and not found.leftovers else WorkerState.STUCK
+    return last_beat(folder, worker_id), read_flag(folder, worker_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor_core.adapters.pauses import Pause
-from supervisor_core.adapters.worker import check_watcher_process, is_stopped, stop_watcher_gracefully
+from supervisor_core.adapters.worker import find_watcher, is_stopped, stop_watcher_gracefully
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.times import to_text
@@ -17,8 +17,9 @@ def pause_watcher(host: Host, job: Job) -> Outcome:
     The flag comes first: whatever happens after it, nothing starts the worker again by itself.
     """
     worker = host.config.worker(job.worker_id)
+    found = find_watcher(host.processes, host.drive, host.config, worker)
     earlier = host.pauses.read(worker.id)
-    if earlier and is_stopped(check_watcher_process(host.processes, worker)):
+    if earlier and is_stopped(found):
         return Outcome.done(already_paused=True, message=f"{worker.id} is already {earlier}", **earlier._asdict())
     pause = earlier or Pause(job.issuer.id, to_text(host.now()), job.audit_label, job.task_id)
     written = host.pauses.set(worker.id, pause)

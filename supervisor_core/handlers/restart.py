@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from supervisor_core.adapters.pauses import Pause
 from supervisor_core.adapters.processes_stop import Ending, StopReport
 from supervisor_core.adapters.worker import (
     check_watcher_process,
+    find_watcher,
     is_stopped,
     start_watcher,
     stop_watcher_gracefully,
@@ -17,21 +19,28 @@ from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.context import Host
-from supervisor_core.handlers.starting import check_startable, why_it_rests
+from supervisor_core.handlers.starting import check_startable, is_person, why_it_rests, why_paused
 from supervisor_core.handlers.stopping import stop_details, stuck
+
+BETWEEN_SECONDS = 2.0
+"""From the end of the old one to the start of the new: what the old one held elsewhere (a connection, a lock on the
+drive) is let go of a moment after its processes are gone."""
 
 
 def restart_watcher(host: Host, job: Job) -> Outcome:
-    """Stop the worker and start it; one that does not run is started.
+    """Stop the worker, wait a moment, start it; one that does not run is started, without the moment.
 
-    A worker that rests is refused: a pause is somebody's word, which a restart, of a whole team perhaps, does not
-    take back. What can't be started again is refused as well, before it is stopped: what works badly is better than
-    nothing.
+    A person's restart starts a paused worker once and leaves the flag in place: a worker that knows it comes up
+    paused. Anybody else's (a schedule's) does not touch one, and a pause that is given while it stops is the newer
+    word. What is quarantined, not enabled, or could not be started again is left alone: what works badly is better
+    than nothing.
     """
     worker = host.config.worker(job.worker_id)
-    found = check_watcher_process(host.processes, worker)
+    found = find_watcher(host.processes, host.drive, host.config, worker)
     old_pid = found.identity.pid if found.identity else None
-    if reason := why_it_rests(host, worker):
+    pause = host.pauses.read(worker.id)
+    reason = why_paused(worker, pause) if pause and not is_person(job.issuer) else why_it_rests(worker)
+    if reason:
         return Outcome.failed(f"Nothing was done. {reason}", pid=old_pid)
     try:
         check_startable(host, worker)
@@ -40,17 +49,21 @@ def restart_watcher(host: Host, job: Job) -> Outcome:
     begun = time.monotonic()
     report = stop_watcher_gracefully(host.processes, worker)
     details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
-    details |= stop_details(report)
+    details |= {**stop_details(report), "paused": pause is not None}
     if not report.stopped:
         return stuck(report, details, "Nothing was started beside it.")
-    if reason := why_it_rests(host, worker):  # a stop takes its time, and a pause may be made by hand meanwhile
-        return Outcome.failed(f"{worker.id} is stopped and was not started again. {reason}", **details)
+    if old_pid is not None:
+        time.sleep(BETWEEN_SECONDS)
+    newer = host.pauses.read(worker.id)
+    if newer and newer != pause:
+        words = f"{worker.id} is stopped and was not started again. {why_paused(worker, newer)}"
+        return Outcome.failed(words, **{**details, "paused": True})
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker)
     except (SupervisorError, OSError) as error:
         return _down(host, worker, details, error)
     details |= {"new_pid": started.pid, "seconds": round(time.monotonic() - begun, 3)}
-    return Outcome.done(message=_message(report, old_pid, started.pid), **details)
+    return Outcome.done(message=_message(report, old_pid, started.pid, newer), **details)
 
 
 def _not_begun(worker: Worker, pid: int | None, error: Exception) -> Outcome:
@@ -67,8 +80,9 @@ def _down(host: Host, worker: Worker, details: dict[str, Any], error: Exception)
     return Outcome.failed(f"{worker.id} {before} could not be started: {now}. {again} {error}", **details)
 
 
-def _message(report: StopReport, old_pid: int | None, new_pid: int) -> str:
+def _message(report: StopReport, old_pid: int | None, new_pid: int, pause: Pause | None) -> str:
+    still = f". It is still {pause}, and rests if it knows the flag; resume ends that" if pause else ""
     if old_pid is None:
-        return f"{report.worker_id} was not running; it is started as pid {new_pid}"
+        return f"{report.worker_id} was not running; it is started as pid {new_pid}{still}"
     ended = "was killed, because it did not end when asked" if report.ending is Ending.KILLED else "ended"
-    return f"{report.worker_id} is restarted: pid {old_pid} {ended}; pid {new_pid} runs"
+    return f"{report.worker_id} is restarted: pid {old_pid} {ended}; pid {new_pid} runs{still}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from supervisor_core.adapters.worker import check_watcher_process, start_watcher
+from supervisor_core.adapters.worker import find_watcher, start_watcher
 from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.context import Host
 
@@ -11,7 +12,7 @@ from supervisor_core.handlers.context import Host
 def resume_watcher(host: Host, job: Job) -> Outcome:
     """Take the pause away and start the worker, unless it runs already."""
     worker = host.config.worker(job.worker_id)
-    found = check_watcher_process(host.processes, worker)
+    found = find_watcher(host.processes, host.drive, host.config, worker)
     if found.stuck:
         return Outcome.failed(f"{worker.id} is stuck: what a stop could not end must end first. Pause it again.")
     if found.identity is None:
@@ -24,5 +25,9 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
     if found.identity is not None:
         message = f"{worker.id} is already running"
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
-    started = start_watcher(host.processes, host.drive, host.config, worker)
+    try:
+        started = start_watcher(host.processes, host.drive, host.config, worker)
+    except (SupervisorError, OSError) as error:
+        words = f"{worker.id} is not paused any more, but could not be started: it does not run now. {error}"
+        return Outcome.failed(words, **details)
     return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)

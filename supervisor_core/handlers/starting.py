@@ -6,16 +6,30 @@ import os
 import shutil
 from pathlib import Path
 
+from supervisor_core.adapters.pauses import Pause
 from supervisor_core.adapters.processes_launch import LaunchError
 from supervisor_core.adapters.worker import worker_log
 from supervisor_core.config import Worker
+from supervisor_core.domain.command import Issuer
 from supervisor_core.handlers.context import Host
 
+SELF = "supervisor"
+SCHEDULED = "schedule:"
+"""What the ids of issuers look like who are no persons."""
 
-def why_it_rests(host: Host, worker: Worker) -> str:
-    """Why nobody but a person may start this worker, and how that person ends it; empty where it may run."""
-    if pause := host.pauses.read(worker.id):
-        return f"{worker.id} is {pause}, and only a resume ends that. To have it run again: resume {worker.id}."
+
+def is_person(issuer: Issuer) -> bool:
+    """Whether somebody asks for it here and now, and not a schedule or the supervisor itself."""
+    return issuer.id != SELF and not issuer.id.startswith(SCHEDULED)
+
+
+def why_paused(worker: Worker, pause: Pause) -> str:
+    """Why a paused worker is not started, and how somebody ends that."""
+    return f"{worker.id} is {pause}, and only a resume ends that. To have it run again: resume {worker.id}."
+
+
+def why_it_rests(worker: Worker) -> str:
+    """Why not even a person may start this worker with a command, and what to do; empty where they may."""
     anew = "and start the supervisor anew if it runs as a daemon."
     if worker.quarantined:
         key = f"workers.{worker.id}.quarantined"

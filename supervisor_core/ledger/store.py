@@ -16,13 +16,13 @@ from sqlalchemy.exc import DatabaseError
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import GENESIS, AuditEntry, ChainHead
 from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.ledger import audit, schema, steps
+from supervisor_core.ledger import audit, quick, schema, steps
 from supervisor_core.ledger.engine import ledger_engine, reading
 from supervisor_core.ledger.writer import LedgerUnavailable, Writer
 
 T = TypeVar("T")
 
-FILE_NAME = "ledger.db"
+FILE_NAME = quick.FILE_NAME
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from supervisor_core.adapters.worker import check_watcher_process, start_watcher
+from supervisor_core.adapters.observation import state_of
+from supervisor_core.adapters.worker import find_watcher, start_watcher
 from supervisor_core.config import Worker
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import WorkerState
@@ -15,7 +16,6 @@ from supervisor_core.domain.planning import ActionKind, Wanted, plan
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.executing import execute
-from supervisor_core.runtime.observing import state_of
 from supervisor_core.runtime.parts import Parts
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
@@ -109,7 +109,7 @@ class WorkerActor:
     def _bring_up(self) -> bool:
         """Start the worker if it should run and does not, once; find it if it runs."""
         host, worker = self._parts.host, self.worker
-        found = check_watcher_process(host.processes, worker)
+        found = find_watcher(host.processes, host.drive, host.config, worker)
         if found.identity is not None:
             log.info("%s runs already, as pid %d", worker.id, found.identity.pid)
         wanted = Wanted(worker.enabled, worker.quarantined, host.pauses.read(worker.id) is not None)

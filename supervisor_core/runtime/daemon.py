@@ -15,6 +15,7 @@ from typing import Any
 from supervisor_core.adapters.processes_identity import identify
 from supervisor_core.domain.jobs import FINAL, Job
 from supervisor_core.domain.times import to_text
+from supervisor_core.handlers.restart import BETWEEN_SECONDS
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime import notify, runtime_file
 from supervisor_core.runtime.blocking import Blocking
@@ -113,7 +114,7 @@ class Daemon:
         """How long a stop may take: what is in hand may be the stop of a worker, and its start after that."""
         workers = self._config.workers.values()
         longest = max((worker.stop_timeout_seconds + worker.start_grace_seconds for worker in workers), default=0.0)
-        return longest + STOP_MARGIN_SECONDS
+        return longest + BETWEEN_SECONDS + STOP_MARGIN_SECONDS
 
     def _told_to_stop(self, name: str) -> None:
         log.info("told to stop by %s", name)

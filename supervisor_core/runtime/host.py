@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from supervisor_core.adapters.drive import Drive
-from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.flags import Trust
-from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.runtime import logs
+
+if TYPE_CHECKING:
+    from supervisor_core.ledger.store import Ledger
 
 
 class StateFolderError(SupervisorError):
@@ -47,6 +49,9 @@ def logging_as_configured(config: SupervisorConfig, drive: Drive) -> Iterator[No
 @contextmanager
 def opened_ledger(config: SupervisorConfig) -> Iterator[Ledger]:
     """The ledger of this host, brought up to date if need be."""
+    from supervisor_core.adapters.head_file import HeadFile  # with the next one, dear to import: not all need a ledger
+    from supervisor_core.ledger.store import FILE_NAME, Ledger
+
     prepare_state_dir(config)
     with Ledger(config.state_dir / FILE_NAME, config.supervisor.id, HeadFile(config.state_dir)) as ledger:
         yield ledger

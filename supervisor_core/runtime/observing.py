@@ -9,20 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.adapters.drive import DriveUnavailable
-from supervisor_core.adapters.files import read_json
+from supervisor_core.adapters.heartbeats import last_beat
+from supervisor_core.adapters.observation import observe
 from supervisor_core.adapters.pauses import Pause, read_flag
-from supervisor_core.adapters.processes import FoundWorker, Presence
-from supervisor_core.adapters.processes_values import Life
-from supervisor_core.adapters.worker import check_watcher_process
+from supervisor_core.adapters.processes import FoundWorker
 from supervisor_core.config import Worker
-from supervisor_core.domain.health import (
-    Heartbeat,
-    Observation,
-    Verdict,
-    WorkerState,
-    health,
-    read_heartbeat,
-)
+from supervisor_core.domain.health import Heartbeat, Observation, Verdict, health
+from supervisor_core.domain.heartbeats import in_words
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers.context import Host
 
@@ -58,12 +51,22 @@ class Seen:
             "last_error": None,
         }
 
+    def in_words(self) -> str:
+        """How it is, in a word or two."""
+        return in_words(self.observation.state, self.verdict, paused=self.pause is not None)
+
     def _reason(self) -> str:
-        return str(self.pause) if self.pause and self.verdict.reason == "paused" else self.verdict.reason
+        """The same as the verdict's, with who paused it."""
+        bare = self.verdict.reason.removeprefix("paused")
+        return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
 
 
 def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
-    """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs."""
+    """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs.
+
+    It changes nothing of theirs. What it writes are notes of ours: that a worker which was started by hand is this
+    process, and since when one has been stopped by a signal.
+    """
     now = datetime.now(UTC)
     ids = [worker.id for worker in workers]
     try:
@@ -75,40 +78,10 @@ def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
     seen = []
     for worker in workers:
         pause = host.pauses.look(worker.id, flags.get(worker.id), flag_known=known)
-        found = check_watcher_process(host.processes, worker)
-        observation = _observation(worker, found, pause, beats.get(worker.id), known=known)
+        beat = beats.get(worker.id)
+        found, observation = observe(host.config, host.processes, host.pauses, worker, beat, pause, drive_known=known)
         seen.append(Seen(worker, found, pause, observation, health(observation, now), now))
     return seen
-
-
-def state_of(found: FoundWorker) -> WorkerState:
-    """Where a worker's life stands, by its processes alone."""
-    if found.presence is Presence.RUNNING and not found.stuck:
-        return WorkerState.RUNNING
-    if found.presence is Presence.RUNNING:
-        return WorkerState.STUCK
-    return WorkerState.STUCK if found.leftovers or found.presence is Presence.UNVERIFIABLE else WorkerState.STOPPED
-
-
-def _observation(
-    worker: Worker, found: FoundWorker, pause: Pause | None, beat: Heartbeat | None, *, known: bool
-) -> Observation:
-    record = found.record
-    return Observation(
-        state=state_of(found),
-        paused=pause is not None,
-        enabled=worker.enabled,
-        frozen=found.life is Life.FROZEN,
-        started_at=datetime.fromisoformat(record.started_at) if record and record.started_at else None,
-        heartbeat=beat,
-        heartbeat_known=known,
-        max_age_seconds=worker.heartbeat_max_age_seconds,
-    )
-
-
-def heartbeat_path(folder: Path, worker_id: str) -> Path:
-    """Where a worker writes its heartbeat."""
-    return folder / f"watcher_heartbeat_{worker_id}.json"
 
 
 def _on_drive(
@@ -119,7 +92,7 @@ def _on_drive(
         raise DriveUnavailable(f"The drive is not there: {root} is no folder.")
     beats = {}
     for worker_id in worker_ids:
-        document = read_json(heartbeat_path(folder, worker_id), tolerant=True)
-        if document is not None:
-            beats[worker_id] = read_heartbeat(document)
+        beat = last_beat(folder, worker_id)
+        if beat is not None:
+            beats[worker_id] = beat
     return beats, {worker_id: read_flag(folder, worker_id) for worker_id in worker_ids}

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.homes import Home, a_home, demo_command
+from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.support.waiting import wait_until
 
 
@@ -141,3 +147,155 @@ def test_a_flag_for_what_needs_an_approval_is_rejected(tmp_path: Path) -> None:
         reason = home.inbox / "rejected" / "supervisor_pause_OrionMX.flag.reason.txt"
         assert "needs an approval here" in reason.read_text()
         assert [row["action"] for row in home.audit()] == ["REFUSED"]
+
+
+def in_the_background(home: Home, worker_id: str = "OrionMX") -> subprocess.Popen[bytes]:
+    """A pass that is under way."""
+    words = [*SUPERVISOR, "once", "--worker-id", worker_id]
+    return subprocess.Popen(words, cwd=home.folder, env=home.environ, stderr=subprocess.DEVNULL)
+
+
+def heartbeat(home: Home) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((home.nas / "00_STATE" / "supervisor_heartbeat_OrionMX.json").read_text())
+    return found
+
+
+def logged(home: Home) -> str:
+    path = home.state_dir / "supervisor.log"
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Home]:
+    """Two workers; to stop the one takes three seconds."""
+    deaf = {
+        "command": demo_command("--misbehave", "ignore-term"),
+        "start_grace_seconds": 0.2,
+        "stop_timeout_seconds": 3,
+    }
+    with a_home(tmp_path / "home", {"OrionMX": deaf, "West": {"command": demo_command()}}) as made:
+        assert once(made, "--heal") == 0
+        made.inbox.mkdir(exist_ok=True)
+        yield made
+
+
+def pausing(home: Home, *then: str) -> subprocess.Popen[bytes]:
+    """A pass that is stopping the worker, which takes its time, and has these flags to follow after that."""
+    home.drop_flag("supervisor_pause_OrionMX_t1.flag", {"label": "slow"})
+    for name in then:
+        home.drop_flag(name, {})
+    running = in_the_background(home)
+    wait_until(lambda: "[t1 - slow] pause of OrionMX started" in logged(home), 20, "the pause is under way")
+    return running
+
+
+def test_a_second_pass_for_the_same_worker_does_nothing_and_says_who_is_at_it(slow: Home) -> None:
+    running = pausing(slow)
+    done = slow.supervisor("once", "--worker-id", "OrionMX")
+    assert done.returncode == 0
+    assert f"Another pass for OrionMX is under way (pid {running.pid}" in done.stdout
+    assert running.poll() is None, "it is still at work"
+    assert running.wait(30) == 0
+    assert [row["action"] for row in slow.audit()] == ["PAUSE"]
+
+
+def test_passes_for_different_workers_go_side_by_side(slow: Home) -> None:
+    running = pausing(slow)
+    done = slow.supervisor("once", "--worker-id", "West", "--heal")
+    assert done.returncode == 0, done.stderr
+    assert len(slow.running_copies("West")) == 1
+    assert running.poll() is None, "it is still at work"
+    assert running.wait(30) == 0
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_lets_the_handler_in_hand_finish_and_the_rest_wait(slow: Home, name: str) -> None:
+    running = pausing(slow, "supervisor_restart_watcher_OrionMX_t2.flag")
+    running.send_signal(getattr(signal, name))
+    assert running.wait(30) == 130
+    assert [(row["task_id"], row["outcome"]) for row in slow.audit()] == [("t1", "success")]
+    assert slow.running_copies("OrionMX") == []
+    result = slow.result("pause", "t1")
+    assert result is not None
+    assert result["success"]
+    said = heartbeat(slow)
+    assert (said["success"], said["actions"]) == (False, ["pause"])
+    assert f"Told to stop by {name}" in said["error"]
+    assert once(slow) == 0, "the next pass does what waited"
+    assert [row["task_id"] for row in slow.audit()] == ["t1", "t2"]
+
+
+def test_the_second_look_decides_and_the_log_tells_of_both(home: Home) -> None:
+    home.drop_flag("supervisor_resume_OrionMX.flag", {})
+    assert once(home) == 0
+    assert "OrionMX was stopped, missing before this pass, and is running, healthy now" in logged(home)
+    (pid,) = home.running_copies("OrionMX")
+    os.kill(pid, signal.SIGKILL)
+    assert once(home) == 1
+    assert heartbeat(home)["error"] == "OrionMX is missing: not running, though it should"
+
+
+def test_a_handler_that_failed_is_1_and_in_the_heartbeat(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home", {"OrionMX": {"command": ["false"], "start_grace_seconds": 5}}) as home:
+        home.drop_flag("supervisor_pause_OrionMX_t1.flag", {})
+        home.drop_flag("supervisor_restart_watcher_OrionMX_t2.flag", {})
+        assert once(home) == 1, "paused is well, and a failed restart is not"
+        said = heartbeat(home)
+        assert (said["success"], said["actions"]) == (False, ["pause", "restart_watcher"])
+        assert said["error"].startswith("restart_watcher failed: OrionMX did not run, and could not be started")
+
+
+def test_a_stale_heartbeat_is_a_warning_and_1(tmp_path: Path) -> None:
+    worker = {
+        "command": demo_command("--control", "{worker_id}.control"),
+        "start_grace_seconds": 0.2,
+        "heartbeat_max_age_seconds": 1,
+    }
+    with a_home(tmp_path / "home", {"OrionMX": worker}) as home:
+        assert once(home, "--heal") == 0
+        (home.folder / "OrionMX.control").write_text("stale")
+        wait_until(lambda: home.json("status")["workers"][0]["health"] == "stale", 20, "it is stale")
+        done = home.supervisor("once")
+        assert done.returncode == 1
+        assert "[WARNING] OrionMX is stale: running, but its heartbeat is" in done.stderr
+        assert "[ERROR]" not in done.stderr
+        assert "stale" in heartbeat(home)["error"]
+
+
+def test_a_worker_that_is_stopped_by_a_signal_is_frozen_after_ten_seconds_and_a_pass_waits_for_that(home: Home) -> None:
+    assert once(home, "--heal") == 0
+    (pid,) = home.running_copies("OrionMX")
+    os.kill(pid, signal.SIGSTOP)
+    begun = time.monotonic()
+    done = home.supervisor("once")
+    assert done.returncode == 1
+    assert "[ERROR] OrionMX is frozen: alive but stopped by a signal for" in done.stderr
+    assert time.monotonic() - begun >= 10
+    assert home.json("status")["workers"][0]["health"] == "frozen", "what a pass has seen, all know"
+    os.kill(pid, signal.SIGCONT)
+    assert once(home) == 0
+
+
+def test_one_that_is_stopped_for_a_moment_is_not_frozen(home: Home) -> None:
+    assert once(home, "--heal") == 0
+    (pid,) = home.running_copies("OrionMX")
+    os.kill(pid, signal.SIGSTOP)
+    running = in_the_background(home)
+    note = home.state_dir / "workers" / "OrionMX.frozen"
+    wait_until(note.exists, 20, "the pass has seen it")
+    os.kill(pid, signal.SIGCONT)
+    assert running.wait(20) == 0
+    assert not note.exists()
+
+
+def test_a_drive_that_is_away_is_1_and_what_the_shell_asked_for_is_done_all_the_same(home: Home) -> None:
+    assert home.supervisor("send", "pause away").returncode == 0
+    home.nas.rename(home.folder / "elsewhere")
+    done = home.supervisor("once")
+    assert done.returncode == 1
+    assert done.stderr.count("[ERROR] The drive is not there") == 1
+    assert [(row["action"], row["outcome"]) for row in home.audit()] == [("PAUSE", "success")]
+    (home.folder / "elsewhere").rename(home.nas)
+    assert once(home) == 0
+    assert heartbeat(home)["success"]
+    assert (home.nas / "00_STATE" / "supervisor_pause_OrionMX.flag").exists()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from supervisor_core.adapters.processes import ProcessDoor
+from supervisor_core.adapters.processes_adopt import Claim
 from supervisor_core.adapters.processes_fake import FakeProcesses
 from supervisor_core.adapters.processes_find import Presence
 from supervisor_core.adapters.processes_identity import state
@@ -43,6 +47,10 @@ class Stage:
         """One that can't be started."""
         raise NotImplementedError
 
+    def start_by_hand(self) -> Claim:
+        """A program that no door started; what would be said of it if it were the worker."""
+        raise NotImplementedError
+
     def die(self) -> None:
         """Its process ends by itself, with signal 9."""
         raise NotImplementedError
@@ -60,6 +68,7 @@ class RealStage(Stage):
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder)
         self.door = self.home.door
+        self.program: subprocess.Popen[bytes] | None = None
 
     def start(self) -> ProcessIdentity:
         return self.home.start(IDLE)
@@ -72,6 +81,12 @@ class RealStage(Stage):
 
     def start_impossible(self) -> None:
         self.door.start(self.home.spec("/no/such/program"))
+
+    def start_by_hand(self) -> Claim:
+        command = (sys.executable, "-c", "import time; time.sleep(100)")
+        self.program = program = subprocess.Popen(command)
+        wait_until(lambda: "sleep" in Path(f"/proc/{program.pid}/cmdline").read_text())
+        return Claim(program.pid, command, datetime.now(UTC))
 
     def die(self) -> None:
         identity = self._identity()
@@ -113,6 +128,9 @@ class FakeStage(Stage):
         self.fake.help_with(ID)
         return identity
 
+    def start_by_hand(self) -> Claim:
+        return Claim(self.fake.start_by_hand("program", "by hand").pid, ("program", "by hand"), datetime.now(UTC))
+
     def start_impossible(self) -> None:
         self.fake.break_start(ID, "there is no such program")
         self.fake.start(self._spec())
@@ -138,6 +156,9 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     made = RealStage(tmp_path)
     yield made
     made.home.end()
+    if made.program is not None:
+        made.program.kill()
+        made.program.wait()
 
 
 def test_a_started_worker_is_found_alive(stage: Stage) -> None:
@@ -243,6 +264,36 @@ def test_one_that_nobody_can_verify_is_neither_started_nor_stopped(stage: Stage)
         stage.start()
     with pytest.raises(RefusedError, match="is not stopped"):
         stage.door.stop(ID)
+
+
+def test_one_that_was_started_by_hand_is_adopted_and_can_be_stopped(stage: Stage) -> None:
+    claim = stage.start_by_hand()
+    assert stage.door.find(ID).presence is Presence.STOPPED
+    adopted = stage.door.adopt(ID, claim)
+    assert adopted is not None
+    assert (adopted.presence, adopted.adopted) == (Presence.RUNNING, True)
+    found = stage.door.find(ID)
+    assert found.identity == adopted.identity == stage.door.identify(claim.pid)
+    with pytest.raises(RefusedError):
+        stage.start()
+    assert stage.door.stop(ID, timeout=10).stopped
+    assert found.identity is not None
+    assert stage.door.state(found.identity).ended
+
+
+def test_no_claim_displaces_a_worker_that_runs(stage: Stage) -> None:
+    identity = stage.start()
+    found = stage.door.adopt(ID, stage.start_by_hand())
+    assert found is None or found.identity == identity
+    assert stage.door.find(ID).identity == identity
+
+
+def test_a_claim_with_another_command_or_of_nobody_is_not_true(stage: Stage) -> None:
+    claim = stage.start_by_hand()
+    assert stage.door.adopt(ID, claim._replace(command=(*claim.command, "more"))) is None
+    assert stage.door.adopt(ID, claim._replace(command=claim.command[:-1])) is None
+    assert stage.door.adopt(ID, claim._replace(pid=2**31 - 1)) is None
+    assert stage.door.find(ID).presence is Presence.STOPPED
 
 
 def test_an_unknown_signal_is_refused(stage: Stage) -> None:

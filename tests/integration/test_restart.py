@@ -1,4 +1,6 @@
-"""Restart: gone before it is started, alive before it is a success; what may not or could not start is left alone."""
+"""Restart: gone before it is started, alive before it is a success; what may not or could not start is left alone.
+
+A person's restart starts a paused worker once, and the pause stays."""
 
 from __future__ import annotations
 
@@ -21,12 +23,13 @@ from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.jobs import Job, JobState
-from supervisor_core.handlers import Host, restart_watcher
+from supervisor_core.handlers import Host, restart, restart_watcher
 from supervisor_core.runtime.control_client import ask
 from supervisor_core.runtime.doors import open_doors
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
 
+BETWEEN_SECONDS = restart.BETWEEN_SECONDS
 HANG = ("ignore-term", "hang", "freeze")
 
 
@@ -52,7 +55,7 @@ class Place:
         found = self.processes.find("OrionMX").identity
         return found.pid if found else None
 
-    def restart(self) -> Outcome:
+    def restart(self, issuer: str = "cli:anna") -> Outcome:
         """What the handler makes of it; every outcome must be able to become JSON."""
         job = Job(
             job_id=1,
@@ -62,7 +65,7 @@ class Place:
             handler="restart_watcher",
             params={},
             label="hangs",
-            issuer=Issuer("cli:anna", "anna"),
+            issuer=Issuer(issuer, "anna"),
             door="cli",
             state=JobState.STARTED,
             filed_at=datetime(2026, 2, 5, tzinfo=UTC),
@@ -76,6 +79,12 @@ class Place:
         assert self.restart().success
         assert self.pid is not None
         return self.pid
+
+
+@pytest.fixture(autouse=True)
+def _no_moment_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the processes are fake, nothing has to be let go of. The real programs wait all the same."""
+    monkeypatch.setattr(restart, "BETWEEN_SECONDS", 0)
 
 
 @pytest.fixture
@@ -121,7 +130,7 @@ def test_a_command_from_the_shell_puts_a_new_process_in_the_place_of_the_old(hom
     details = said["result"]
     assert (details["old_pid"], details["new_pid"]) == (old, new)
     assert (details["was_running"], details["ending"], details["exit_code"]) == (True, "graceful", 0)
-    assert details["seconds"] >= 0.2, "it was seen to live for its grace period"
+    assert details["seconds"] >= BETWEEN_SECONDS + 0.2, "a moment passed, and it was seen to live for its grace period"
     worker = home.worker("OrionMX")
     assert (worker["pid"], worker["state"], worker["health"]) == (new, "running", "healthy")
 
@@ -197,13 +206,13 @@ def test_nobody_of_the_old_tree_is_left_beside_the_new_worker(home: Home, word: 
     """Its descendants ignore TERM; with `daemonize` they left its session, and their parent is gone."""
     home.start_daemon()
     misbehave(home, word)
-    wait_until(lambda: len(set_of(home)) >= 2, 10, "the worker has descendants")
-    old = set(set_of(home))
+    wait_until(lambda: len(home.everybody()) >= 2, 10, "the worker has descendants")
+    old = set(home.everybody())
     (home.folder / "OrionMX.control").unlink()
     outcome = home.json("send", "restart", "--wait")
     assert outcome["success"], outcome
     assert outcome["details"]["killed"]
-    assert not old & set(set_of(home))
+    assert not old & set(home.everybody())
     assert home.running_copies("OrionMX") == [outcome["details"]["new_pid"]]
 
 
@@ -222,15 +231,42 @@ def test_beside_what_can_not_be_killed_nothing_is_started(home: Home) -> None:
     assert home.worker("OrionMX")["state"] == "stuck"
 
 
-def test_a_paused_worker_is_not_started_and_stays_paused(home: Home) -> None:
+def test_a_person_starts_a_paused_worker_once_and_it_comes_up_paused(home: Home) -> None:
     home.start_daemon()
     assert home.json("send", "pause hotfix", "--wait")["success"]
-    sent = home.supervisor("send", "restart", "--wait")
-    assert sent.returncode == 1
-    assert "Nothing was done. OrionMX is paused by" in sent.stdout
-    assert "resume OrionMX" in sent.stdout
+    (flag,) = (home.nas / "00_STATE").glob("supervisor_pause_*")
+    words = flag.read_text()
+    outcome = home.json("send", "restart", "--wait")
+    assert outcome["success"], outcome
+    details = outcome["details"]
+    assert (details["paused"], details["was_running"]) == (True, False)
+    assert "It is still paused by" in details["message"]
+    assert home.running_copies("OrionMX") == [details["new_pid"]]
+    assert flag.read_text() == words, "the flag is left as it was"
+    wait_until(lambda: beat_of(home).get("pid") == details["new_pid"], 10, "the new one beats")
+    assert (beat_of(home)["status"], beat_of(home)["items_done"]) == ("paused", 0)
+    worker = home.worker("OrionMX")
+    assert (worker["state"], worker["health"], worker["paused"], worker["fine"]) == ("running", "healthy", True, True)
+    shown = home.supervisor("status").stdout
+    assert "running" in shown
+    assert "paused by" in shown
+    (home.nas / "00_STATE" / flag.name).unlink()
+    wait_until(lambda: beat_of(home)["status"] == "running", 10, "it works again")
+
+
+def test_nothing_else_starts_or_stops_a_paused_worker_that_a_restart_has_started(home: Home) -> None:
+    home.drop_flag("supervisor_pause_OrionMX.flag", {})
+    home.drop_flag("supervisor_restart_watcher_OrionMX.flag", {})
+    assert home.supervisor("once").returncode == 0
+    (pid,) = home.running_copies("OrionMX")
+    assert home.supervisor("once", "--heal").returncode == 0
+    home.start_daemon()
+    assert home.running_copies("OrionMX") == [pid]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: home.worker("OrionMX")["state"] == "stopped", 10, "it is gone")
+    assert home.supervisor("stop").returncode == 0
+    assert home.supervisor("once", "--heal").returncode == 0, "paused, so nobody brings it up"
     assert home.running_copies("OrionMX") == []
-    assert home.worker("OrionMX")["paused"]
 
 
 def test_with_the_drive_away_a_running_worker_is_left_alone(home: Home) -> None:
@@ -317,12 +353,25 @@ def test_one_that_is_not_to_run_is_not_started_and_the_key_is_named(
     assert place.processes.started == []
 
 
-def test_a_paused_worker_that_runs_all_the_same_is_not_stopped_either(place: Place) -> None:
-    """A flag made by hand: whoever made it wants the worker to rest, and it may heed that by itself."""
+def test_a_paused_worker_that_runs_all_the_same_is_restarted_for_a_person(place: Place) -> None:
     pid = place.running()
-    place.host.pauses.set("OrionMX", Pause())
+    place.host.pauses.set("OrionMX", Pause("cli:bob", label="bob - wait"))
     outcome = place.restart()
+    assert (outcome.success, outcome.details["old_pid"], place.pid) == (True, pid, outcome.details["new_pid"])
+    assert "It is still paused by bob - wait" in outcome.details["message"]
+    assert place.host.pauses.read("OrionMX") == Pause("cli:bob", label="bob - wait")
+
+
+@pytest.mark.parametrize("issuer", ["schedule:nightly", "supervisor"])
+def test_who_is_no_person_neither_starts_nor_stops_a_paused_worker(place: Place, issuer: str) -> None:
+    pid = place.running()
+    place.host.pauses.set("OrionMX", Pause("cli:bob", label="bob - wait"))
+    outcome = place.restart(issuer)
     assert (outcome.success, outcome.details["pid"], place.pid) == (False, pid, pid)
+    assert "Nothing was done. OrionMX is paused by bob - wait" in str(outcome.error)
+    assert "resume OrionMX" in str(outcome.error)
+    place.host.pauses.set("OrionMX", None)
+    assert place.restart(issuer).success, "one that is not paused it may restart"
 
 
 def test_one_that_is_paused_while_it_stops_is_not_started(
@@ -383,18 +432,11 @@ def misbehave(home: Home, word: str) -> None:
     wait_until(lambda: f"told to misbehave: {word}" in output.read_text(), 10, "the worker took the word")
 
 
-def set_of(home: Home) -> list[int]:
-    """Everybody who works in the home's folder for a worker, whatever they call themselves."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            here = (entry / "cwd").resolve() == home.folder.resolve()
-            environ = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if here and b"SUPERVISOR_GENERATION=" in environ:
-            found.append(int(entry.name))
-    return found
+def beat_of(home: Home) -> dict[str, Any]:
+    """What the worker last said of itself."""
+    path = home.nas / "00_STATE" / "watcher_heartbeat_OrionMX.json"
+    beat: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return beat
 
 
 def in_the_way(path: Path) -> None:

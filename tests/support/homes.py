@@ -141,6 +141,19 @@ class Home:
                 found.append(int(entry.name))
         return found
 
+    def everybody(self) -> list[int]:
+        """The PIDs of all that a supervisor started in this home, with their descendants, whatever their names are."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                here = (entry / "cwd").resolve() == self.folder.resolve()
+                environ = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if here and b"SUPERVISOR_GENERATION=" in environ:
+                found.append(int(entry.name))
+        return found
+
     def end(self) -> None:
         """End what was started: the daemons first, so that none starts a worker anew."""
         for daemon in self._daemons:

@@ -17,6 +17,7 @@ from supervisor_core.domain.health import (
     Observation,
     WorkerState,
     health,
+    is_watcher_healthy,
     read_heartbeat,
 )
 
@@ -59,13 +60,27 @@ def running(**facts: Any) -> Observation:
         (running(heartbeat=beat(400, "running", "disk full")), Health.STALE, False, "old"),
         (running(heartbeat=beat(10, "paused")), Health.DEGRADED, False, "'paused'"),
         (running(heartbeat=beat(10, "paused"), paused=True), Health.HEALTHY, True, "heartbeat"),
-        (running(frozen=True), Health.FROZEN, False, "signal"),
-        (running(frozen=True, max_age_seconds=0), Health.FROZEN, False, "signal"),
+        (running(heartbeat=beat(10, "paused"), paused=True), Health.HEALTHY, True, "paused; running, heartbeat"),
+        (running(heartbeat=beat(10, "running"), paused=True), Health.HEALTHY, True, "paused; running"),
+        (running(heartbeat=beat(400, "paused"), paused=True), Health.STALE, False, "paused; running, but"),
+        (running(heartbeat=beat(10, "paused"), resumed_at=ago(9)), Health.HEALTHY, True, "heartbeat 10 s ago"),
+        (running(heartbeat=beat(10, "paused"), resumed_at=ago(11)), Health.DEGRADED, False, "'paused'"),
+        (running(heartbeat=beat(10, "broken"), resumed_at=ago(9)), Health.DEGRADED, False, "'broken'"),
+        (running(frozen_seconds=10), Health.FROZEN, False, "signal for 10 s"),
+        (running(frozen_seconds=9.9), Health.HEALTHY, True, "heartbeat 10 s ago; stopped by a signal"),
+        (running(frozen_seconds=0.0, heartbeat=beat(400)), Health.STALE, False, "stopped by a signal for 0 s"),
+        (running(frozen_seconds=3600, max_age_seconds=0), Health.FROZEN, False, "signal"),
+        (running(frozen_seconds=3, max_age_seconds=0), Health.HEALTHY, True, "signal for 3 s"),
+        (running(frozen_seconds=60, heartbeat_known=False), Health.FROZEN, False, "signal"),
         (running(heartbeat=None, max_age_seconds=0), Health.HEALTHY, True, "no heartbeat is expected"),
         (running(heartbeat_known=False), Health.UNKNOWN, False, "drive"),
         (Observation(WorkerState.STOPPED), Health.MISSING, False, "should"),
         (Observation(WorkerState.STOPPED, paused=True), Health.UNKNOWN, True, "paused"),
         (Observation(WorkerState.STOPPED, enabled=False), Health.UNKNOWN, True, "not enabled"),
+        (Observation(WorkerState.STARTING), Health.UNKNOWN, True, "starting"),
+        (Observation(WorkerState.STARTING, paused=True), Health.UNKNOWN, True, "starting"),
+        (Observation(WorkerState.STOPPING), Health.UNKNOWN, True, "stopping"),
+        (Observation(WorkerState.STOPPED, frozen_seconds=60), Health.MISSING, False, "not running"),
         (Observation(WorkerState.STUCK), Health.UNKNOWN, False, "could not be ended"),
         (Observation(WorkerState.STUCK, paused=True), Health.UNKNOWN, False, "could not be ended"),
         (Observation(WorkerState.STOPPED, heartbeat=beat(1)), Health.MISSING, False, "not running"),
@@ -96,6 +111,49 @@ def test_what_was_seen_becomes_a_word_and_a_reason(seen: Observation, word: Heal
 )
 def test_the_time_of_a_heartbeat_is_utc_else_timestamp(document: dict[str, Any], moment: datetime | None) -> None:
     assert read_heartbeat(document).at == moment
+
+
+@pytest.mark.parametrize("document", [{}, {"utc": "yesterday"}, {"utc": None, "timestamp": 7}])
+def test_one_that_says_no_time_has_that_of_its_file(document: dict[str, Any]) -> None:
+    assert read_heartbeat(document, NOW).at == NOW
+    assert read_heartbeat({**document, "timestamp": "2026-02-05T14:00:00Z"}, NOW).at == ago(1800)
+
+
+@pytest.mark.parametrize(
+    ("document", "who"),
+    [
+        ({"pid": 4711, "hostname": "orion", "poll_seconds": 30}, (4711, "orion", 30.0)),
+        ({"pid": "4711", "hostname": None, "poll_seconds": "30"}, (None, "", None)),
+        ({"pid": True, "hostname": 7, "poll_seconds": True}, (None, "7", None)),
+        ({"pid": 0, "poll_seconds": -1}, (None, "", None)),
+        ({"pid": 2**31, "poll_seconds": float("nan")}, (None, "", None)),
+        ({"pid": 10**400, "poll_seconds": 10**400}, (None, "", None)),
+        ({}, (None, "", None)),
+    ],
+)
+def test_who_beats_is_read_or_left_open(document: dict[str, Any], who: tuple[int | None, str, float | None]) -> None:
+    found = read_heartbeat(document)
+    assert (found.pid, found.hostname, found.poll_seconds) == who
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "well"),
+    [
+        ({"status": "running", "utc": "2026-02-05T14:29:00Z"}, True),
+        ({"status": "Idle", "timestamp": "2026-02-05T14:29:00"}, True),
+        ({"status": "running", "utc": "2026-02-05T14:25:00.001Z"}, True),
+        ({"status": "running", "utc": "2026-02-05T14:25:00Z"}, False),
+        ({"status": "running", "utc": "2026-02-05T14:31:00Z"}, False),
+        ({"status": "broken", "utc": "2026-02-05T14:29:00Z"}, False),
+        ({"status": "running", "utc": "2026-02-05T14:29:00Z", "errors": ["disk full"]}, False),
+        ({"status": "running"}, False),
+        ({}, False),
+        (None, False),
+        (beat(10), True),
+    ],
+)
+def test_a_heartbeat_alone_is_well_or_not(heartbeat: Any, well: bool) -> None:
+    assert is_watcher_healthy(heartbeat, NOW) is well
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
-from tests.support.homes import ROOT
+from tests.support.homes import ROOT, a_home
 
 SLOW = {
     "sqlalchemy",
@@ -24,10 +26,11 @@ SLOW = {
 }
 
 
-def imported_by(code: str) -> set[str]:
+def imported_by(code: str, environ: Mapping[str, str] | None = None, folder: Path = ROOT) -> set[str]:
     """The top-level modules that are there after this code ran in a new Python."""
     program = f"{code}\nimport json, sys\nprint(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout))
 
 
@@ -44,6 +47,17 @@ def test_status_without_a_daemon_looks_without_a_database() -> None:
 def test_a_command_is_sent_without_the_libraries_of_other_databases() -> None:
     found = imported_by("import supervisor_core.cli.send_command")
     assert found & {"alembic", "git", "slack_bolt", "pymysql", "psycopg"} == set()
+
+
+def test_a_pass_with_nothing_to_do_does_without_a_database_library(tmp_path: Path) -> None:
+    """Its second run: the first one makes the ledger."""
+    run = "from supervisor_core.runtime import Supervisor\nassert Supervisor().run_once() == 0"
+    with a_home(tmp_path / "home") as home:
+        home.drop_flag("supervisor_pause_OrionMX.flag", {})
+        assert home.supervisor("once").returncode == 0
+        found = imported_by(run, home.environ, home.folder)
+    assert found & {"sqlalchemy", "alembic", "git", "slack_sdk", "slack_bolt", "psutil", "asyncio"} == set()
+    assert "pydantic" in found, "a configuration that became wrong is noticed all the same"
 
 
 @pytest.mark.parametrize("name", ["supervisor_core", "bot"])

@@ -1,0 +1,59 @@
+"""What there is to see of one worker, put together for the judgement of its health."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from supervisor_core.adapters.frozen import frozen_seconds
+from supervisor_core.adapters.pauses import Pause, Pauses
+from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
+from supervisor_core.adapters.processes_values import Life
+from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process
+from supervisor_core.config import SupervisorConfig, Worker
+from supervisor_core.domain.health import Heartbeat, Observation, WorkerState
+
+
+def observe(
+    config: SupervisorConfig,
+    processes: ProcessDoor,
+    pauses: Pauses,
+    worker: Worker,
+    beat: Heartbeat | None,
+    pause: Pause | None,
+    *,
+    drive_known: bool = True,
+) -> tuple[FoundWorker, Observation]:
+    """Look at its processes, and put them together with what the drive said of it: its last beat, its pause."""
+    found = _find(config, processes, worker, beat)
+    record = found.record
+    return found, Observation(
+        state=state_of(found),
+        paused=pause is not None,
+        enabled=worker.enabled,
+        frozen_seconds=frozen_seconds(config.state_dir, worker.id, found.identity if _is_frozen(found) else None),
+        started_at=datetime.fromisoformat(record.started_at) if record and record.started_at else None,
+        resumed_at=None if pause else pauses.changed_at(worker.id),
+        heartbeat=beat,
+        heartbeat_known=drive_known,
+        max_age_seconds=worker.heartbeat_max_age_seconds,
+    )
+
+
+def state_of(found: FoundWorker) -> WorkerState:
+    """Where a worker's life stands, by its processes alone."""
+    if found.presence is Presence.RUNNING and not found.stuck:
+        return WorkerState.RUNNING
+    if found.presence is Presence.RUNNING:
+        return WorkerState.STUCK
+    return WorkerState.STUCK if found.leftovers or found.presence is Presence.UNVERIFIABLE else WorkerState.STOPPED
+
+
+def _find(config: SupervisorConfig, processes: ProcessDoor, worker: Worker, beat: Heartbeat | None) -> FoundWorker:
+    try:
+        return adopt_watcher(processes, config, worker, beat)
+    except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
+        return check_watcher_process(processes, worker)
+
+
+def _is_frozen(found: FoundWorker) -> bool:
+    return found.life is Life.FROZEN

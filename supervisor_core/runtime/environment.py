@@ -1,0 +1,72 @@
+"""Whether a supervisor can work here: the drive, its folders, and what must be writable. What is missing is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypedDict
+
+from supervisor_core.adapters.drive import Drive, DriveUnavailable
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.runtime.host import prepare_state_dir
+
+FOLDERS = ("inbox", "outbox", "logs", "state")
+"""What the supervisor itself works with; the other folders are its workers' business."""
+
+
+class Environment(TypedDict):
+    """What was found: `valid`, or the `issues`, each a sentence that says what to do."""
+
+    valid: bool
+    issues: list[str]
+
+
+def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | None = None) -> Environment:
+    """Look at the place where this configuration would have a supervisor work, and make the folders that are missing.
+
+    The root of the drive is never made: one that is not mounted must not turn into a folder. A drive that hangs is
+    not waited for longer than its door allows.
+    """
+    issues = []
+    try:
+        prepare_state_dir(config)
+        issues += list(_writable("supervisor.state_dir", config.state_dir))
+    except SupervisorError as error:
+        issues.append(str(error))
+    door = drive or Drive(config.nas.root)
+    try:
+        door.check()
+        issues += door.call(_folders, {name: config.folder(name) for name in FOLDERS})
+    except (DriveUnavailable, OSError) as error:
+        issues.append(str(error))
+    return {"valid": not issues, "issues": issues}
+
+
+def _folders(folders: dict[str, Path]) -> list[str]:
+    """All of them, in one call to the drive."""
+    return [issue for name, folder in folders.items() for issue in _usable(f"nas.folders.{name}", folder)]
+
+
+def _usable(key: str, folder: Path) -> Iterator[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        yield f"The folder {folder} ({key}) can't be made: {error.strerror}."
+        return
+    yield from _writable(key, folder)
+
+
+def _writable(key: str, folder: Path) -> Iterator[str]:
+    """Only a file that was written shows it: a full or read-only drive has the same rights as any other."""
+    probe = folder / f".probe.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    try:
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(descriptor, b"x")
+        finally:
+            os.close(descriptor)
+            probe.unlink()
+    except OSError as error:
+        yield f"Nothing can be written in {folder} ({key}): {error.strerror}. Let this user write there."

@@ -1,0 +1,196 @@
+"""The single pass for one worker: it looks, does what waits, looks again, and says how it is. A task scheduler runs it,
+through `supervisor once`, which uses this class and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from supervisor_core.adapters.drive import DriveUnavailable
+from supervisor_core.adapters.heartbeats import write_supervisor_heartbeat_file
+from supervisor_core.adapters.worker import host_name, start_watcher
+from supervisor_core.config import load_supervisor_config
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.health import FROZEN_SECONDS, Health
+from supervisor_core.domain.heartbeats import SupervisorHeartbeat
+from supervisor_core.domain.planning import ActionKind, Wanted, plan
+from supervisor_core.ledger.heartbeats import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
+from supervisor_core.runtime.control_flags import check_control_flags
+from supervisor_core.runtime.doors import open_doors
+from supervisor_core.runtime.environment import validate_supervisor_environment
+from supervisor_core.runtime.findings import Findings
+from supervisor_core.runtime.forwarding import forward_now, why_not
+from supervisor_core.runtime.host import logging_as_configured, prepare_state_dir
+from supervisor_core.runtime.interrupting import Told, hearing_signals
+from supervisor_core.runtime.ledger_on_demand import LedgerOnDemand
+from supervisor_core.runtime.observing import Seen, look
+from supervisor_core.runtime.ownership import BusyError, pass_ownership
+
+WELL, UNWELL, INTERRUPTED = 0, 1, 130
+LOOK_AGAIN_SECONDS = 0.5
+"""How often a worker is looked at that has just been stopped by a signal, until it goes on or counts as frozen."""
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """One worker's supervisor. A configuration that can't be used is refused here, with a line for each mistake."""
+
+    def __init__(self, config_path: str | Path | None = None, worker_id: str | None = None) -> None:
+        self.config = load_supervisor_config(config_path)
+        self.worker = self.config.pick_worker(worker_id)
+        self.host = open_doors(self.config)
+        self.findings = Findings()
+        self.held_by = ""
+        """Who has what a pass needs for itself; empty where the pass had it."""
+        self._told = Told()
+        self._owns = False
+        self._ledger = LedgerOnDemand(self.config)
+
+    def run_once(self, *, heal: bool = False) -> int:
+        """One pass; its exit code. Beside the daemon or another pass for this worker it does nothing, which is 0."""
+        prepare_state_dir(self.config)
+        self.findings, self.held_by = Findings(), ""
+        with logging_as_configured(self.config, self.host.drive), hearing_signals() as told:
+            self._told = told
+            try:
+                with self._owning():
+                    self._pass(heal=heal)
+                self._forward()
+            except BusyError as error:
+                self.held_by = str(error)
+                return WELL
+        if told:
+            return INTERRUPTED
+        return WELL if self.findings.well else UNWELL
+
+    def check_watcher_health(self) -> Seen:
+        """The worker as it is now: its processes, its pause, its heartbeat, and what that means."""
+        return look(self.host, [self.worker])[0]
+
+    def check_control_flags(self) -> list[str]:
+        """Take this worker's flags and do what waits for it; the actions taken. What failed is among the findings."""
+        with self._owning():
+            return check_control_flags(self.host, self.worker, self._ledger, self.findings, self._told)
+
+    def write_heartbeat_file(self, seen: Seen | None = None) -> bool:
+        """Say on the drive how this supervisor is; False, and a finding, where the drive does not take it."""
+        said, folder = self._heartbeat(seen).as_json(), self.config.folder("state")
+        write = partial(write_supervisor_heartbeat_file, mode=self.config.nas.file_mode)
+        try:
+            self.host.drive.make_folder(folder)
+            self.host.drive.call(write, folder, self.worker.id, said)
+        except (DriveUnavailable, OSError) as error:
+            self.findings.failed(str(error))
+            return False
+        return True
+
+    def report_heartbeat_to_database(self, seen: Seen | None = None) -> bool:
+        """Say in the ledger how this supervisor is, and what its worker last said; False, and a finding, if not."""
+        seen = seen or self.check_watcher_health()
+        said, beat = self._heartbeat(seen), seen.observation.heartbeat
+
+        def write(execute: Execute) -> None:
+            report_supervisor_heartbeat_to_database(execute, said, pid=os.getpid(), hostname=host_name())
+            if beat is not None:
+                put(execute, row_of_worker(self.worker.id, beat, f"{seen.in_words()}: {seen.verdict.reason}"))
+
+        try:
+            self._ledger.write(write)
+        except SupervisorError as error:
+            self.findings.failed(f"The heartbeat could not be written down. {error}")
+            return False
+        finally:
+            if not self._owns:
+                self._ledger.close()
+        return True
+
+    def _pass(self, *, heal: bool) -> None:
+        begun = time.monotonic()
+        for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
+            self.findings.failed(issue)
+        before = self.check_watcher_health()
+        self.check_control_flags()
+        self.host.pauses.settle(self.worker.id)
+        after = self._look_again()
+        if heal and not self._told:
+            after = self._bring_up(after)
+        self._judge(before, after)
+        self.write_heartbeat_file(after)
+        self.report_heartbeat_to_database(after)
+        done = ", ".join(self.findings.actions) or "nothing to do"
+        log.info("pass for %s: %s, in %.2f s", self.worker.id, done, time.monotonic() - begun)
+
+    def _forward(self) -> None:
+        """Bring the shared database what it lacks. Nobody waits for it: the locks are free, and it decides nothing."""
+        if self._told or why_not(self.config):
+            return
+        try:
+            forward_now(self.config, self._ledger.open())
+        finally:
+            self._ledger.close()
+
+    def _look_again(self) -> Seen:
+        """The look that decides. One that has just been stopped by a signal is watched until it counts as frozen."""
+        deadline = time.monotonic() + FROZEN_SECONDS + LOOK_AGAIN_SECONDS
+        while True:
+            seen = self.check_watcher_health()
+            frozen = seen.observation.frozen_seconds
+            if frozen is None or frozen >= FROZEN_SECONDS or self._told or time.monotonic() >= deadline:
+                return seen
+            time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
+
+    def _bring_up(self, seen: Seen) -> Seen:
+        """Start a worker that should run and does not, once."""
+        worker = self.worker
+        wanted = Wanted(worker.enabled, worker.quarantined, seen.pause is not None)
+        if plan({worker.id: wanted}, {worker.id: seen.observation.state})[worker.id] is not ActionKind.START:
+            return seen
+        self.findings.actions.append("started")
+        try:
+            start_watcher(self.host.processes, self.host.drive, self.config, worker)
+        except (SupervisorError, OSError) as error:
+            self.findings.failed(f"{worker.id} could not be started: {error}")
+        return self.check_watcher_health()
+
+    def _judge(self, before: Seen, after: Seen) -> None:
+        """Find what is wrong with the worker as it is at the end; what was wrong at the beginning is only told."""
+        health, reason = after.verdict.health, after.verdict.reason
+        if before.in_words() != after.in_words():
+            log.info("%s was %s before this pass, and is %s now", self.worker.id, before.in_words(), after.in_words())
+        if not after.verdict.fine:
+            level = logging.WARNING if health is Health.STALE else logging.ERROR
+            self.findings.failed(f"{self.worker.id} is {health}: {reason}", level)
+        if self._told:
+            self.findings.failed(f"Told to stop by {self._told.by}; the next pass does what waits.", logging.WARNING)
+
+    def _heartbeat(self, seen: Seen | None) -> SupervisorHeartbeat:
+        return SupervisorHeartbeat(
+            supervisor_id=self.config.supervisor.id,
+            worker_id=self.worker.id,
+            at=datetime.now(UTC),
+            success=self.findings.well,
+            error="; ".join(self.findings.problems) or None,
+            actions=tuple(self.findings.actions),
+            state=(seen or self.check_watcher_health()).in_words(),
+        )
+
+    @contextmanager
+    def _owning(self) -> Iterator[None]:
+        """Be the one pass for this worker, as long as this lasts; `BusyError` where somebody else is."""
+        if self._owns:
+            yield
+            return
+        prepare_state_dir(self.config)
+        with pass_ownership(self.config.state_dir, self.worker.id), self._ledger:
+            self._owns = True
+            try:
+                yield
+            finally:
+                self._owns = False

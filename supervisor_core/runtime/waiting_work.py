@@ -1,0 +1,43 @@
+"""What a pass does where something waits: what was interrupted, the flags, the commands, their results."""
+
+from __future__ import annotations
+
+from supervisor_core.adapters.drive import DriveUnavailable
+from supervisor_core.config import Worker
+from supervisor_core.handlers.context import Host
+from supervisor_core.ledger import jobs
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime import results
+from supervisor_core.runtime.executing import execute
+from supervisor_core.runtime.findings import Findings
+from supervisor_core.runtime.flag_intake import FlagIntake
+from supervisor_core.runtime.host import trust_of
+from supervisor_core.runtime.interrupting import Told
+from supervisor_core.runtime.recovery import report_interrupted
+
+
+def do_what_waits(
+    host: Host, worker: Worker, ledger: Ledger, findings: Findings, told: Told, *, sweep: bool = True
+) -> None:
+    """All of it, in this order; once told to stop, nothing more is begun, and what has its outcome is delivered."""
+    for ended in report_interrupted(host, ledger, [worker.id]):
+        findings.noted(f"{ended.handler} was interrupted, and not run again")
+    if sweep and not told:
+        _take_flags(host, worker, ledger, findings)
+    while not told and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
+        outcome = execute(job, host, ledger)
+        findings.actions.append(job.handler)
+        if outcome is not None and not outcome.success:
+            findings.noted(f"{job.handler} failed: {outcome.error}")
+    while results.deliver(host, ledger):
+        pass
+
+
+def _take_flags(host: Host, worker: Worker, ledger: Ledger, findings: Findings) -> None:
+    try:
+        swept = FlagIntake(host, ledger, [worker.id], trust_of(host.config)).sweep()
+    except (DriveUnavailable, OSError) as error:
+        findings.failed(str(error))
+        return
+    if swept.rejected:
+        findings.failed(f"{swept.rejected} flags were rejected; their reasons lie beside them")
