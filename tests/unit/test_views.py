@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.blockkit import check_message
-from bot.views.overview import EXPLAINED, SHOWN, overview
+from bot.views.help import help_of
+from bot.views.overview import EXPLAINED, SHOWN, asked_for, overview
 from bot.views.told import deaf, listing, others, plain, with_hint, words
+from supervisor_core.domain.catalog import CATALOG, FAMILIES
 
 NONCE = "20260205143000-ab12cd34e"
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -82,6 +84,27 @@ def test_a_notice_of_deafness_says_from_when_to_when_and_stays_short() -> None:
     assert "give it again" in many["text"]
     for message in (one, many, others("Slack counts 2.")):
         assert check_message(message, update=True) == []
+
+
+def test_help_shows_what_can_be_given_here_and_names_the_rest_in_one_line() -> None:
+    every = list(CATALOG.values())
+    made = help_of("", every, ["pause", "status"])
+    shown = [block["text"]["text"] for block in made["blocks"] if block["type"] == "section"]
+    assert [line.partition(": ")[0] for text in shown for line in text.split("\n") if line.startswith("•")] == [
+        "• `/supervisor status [target]`",
+        "• `/supervisor pause [target] [label…]`",
+    ]
+    assert "not yet in Slack: overview" in made["blocks"][-1]["elements"][0]["text"]
+
+
+def test_every_help_is_as_slack_takes_it() -> None:
+    every = list(CATALOG.values())
+    for topic in ("", *CATALOG, *FAMILIES):
+        assert check_message(help_of(topic, every, list(CATALOG)), update=True) == []
+
+
+def test_what_stands_for_a_pressed_button_fits_the_longest_worker() -> None:
+    assert check_message(asked_for("restart", "W" * 64, NONCE), update=True) == []
 
 
 def test_a_listing_is_cut_between_lines_and_after_what_fits() -> None:
