@@ -8,7 +8,7 @@ from supervisor_core.adapters.frozen import frozen_seconds
 from supervisor_core.adapters.pauses import Pause, Pauses
 from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
 from supervisor_core.adapters.processes_values import Life
-from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process
+from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process, masked
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain.health import Heartbeat, Observation, WorkerState
 
@@ -33,7 +33,7 @@ def observe(
         frozen_seconds=frozen_seconds(config.state_dir, worker.id, found.identity if _is_frozen(found) else None),
         started_at=datetime.fromisoformat(record.started_at) if record and record.started_at else None,
         resumed_at=None if pause else pauses.changed_at(worker.id),
-        heartbeat=beat,
+        heartbeat=_masked(beat, config),
         heartbeat_known=drive_known,
         max_age_seconds=worker.heartbeat_max_age_seconds,
     )
@@ -53,6 +53,15 @@ def _find(config: SupervisorConfig, processes: ProcessDoor, worker: Worker, beat
         return adopt_watcher(processes, config, worker, beat)
     except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
         return check_watcher_process(processes, worker)
+
+
+def _masked(beat: Heartbeat | None, config: SupervisorConfig) -> Heartbeat | None:
+    """A worker may repeat what it was given in its environment; its words go to logs, tables and people from here."""
+    if beat is None:
+        return None
+    secrets = config.secrets()
+    status, error, hostname = (masked(words, secrets) for words in (beat.status, beat.error, beat.hostname))
+    return beat._replace(status=status, error=error, hostname=hostname)
 
 
 def _is_frozen(found: FoundWorker) -> bool:

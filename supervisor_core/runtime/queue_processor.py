@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection
 
 from supervisor_core.adapters.drive import DriveUnavailable
@@ -14,7 +15,11 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.flag_intake import FlagIntake
 from supervisor_core.runtime.host import trust_of
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.rotating import rotate_outputs
 from supervisor_core.runtime.service_names import QUEUE_PROCESSOR
+
+ROTATE_SECONDS = 60.0
+"""Between two looks at how large the workers' output has grown."""
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +44,7 @@ class QueueProcessor:
         self._watch: FolderWatch | None = None
         self._woken = asyncio.Event()
         self._problem = ""
+        self._rotate_at = 0.0
 
     def wake(self) -> None:
         """Look now."""
@@ -95,6 +101,9 @@ class QueueProcessor:
         except (DriveUnavailable, OSError) as error:
             self._notice(str(error))
         self._deliver()
+        if time.monotonic() >= self._rotate_at:
+            self._rotate_at = time.monotonic() + ROTATE_SECONDS
+            rotate_outputs(self._parts.host, self._parts.host.config.workers.values())
         for ended in self._parts.host.processes.reap():
             log.info("the process %d of a worker has ended, exit code %s", ended.identity.pid, ended.code)
         return self._parts.ledger.read(jobs.workers_with_work)

@@ -126,3 +126,17 @@ def test_what_was_started_is_reported_as_interrupted_once_and_all_else_is_left(h
     assert details["result"] == {"interrupted": True, "paused": False, "pid": None}
     due = ledger.read(lambda c: outbox.due(c, jobs.RESULT_FILE, datetime.now(UTC) + timedelta(days=1)))
     assert [message.payload["task_id"] for message in due] == ["started"]
+
+
+def test_a_secret_that_a_worker_repeats_is_seen_by_nobody(tmp_path: Path) -> None:
+    (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
+    worker = {"command": ["{python}", "-V"], "env": {"API_KEY": "correct-horse-battery"}}
+    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": worker}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
+    host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
+    words = "401 for key correct-horse-battery"
+    beat_file(host).write_text(json.dumps({"status": words, "error": words, "hostname": words}))
+    beat = seen(host).observation.heartbeat
+    assert beat is not None
+    assert "****" in beat.error
+    assert "correct-horse-battery" not in f"{beat}{json.dumps(seen(host).as_json())}"
