@@ -159,19 +159,40 @@ class FileLock:
 
 
 if sys.platform == "win32":
+    import ctypes
     import msvcrt
+    from ctypes import wintypes
 
-    def _lock(descriptor: int, *, exclusive: bool) -> bool:  # noqa: ARG001 (there is no shared kind)
-        os.lseek(descriptor, _WINDOWS_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except PermissionError:
+    # `msvcrt.locking` knows no shared kind, and passes for different workers hold one lock side by side.
+    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    _FAIL_IMMEDIATELY, _EXCLUSIVE = 0x1, 0x2
+    _TAKEN = (33, 997)  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
+
+    class _Overlapped(ctypes.Structure):
+        """Where in the file the lock begins, as the kernel wants it."""
+
+        _fields_ = (
+            ("internal", ctypes.c_void_p),
+            ("internal_high", ctypes.c_void_p),
+            ("offset", wintypes.DWORD),
+            ("offset_high", wintypes.DWORD),
+            ("event", wintypes.HANDLE),
+        )
+
+    def _lock(descriptor: int, *, exclusive: bool) -> bool:
+        handle = wintypes.HANDLE(msvcrt.get_osfhandle(descriptor))
+        flags = _FAIL_IMMEDIATELY | (_EXCLUSIVE if exclusive else 0)
+        if _kernel.LockFileEx(handle, flags, 0, 1, 0, ctypes.byref(_Overlapped(offset=_WINDOWS_BYTE))):
+            return True
+        error = ctypes.get_last_error()
+        if error in _TAKEN:
             return False
-        return True
+        raise ctypes.WinError(error)
 
     def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, _WINDOWS_BYTE, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        handle = wintypes.HANDLE(msvcrt.get_osfhandle(descriptor))
+        if not _kernel.UnlockFileEx(handle, 0, 1, 0, ctypes.byref(_Overlapped(offset=_WINDOWS_BYTE))):
+            raise ctypes.WinError(ctypes.get_last_error())
 
 else:
     import fcntl
