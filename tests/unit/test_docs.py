@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.cli import COMMANDS
+from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
+from supervisor_core.domain.catalog import FLAG_HANDLERS, by_handler
+from supervisor_core.domain.catalog import HANDLERS as FLAG_NAMES
+from supervisor_core.domain.health import Health, WorkerState
+from supervisor_core.handlers import HANDLERS
 from supervisor_core.ledger.tables import metadata
 from tests.support.homes import ROOT
 
+RUNBOOK = ROOT / "docs" / "SUPERVISOR_RUNBOOK.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
@@ -59,3 +64,51 @@ def test_every_dependency_has_its_sentence() -> None:
     assert len(names) > 10
     for name in names:
         assert name.lower() in text, name
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """The cells of all rows of all tables on a page."""
+    rows = (line for line in text.splitlines() if line.startswith("|"))
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+
+
+def test_the_runbook_has_every_flag_and_says_which_are_not_built() -> None:
+    text = RUNBOOK.read_text()
+    rows = {row[0].split("`")[1]: row for row in table_rows(text) if row[0].startswith("`") and ".flag`" in row[1]}
+    assert set(rows) == set(FLAG_NAMES)
+    for handler, row in rows.items():
+        assert f"`supervisor_{handler}_OrionMX" in row[1], handler
+        assert ("not built" in row[2]) == (handler not in HANDLERS), f"is {handler} built?"
+        definition = by_handler(handler)
+        assert definition is not None
+        assert row[4] == (f"`{definition.audit_action}`" if handler in HANDLERS else "`REFUSED`"), handler
+    for name in set(FLAG_HANDLERS) - set(FLAG_NAMES):
+        assert f"(also `{name}`)" in text, name
+
+
+def test_the_runbook_has_every_subcommand_and_names_no_other() -> None:
+    text = RUNBOOK.read_text()
+    commands = text.split("\n## Commands")[1].split("\n## ")[0]
+    for name in COMMANDS:
+        assert f"`supervisor {name}" in commands, name
+    typed = re.findall(r"(?:^\$|;) supervisor ([a-z]+)", text, re.MULTILINE)
+    assert set(typed) <= set(COMMANDS)
+
+
+def test_the_runbook_has_every_exit_code() -> None:
+    section = RUNBOOK.read_text().split("\n## Exit codes")[1].split("\n## ")[0]
+    codes = [row[0] for row in table_rows(section) if row[0].isdigit()]
+    assert codes == [str(code) for code in (SUCCESS, FAILURE, USAGE, INTERRUPTED)] == ["0", "1", "2", "130"]
+
+
+def test_the_runbook_knows_every_word_for_a_worker_that_is_unwell() -> None:
+    page = RUNBOOK.read_text().split("\n## What do I see")[1].split("\n## ")[0]
+    seen = " ".join(row[0] for row in table_rows(page))
+    for word in (*(health for health in Health if health is not Health.HEALTHY), WorkerState.STUCK, "paused"):
+        assert f"`{word}" in seen, word
+
+
+def test_the_runbook_keeps_workers_alive_when_a_pass_is_over() -> None:
+    units = re.findall(r"```ini\n(.*?)```", RUNBOOK.read_text(), re.DOTALL)
+    service = next(unit for unit in units if "Type=oneshot" in unit)
+    assert {"KillMode=process", "OOMPolicy=continue"} <= set(service.splitlines())
