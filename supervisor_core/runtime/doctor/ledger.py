@@ -21,6 +21,9 @@ def look(config: SupervisorConfig) -> Check:
         return Check(NAME, True, f"{path} is not there yet; the first run makes it")
     try:
         seen = peek(path, LOOK_SECONDS)
+    except sqlite3.OperationalError as error:  # the disk, not the file: its pages were not even looked at
+        remedy = f"Is the disk of {config.state_dir} full, or away? Make room; leave {FILE_NAME} where it is."
+        return Check(NAME, False, f"{path} can't be read: {error}", remedy)
     except sqlite3.Error as error:
         return Check(NAME, False, f"{path} can't be read: {error}", _put_aside(config))
     if seen.damage:
