@@ -22,7 +22,10 @@ class Told:
 
 @contextmanager
 def hearing_signals() -> Iterator[Told]:
-    """While this lasts a signal ends nothing, it only is noted. Elsewhere than in the main thread none is heard."""
+    """While this lasts a signal ends nothing, it only is noted. Elsewhere than in the main thread none is heard.
+
+    What whoever started us has ignored (`nohup` and SIGHUP) stays ignored.
+    """
     told = Told()
     if threading.current_thread() is not threading.main_thread():
         yield told
@@ -31,7 +34,8 @@ def hearing_signals() -> Iterator[Told]:
     def hear(number: int, _frame: FrameType | None) -> None:
         told.by = signal.Signals(number).name
 
-    numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+    known = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+    numbers = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, hear) for number in numbers}
     try:
         yield told
