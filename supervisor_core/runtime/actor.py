@@ -15,7 +15,7 @@ from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.planning import ActionKind, Wanted, plan
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.executing import execute
+from supervisor_core.runtime.executing import Patience, execute
 from supervisor_core.runtime.parts import Parts
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
@@ -65,7 +65,7 @@ class WorkerActor:
             self._coming_up = False
             while not stopping.is_set():
                 self._woken.clear()
-                idle = await self._careful(self._next_job())
+                idle = await self._careful(self._next_job(Patience(stopping.is_set)))
                 if idle is None:
                     await _first_of(stopping.wait, seconds=PAUSE_AFTER_TROUBLE_SECONDS)
                 elif idle:
@@ -87,7 +87,7 @@ class WorkerActor:
         self.problem = ""
         return answer
 
-    async def _next_job(self) -> bool:
+    async def _next_job(self, patience: Patience) -> bool:
         """Carry out one job; True where there was none to do."""
         ledger, host = self._parts.ledger, self._parts.host
         job = await self._blocking(lambda: ledger.read(lambda connection: jobs.next_to_run(connection, self.worker.id)))
@@ -95,7 +95,7 @@ class WorkerActor:
             await self._blocking(host.pauses.settle, self.worker.id)
             return True
         self._busy = job
-        outcome = await self._blocking(execute, job, host, ledger, self._trouble)
+        outcome = await self._blocking(execute, job, host, ledger, self._trouble, patience)
         self._busy = None
         if outcome is not None and outcome.success:
             self.start_error = None

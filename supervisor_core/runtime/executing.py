@@ -4,13 +4,15 @@ daemon both come through here."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.command import Outcome
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, TemporaryError
 from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.handlers import HANDLERS, Host
 from supervisor_core.ledger import jobs
@@ -19,14 +21,42 @@ from supervisor_core.ledger.writer import LedgerUnavailable
 from supervisor_core.runtime.logs import about
 
 DISK_RETRY_SECONDS = 5.0
+HEAR_SECONDS = 0.2
+"""How soon it is heard, while an outcome waits to be written, that this program must stop."""
+
+PASS_PATIENCE_SECONDS = 30.0
+"""How long a pass tries to write an outcome: the next pass comes in two or three minutes, and a daemon that is to be
+started waits for one minute."""
 
 log = logging.getLogger(__name__)
 
 
-def execute(job: Job, host: Host, ledger: Ledger, trouble: Callable[[str], None] = lambda _: None) -> Outcome | None:
-    """Run a queued or claimed job to its end; None where somebody else has it.
+class NotWrittenDown(TemporaryError):
+    """What came of a job could not be written down; it is left as started."""
 
-    `trouble` hears, in words, while an outcome can't be written down.
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an outcome that can't be written is tried again: until told to stop, and no longer than so."""
+
+    told: Callable[[], object] = lambda: False
+    seconds: float = math.inf
+
+
+ENDLESS = Patience()
+
+
+def execute(
+    job: Job,
+    host: Host,
+    ledger: Ledger,
+    trouble: Callable[[str], None] = lambda _: None,
+    patience: Patience = ENDLESS,
+) -> Outcome | None:
+    """Run a queued or claimed job to its end; its outcome as it was written, None where somebody else has it.
+
+    `trouble` hears, in words, while an outcome can't be written down. Once `patience` is over the job is left as
+    started, which is reported as interrupted later, and `NotWrittenDown` says so.
     """
     with about(job.task_id, job.label):
         if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
@@ -38,7 +68,7 @@ def execute(job: Job, host: Host, ledger: Ledger, trouble: Callable[[str], None]
         outcome = _handle(job, host)
         duration = time.monotonic() - begun
         crashpoints.reach("handler:after")
-        _write_down(job, outcome, duration, ledger, trouble)
+        outcome = _write_down(job, outcome, duration, ledger, trouble, patience)
         if outcome.success:
             log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
         else:
@@ -60,22 +90,51 @@ def _handle(job: Job, host: Host) -> Outcome:
         return Outcome.failed(f"Unexpected {type(error).__name__}: {error}. The log has the details.")
 
 
-def _write_down(job: Job, outcome: Outcome, duration: float, ledger: Ledger, trouble: Callable[[str], None]) -> None:
-    """The outcome is known and must not be lost: a full disk is waited for, and said."""
-    step = jobs.finish(job, outcome, _now(), duration)
+def _write_down(
+    job: Job, outcome: Outcome, duration: float, ledger: Ledger, trouble: Callable[[str], None], patience: Patience
+) -> Outcome:
+    """The outcome is known and must not be lost: a full disk is waited for, and said. What was written in the end."""
+    written, refused = outcome, False
+    step = jobs.finish(job, written, _now(), duration)
+    deadline = time.monotonic() + patience.seconds
     while True:
         try:
             ledger.step(step)
         except LedgerUnavailable as error:
-            log.critical("the outcome of %s waits to be written: %s", job.task_id, error)
-            trouble(f"the outcome of {job.task_id} waits to be written: {error}")
-            time.sleep(DISK_RETRY_SECONDS)
-        except Exception as error:  # what can't be written as it is must still end, as a failure that says so
-            log.exception("the outcome of %s can't be written as it is", job.task_id)
-            step = jobs.finish(job, Outcome.failed(f"Its outcome could not be written: {error}"), _now(), duration)
+            problem = str(error)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            if not refused:  # what can't be written as it is must still end, as a failure that says so
+                log.exception("the outcome of %s can't be written as it is", job.task_id)
+                written, refused = Outcome.failed(f"Its outcome could not be written: {error}"), True
+                step = jobs.finish(job, written, _now(), duration)
+                continue
         else:
             trouble("")
-            return
+            return written
+        log.critical("the outcome of %s waits to be written: %s", job.task_id, problem)
+        trouble(f"the outcome of {job.task_id} waits to be written: {problem}")
+        if not _wait(patience, deadline):
+            raise _given_up(job, outcome, problem)
+
+
+def _wait(patience: Patience, deadline: float) -> bool:
+    """Wait for the next try; False where there is none."""
+    again = time.monotonic() + DISK_RETRY_SECONDS
+    while time.monotonic() < again:
+        if patience.told() or time.monotonic() >= deadline:
+            return False
+        time.sleep(min(HEAR_SECONDS, DISK_RETRY_SECONDS))
+    return True
+
+
+def _given_up(job: Job, outcome: Outcome, problem: str) -> NotWrittenDown:
+    came = "succeeded" if outcome.success else f"failed ({outcome.error})"
+    return NotWrittenDown(
+        f"{job.handler} of {job.worker_id} {came}, and that could not be written down: {problem.rstrip('.')}. It "
+        "will be reported as interrupted, and is not run again.",
+        remedy="Look at the ledger and its disk (supervisor.state_dir).",
+    )
 
 
 def _now() -> datetime:

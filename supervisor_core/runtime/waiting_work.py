@@ -7,8 +7,8 @@ from supervisor_core.config import Worker
 from supervisor_core.handlers.context import Host
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime import results
-from supervisor_core.runtime.executing import execute
+from supervisor_core.runtime import executing, results
+from supervisor_core.runtime.executing import NotWrittenDown, Patience, execute
 from supervisor_core.runtime.findings import Findings
 from supervisor_core.runtime.flag_intake import FlagIntake
 from supervisor_core.runtime.host import trust_of
@@ -24,8 +24,14 @@ def do_what_waits(
         findings.noted(f"{ended.handler} was interrupted, and not run again")
     if sweep and not told:
         _take_flags(host, worker, ledger, findings)
+    patience = Patience(lambda: told, executing.PASS_PATIENCE_SECONDS)
     while not told and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
-        outcome = execute(job, host, ledger)
+        try:
+            outcome = execute(job, host, ledger, patience=patience)
+        except NotWrittenDown as error:  # it was done; and what follows would meet the same ledger
+            findings.actions.append(job.handler)
+            findings.failed(str(error))
+            break
         findings.actions.append(job.handler)
         if outcome is not None and not outcome.success:
             findings.noted(f"{job.handler} failed: {outcome.error}")
