@@ -32,8 +32,10 @@ def do_what_waits(
             findings.actions.append(job.handler)
             findings.failed(str(error))
             break
+        if outcome is None:  # somebody else had it: no action of this pass
+            continue
         findings.actions.append(job.handler)
-        if outcome is not None and not outcome.success:
+        if not outcome.success:
             findings.noted(f"{job.handler} failed: {outcome.error}")
     while results.deliver(host, ledger):
         pass

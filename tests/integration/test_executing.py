@@ -7,14 +7,23 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from supervisor_core import Supervisor
-from supervisor_core.ledger.store import FILE_NAME
+from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.jobs import JobState
+from supervisor_core.ledger import jobs
+from supervisor_core.ledger.steps import Step
+from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.runtime import executing
+from supervisor_core.runtime.findings import Findings
+from supervisor_core.runtime.interrupting import Told
+from supervisor_core.runtime.waiting_work import do_what_waits
 from tests.support.homes import SUPERVISOR, Home, a_home
 from tests.support.waiting import wait_until
 
@@ -108,3 +117,24 @@ def test_a_daemon_that_can_not_write_an_outcome_says_so_and_stops_when_told(home
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(20) == 0, home.daemon_log()
     assert states(home) == ["started"]
+
+
+class Contested(Ledger):
+    """A ledger in which somebody else is always a moment quicker to claim, and quick to end what was claimed."""
+
+    def step(self, step: Step, now: datetime | None = None) -> bool:
+        if step.to == JobState.CLAIMED:
+            (job,) = self.read(lambda connection: jobs.waiting(connection, ["OrionMX"], [JobState.QUEUED]))
+            moment = datetime.now(UTC)
+            for theirs in (jobs.claim, jobs.begin):
+                assert super().step(theirs(job, moment))
+            assert super().step(jobs.finish(job, Outcome.done(), moment, 0.1))
+        return super().step(step, now)
+
+
+def test_what_somebody_else_did_is_no_action_of_this_pass(home: Home) -> None:
+    supervisor, findings = Supervisor(home.config, "OrionMX"), Findings()
+    with Contested(home.state_dir / FILE_NAME, "TestHost", HeadFile(home.state_dir)) as ledger:
+        do_what_waits(supervisor.host, supervisor.worker, ledger, findings, Told(), sweep=False)
+    assert states(home) == ["done"]
+    assert (findings.actions, findings.problems) == ([], [])
