@@ -24,7 +24,7 @@ from supervisor_core.ledger.heartbeats import Execute, put, report_supervisor_he
 from supervisor_core.runtime.control_flags import check_control_flags
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.environment import validate_supervisor_environment
-from supervisor_core.runtime.findings import Findings
+from supervisor_core.runtime.findings import Findings, in_words
 from supervisor_core.runtime.forwarding import forward_now, why_not
 from supervisor_core.runtime.host import logging_as_configured, prepare_state_dir
 from supervisor_core.runtime.interrupting import Told, hearing_signals
@@ -62,7 +62,8 @@ class Supervisor:
             try:
                 with self._owning():
                     self._pass(heal=heal)
-                self._forward()
+                with self.findings.going_on():
+                    self._forward()
             except BusyError as error:
                 self.held_by = str(error)
                 return WELL
@@ -93,18 +94,18 @@ class Supervisor:
 
     def report_heartbeat_to_database(self, seen: Seen | None = None) -> bool:
         """Say in the ledger how this supervisor is, and what its worker last said; False, and a finding, if not."""
-        seen = seen or self.check_watcher_health()
-        said, beat = self._heartbeat(seen), seen.observation.heartbeat
+        seen = seen or self._seen_if_possible()
+        said, beat = self._heartbeat(seen), seen.observation.heartbeat if seen else None
 
         def write(execute: Execute) -> None:
             report_supervisor_heartbeat_to_database(execute, said, pid=os.getpid(), hostname=host_name())
-            if beat is not None:
+            if seen is not None and beat is not None:
                 put(execute, row_of_worker(self.worker.id, beat, f"{seen.in_words()}: {seen.verdict.reason}"))
 
         try:
             self._ledger.write(write)
-        except SupervisorError as error:
-            self.findings.failed(f"The heartbeat could not be written down. {error}")
+        except Exception as error:  # noqa: BLE001 (the edge: the file must still be written, and say so)
+            self.findings.failed(f"The heartbeat could not be written down. {in_words(error)}")
             return False
         finally:
             if not self._owns:
@@ -113,14 +114,23 @@ class Supervisor:
 
     def _pass(self, *, heal: bool) -> None:
         begun = time.monotonic()
-        for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
-            self.findings.failed(issue)
-        before = self.check_watcher_health()
-        self.check_control_flags()
-        self.host.pauses.settle(self.worker.id)
-        after = self._look_again()
-        if heal and not self._told:
-            after = self._bring_up(after)
+        before: Seen | None = None
+        after: Seen | None = None
+        tended = False
+        with self.findings.going_on():
+            for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
+                self.findings.failed(issue)
+        with self.findings.going_on():
+            before = self.check_watcher_health()
+        with self.findings.going_on():
+            self.check_control_flags()
+            tended = True
+        with self.findings.going_on():
+            self.host.pauses.settle(self.worker.id)
+        with self.findings.going_on():
+            after = self._look_again()
+            if heal and tended and not self._told:  # else what waits may be a pause
+                after = self._bring_up(after)
         self._judge(before, after)
         self.write_heartbeat_file(after)
         self.report_heartbeat_to_database(after)
@@ -159,18 +169,26 @@ class Supervisor:
             self.findings.failed(f"{worker.id} could not be started: {error}")
         return self.check_watcher_health()
 
-    def _judge(self, before: Seen, after: Seen) -> None:
+    def _judge(self, before: Seen | None, after: Seen | None) -> None:
         """Find what is wrong with the worker as it is at the end; what was wrong at the beginning is only told."""
-        health, reason = after.verdict.health, after.verdict.reason
-        if before.in_words() != after.in_words():
+        if before and after and before.in_words() != after.in_words():
             log.info("%s was %s before this pass, and is %s now", self.worker.id, before.in_words(), after.in_words())
-        if not after.verdict.fine:
+        if after and not after.verdict.fine:
+            health, reason = after.verdict.health, after.verdict.reason
             level = logging.WARNING if health is Health.STALE else logging.ERROR
             self.findings.failed(f"{self.worker.id} is {health}: {reason}", level)
         if self._told:
             self.findings.failed(f"Told to stop by {self._told.by}; the next pass does what waits.", logging.WARNING)
 
+    def _seen_if_possible(self) -> Seen | None:
+        try:
+            return self.check_watcher_health()
+        except Exception as error:  # noqa: BLE001 (the edge: the heartbeat must still be written)
+            self.findings.failed(in_words(error))
+            return None
+
     def _heartbeat(self, seen: Seen | None) -> SupervisorHeartbeat:
+        seen = seen or self._seen_if_possible()
         return SupervisorHeartbeat(
             supervisor_id=self.config.supervisor.id,
             worker_id=self.worker.id,
@@ -178,7 +196,7 @@ class Supervisor:
             success=self.findings.well,
             error="; ".join(self.findings.problems) or None,
             actions=tuple(self.findings.actions),
-            state=(seen or self.check_watcher_health()).in_words(),
+            state=seen.in_words() if seen else "not known",
         )
 
     @contextmanager
