@@ -132,10 +132,15 @@ class Supervisor:
             if heal and tended and not self._told:  # else what waits may be a pause
                 after = self._bring_up(after)
         self._judge(before, after)
-        self.write_heartbeat_file(after)
-        self.report_heartbeat_to_database(after)
+        self._say_how_it_went(after)
         done = ", ".join(self.findings.actions) or "nothing to do"
         log.info("pass for %s: %s, in %.2f s", self.worker.id, done, time.monotonic() - begun)
+
+    def _say_how_it_went(self, seen: Seen | None) -> None:
+        """The row first, so that the file tells where that failed; and once more where the file is what failed."""
+        in_database = self.report_heartbeat_to_database(seen)
+        if not self.write_heartbeat_file(seen) and in_database:
+            self.report_heartbeat_to_database(seen)
 
     def _forward(self) -> None:
         """Bring the shared database what it lacks. Nobody waits for it: the locks are free, and it decides nothing."""

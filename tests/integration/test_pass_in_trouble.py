@@ -61,6 +61,7 @@ def test_a_ledger_that_is_none_is_said_in_the_heartbeat(home: Home) -> None:
     assert said["timestamp"] > before["timestamp"]
     assert not said["success"]
     assert "ledger.db can't be used: file is not a database" in said["error"]
+    assert "The heartbeat could not be written down" in said["error"], "the row comes first"
 
 
 def test_a_ledger_of_a_newer_version_is_said_in_the_heartbeat(home: Home) -> None:
@@ -82,3 +83,24 @@ def test_nothing_is_healed_where_the_waiting_commands_are_not_known(home: Home) 
     assert run(home, heal=True) == 1
     assert home.running_copies("OrionMX") == []
     assert "OrionMX is missing" in heartbeat(home)["error"]
+
+
+def test_a_row_that_is_refused_is_said_in_the_file(home: Home) -> None:
+    refusing = "BEFORE UPDATE ON workers_t BEGIN SELECT RAISE(ABORT, 'not here'); END"
+    in_ledger(home, f"CREATE TRIGGER refusing {refusing}")
+    assert run(home) == 1
+    said = heartbeat(home)
+    assert not said["success"]
+    assert "The heartbeat could not be written down" in said["error"]
+
+
+def test_a_file_that_is_refused_is_said_in_the_row(home: Home) -> None:
+    path = home.nas / "00_STATE" / "supervisor_heartbeat_OrionMX.json"
+    path.unlink()
+    path.mkdir()
+    (path / "something").touch()
+    assert run(home) == 1
+    row = "SELECT status, status_summary FROM workers_t WHERE worker_id = 'supervisor_OrionMX'"
+    ((status, summary),) = in_ledger(home, row)
+    assert status == "error"
+    assert path.name in summary
