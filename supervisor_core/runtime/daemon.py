@@ -15,7 +15,7 @@ from typing import Any
 from supervisor_core.adapters.processes_identity import identify
 from supervisor_core.domain.jobs import FINAL, Job
 from supervisor_core.domain.times import to_text
-from supervisor_core.handlers.restart import BETWEEN_SECONDS
+from supervisor_core.handlers.bounds import longest_seconds
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime import notify, runtime_file
 from supervisor_core.runtime.blocking import Blocking
@@ -36,7 +36,7 @@ SPARE_THREADS = 8
 """Beside one for each worker's handler: the queue, the control door, looks at the workers."""
 
 STOP_MARGIN_SECONDS = 5.0
-"""What a stop may take beyond the longest time that a worker has for its own."""
+"""What a stop may take beyond the longest time that a handler may take: its outcome is written, all is let go of."""
 
 LONGEST_WAIT_SECONDS = 24 * 3600.0
 NOT_BUILT = "not built yet"
@@ -111,10 +111,8 @@ class Daemon:
 
     @property
     def _stop_bound(self) -> float:
-        """How long a stop may take: what is in hand may be the stop of a worker, and its start after that."""
-        workers = self._config.workers.values()
-        longest = max((worker.stop_timeout_seconds + worker.start_grace_seconds for worker in workers), default=0.0)
-        return longest + BETWEEN_SECONDS + STOP_MARGIN_SECONDS
+        """How long a stop may take: the command in hand is finished, whichever it is."""
+        return longest_seconds(self._config) + STOP_MARGIN_SECONDS
 
     def _told_to_stop(self, name: str) -> None:
         log.info("told to stop by %s", name)

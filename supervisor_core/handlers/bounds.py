@@ -1,0 +1,58 @@
+"""How long each handler may take: whoever ends this program waits so long for what is in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from supervisor_core.adapters.drive import TIMEOUT_SECONDS
+from supervisor_core.adapters.processes_stop import FREEZE_BOUND_SECONDS, KILL_WAIT_SECONDS, REST_GRACE_SECONDS
+from supervisor_core.config import SupervisorConfig, Worker
+from supervisor_core.handlers.diagnostics import PART_SECONDS
+from supervisor_core.handlers.restart import BETWEEN_SECONDS
+
+ENDING_SECONDS = REST_GRACE_SECONDS + FREEZE_BOUND_SECONDS + KILL_WAIT_SECONDS
+"""What ending a worker may take beyond the time that it has to end by itself."""
+
+DRIVE_SECONDS = TIMEOUT_SECONDS
+"""Once for each command: the first call that hangs is waited for, and those after it fail at once."""
+
+
+def _stopped(worker: Worker) -> float:
+    return worker.stop_timeout_seconds + ENDING_SECONDS
+
+
+def _restarted(worker: Worker) -> float:
+    return _stopped(worker) + BETWEEN_SECONDS + worker.start_grace_seconds
+
+
+def _resumed(worker: Worker) -> float:
+    return worker.start_grace_seconds
+
+
+def _diagnosed(_worker: Worker) -> float:
+    return PART_SECONDS
+
+
+def _verified(_worker: Worker) -> float:
+    from supervisor_core.ledger.verify import CLOSING_SECONDS, WHOLE_SECONDS  # late: a pass must not pay for the import
+
+    return WHOLE_SECONDS + CLOSING_SECONDS
+
+
+BOUNDS: Mapping[str, Callable[[Worker], float]] = MappingProxyType(
+    {
+        "pause": _stopped,
+        "resume": _resumed,
+        "restart_watcher": _restarted,
+        "diagnostics": _diagnosed,
+        "verify_db": _verified,
+    }
+)
+"""For each handler the most seconds that it may take for a worker, beside what the drive may take."""
+
+
+def longest_seconds(config: SupervisorConfig) -> float:
+    """The most that any handler may take for any worker of this host."""
+    longest = max((bound(worker) for bound in BOUNDS.values() for worker in config.workers.values()), default=0.0)
+    return longest + DRIVE_SECONDS

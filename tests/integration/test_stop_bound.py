@@ -1,0 +1,61 @@
+"""How long a daemon has for its stop: as long as any command in hand may take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.handlers import HANDLERS
+from supervisor_core.handlers.bounds import BOUNDS, longest_seconds
+from supervisor_core.handlers.diagnostics import PART_SECONDS
+from supervisor_core.ledger.verify import WHOLE_SECONDS
+from supervisor_core.runtime.control_client import ask
+from supervisor_core.runtime.daemon import STOP_MARGIN_SECONDS
+from supervisor_core.runtime.services import CANCEL_SECONDS
+from tests.support.homes import ROOT, Home, a_home
+
+USUAL = {"OrionMX": {"command": ["{python}", "-V"]}}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with a_home(tmp_path / "home") as made:
+        yield made
+
+
+def configured(folder: Path, **worker: float) -> SupervisorConfig:
+    path = folder / "config.yaml"
+    workers = {"OrionMX": {**USUAL["OrionMX"], **worker}, "West": USUAL["OrionMX"]}
+    path.write_text(yaml.safe_dump({"nas": {"root": "nas"}, "workers": workers}))
+    return load_supervisor_config(path, environ={})
+
+
+def test_every_handler_has_its_bound() -> None:
+    assert set(BOUNDS) == set(HANDLERS)
+
+
+def test_a_stop_leaves_time_for_a_report_in_hand(home: Home) -> None:
+    daemon = home.start_daemon()
+    told = ask(str(home.state_dir), {"do": "stop"})
+    assert told["bound_seconds"] > max(WHOLE_SECONDS, PART_SECONDS)
+    assert daemon.wait(20) == 0, home.daemon_log()
+
+
+def test_the_worker_that_takes_longest_counts(tmp_path: Path) -> None:
+    config = configured(tmp_path, stop_timeout_seconds=300, start_grace_seconds=20)
+    assert longest_seconds(config) > 320
+
+
+def test_the_service_in_the_docs_leaves_that_time(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "run-as-a-service.md").read_text()
+    found = re.search(r"^TimeoutStopSec=(\d+)$", page, re.MULTILINE)
+    assert found
+    longest = longest_seconds(configured(tmp_path)) + STOP_MARGIN_SECONDS + CANCEL_SECONDS
+    assert int(found[1]) >= longest
+    slow = configured(tmp_path, stop_timeout_seconds=200)
+    assert longest_seconds(slow) + STOP_MARGIN_SECONDS + CANCEL_SECONDS <= 200 + 60, "as the page says"
