@@ -87,6 +87,8 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for name in STOP_SIGNALS:
             with contextlib.suppress(NotImplementedError, AttributeError):  # Windows: Ctrl-C is a KeyboardInterrupt
+                if name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+                    continue  # whoever started us with `nohup` wants us to outlive the terminal
                 loop.add_signal_handler(getattr(signal, name), self._told_to_stop, name)
         self._note(running=True)
         await self._control.start()  # first: who asks while the workers come up is told that they do

@@ -1,8 +1,9 @@
-"""How long a daemon has for its stop: as long as any command in hand may take."""
+"""The stop of a daemon: it has as long as any command in hand may take, and what is ignored asks for none."""
 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from supervisor_core.ledger.verify import WHOLE_SECONDS
 from supervisor_core.runtime.control_client import ask
 from supervisor_core.runtime.daemon import STOP_MARGIN_SECONDS
 from supervisor_core.runtime.services import CANCEL_SECONDS
-from tests.support.homes import ROOT, Home, a_home
+from tests.support.homes import ROOT, SUPERVISOR, Home, a_home
 
 USUAL = {"OrionMX": {"command": ["{python}", "-V"]}}
 
@@ -44,6 +45,16 @@ def test_a_stop_leaves_time_for_a_report_in_hand(home: Home) -> None:
     told = ask(str(home.state_dir), {"do": "stop"})
     assert told["bound_seconds"] > max(WHOLE_SECONDS, PART_SECONDS)
     assert daemon.wait(20) == 0, home.daemon_log()
+
+
+def test_a_daemon_that_was_started_with_nohup_outlives_its_terminal(home: Home) -> None:
+    daemon = home.start_daemon(program=("sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *SUPERVISOR))
+    daemon.send_signal(signal.SIGHUP)
+    assert home.status()["supervisor"]["pid"] == daemon.pid
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(20) == 0
+    assert "told to stop by SIGTERM" in home.daemon_log()
+    assert "told to stop by SIGHUP" not in home.daemon_log()
 
 
 def test_the_worker_that_takes_longest_counts(tmp_path: Path) -> None:
