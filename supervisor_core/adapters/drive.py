@@ -11,10 +11,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from supervisor_core.adapters.threads import DaemonThreads
 from supervisor_core.domain.errors import TemporaryError
+
+if TYPE_CHECKING:
+    from supervisor_core.adapters.drive_identity import DriveIdentity
 
 T = TypeVar("T")
 
@@ -31,8 +34,15 @@ class DriveUnavailable(TemporaryError):
 class Drive:
     """Runs calls that touch the drive."""
 
-    def __init__(self, root: Path, timeout_seconds: float = TIMEOUT_SECONDS, threads: int = THREADS) -> None:
+    def __init__(
+        self,
+        root: Path,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        threads: int = THREADS,
+        identity: DriveIdentity | None = None,
+    ) -> None:
         self.root = root
+        self.identity = identity
         self._timeout = timeout_seconds
         self._threads = DaemonThreads("drive", threads)
         self._hanging: set[Future[Any]] = set()
@@ -59,16 +69,30 @@ class Drive:
             raise DriveUnavailable(problem, remedy="Check the mount.") from None
 
     def check(self) -> None:
-        """Raise `DriveUnavailable` unless the drive's root is there; it is never made, since it may be a mount."""
-        if not self.call(self.root.is_dir):
+        """Raise `DriveUnavailable` unless the drive's root is there; it is never made, since it may be a mount.
+
+        Where the drive is known by its identity, it must be the one that we have worked with.
+        """
+        self.call(self.confirm)
+
+    def confirm(self) -> None:
+        """What `check` looks at, for whoever is within a call to the drive already."""
+        if not self.root.is_dir():
             raise DriveUnavailable(
                 f"The drive is not there: {self.root} is no folder.", remedy="Mount it, or correct nas.root."
             )
+        if self.identity is not None:
+            self.identity.confirm()
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder below the root, which must be there."""
-        self.check()
-        self.call(folder.mkdir, 0o777, True, True)
+        """Make a folder below the root, which must be there. From then on the drive is known by its identity."""
+        self.call(self._make_folder, folder)
+
+    def _make_folder(self, folder: Path) -> None:
+        self.confirm()
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.identity is not None:
+            self.identity.adopt()
 
     def _give_up(self, future: Future[Any]) -> None:
         """Leave the call to its thread; one that has not begun is taken back."""

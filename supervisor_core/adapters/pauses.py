@@ -18,6 +18,7 @@ from supervisor_core.domain.texts import one_line
 from supervisor_core.domain.times import from_text
 
 PRIVATE = 0o600
+HOME = "desired"
 
 LONGEST_SAID = 128
 """Characters of a hand-made flag that are repeated; a task id or an actor has no more."""
@@ -69,7 +70,7 @@ class Pauses:
     """
 
     def __init__(self, state_dir: Path, state_folder: Path, drive: Drive, file_mode: int) -> None:
-        self._home = state_dir / "desired"
+        self._home = state_dir / HOME
         self._folder = state_folder
         self._drive = drive
         self._mode = file_mode
@@ -77,7 +78,8 @@ class Pauses:
     def look(self, worker_id: str, flag: Pause | None, *, flag_known: bool) -> Pause | None:
         """What holds, for whoever only looks: what is on its way to the drive, else the flag, else the copy."""
         copy = self._copy(worker_id)
-        return flag if flag_known and not copy.get("waits") else _pause(copy.get("pause"))
+        stays = copy.get("waits") or (flag is None and self._is_of_another_drive(copy))
+        return flag if flag_known and not stays else _pause(copy.get("pause"))
 
     def unsettled(self, worker_id: str) -> bool:
         """Whether the drive does not know yet what holds."""
@@ -97,11 +99,14 @@ class Pauses:
             self.settle(worker_id)
             return _pause(copy.get("pause"))
         try:
-            self._drive.check()
-            found = self._drive.call(read_flag, self._folder, worker_id)
+            found = self._ask(worker_id)
         except (DriveUnavailable, OSError):
             return _pause(copy.get("pause"))
-        if found != _pause(copy.get("pause")) and self._copy(worker_id) == copy:  # else it was changed meanwhile
+        if found is None and self._is_of_another_drive(copy):
+            self._tell(worker_id, _pause(copy.get("pause")))
+            return _pause(copy.get("pause"))
+        news = found != _pause(copy.get("pause")) or (found is not None and copy.get("drive") != self._drive_id())
+        if news and self._copy(worker_id) == copy:  # else it was changed meanwhile
             self._write_copy(worker_id, found, waits=False)
         return found
 
@@ -118,6 +123,24 @@ class Pauses:
             return Written(on_drive=True)
         return self._tell(worker_id, _pause(copy.get("pause")))
 
+    def _ask(self, worker_id: str) -> Pause | None:
+        """What the drive says. Asked before and after: one that went away between the two has no flag to show."""
+        self._drive.check()
+        found = self._drive.call(read_flag, self._folder, worker_id)
+        if found is None:
+            self._drive.check()
+        return found
+
+    def _is_of_another_drive(self, copy: Mapping[str, Any]) -> bool:
+        """Whether the drive was replaced since: one that never heard of a pause does not end it by having no flag."""
+        return bool(copy.get("pause") and copy.get("drive")) and copy.get("drive") != self._drive_id()
+
+    def _drive_id(self) -> str:
+        try:
+            return self._drive.identity.noted() if self._drive.identity else ""
+        except DriveUnavailable:
+            return ""
+
     def _tell(self, worker_id: str, pause: Pause | None) -> Written:
         try:
             self._drive.make_folder(self._folder)
@@ -133,8 +156,14 @@ class Pauses:
 
     def _write_copy(self, worker_id: str, pause: Pause | None, *, waits: bool) -> None:
         self._home.mkdir(mode=0o700, exist_ok=True)
-        document = {"pause": pause._asdict() if pause else None, "waits": waits}
+        document = {"pause": pause._asdict() if pause else None, "waits": waits, "drive": self._drive_id()}
         write_json(self._home / f"{worker_id}.json", document, mode=PRIVATE)
+
+
+def told_of_a_pause(state_dir: Path) -> bool:
+    """Whether a drive whose id nobody noted was told of a pause that holds."""
+    copies = (read_json(path, tolerant=True) or {} for path in (state_dir / HOME).glob("*.json"))
+    return any(copy.get("pause") and not copy.get("waits") and not copy.get("drive") for copy in copies)
 
 
 def _pause(document: object) -> Pause | None:

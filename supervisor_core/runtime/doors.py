@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from supervisor_core.adapters.drive import Drive
+from supervisor_core.adapters.drive_identity import DriveIdentity
 from supervisor_core.adapters.inbox import Inbox
 from supervisor_core.adapters.pauses import Pauses
 from supervisor_core.adapters.processes import Processes
@@ -10,9 +11,15 @@ from supervisor_core.config import SupervisorConfig
 from supervisor_core.handlers.context import Host
 
 
+def open_drive(config: SupervisorConfig) -> Drive:
+    """The drive of this configuration, known again by the host that has worked with it."""
+    identity = DriveIdentity(config.state_dir, config.folder("state"), config.nas.file_mode)
+    return Drive(config.nas.root, identity=identity)
+
+
 def open_doors(config: SupervisorConfig) -> Host:
     """The doors of the host that this configuration describes."""
-    drive = Drive(config.nas.root)
+    drive = open_drive(config)
     return Host(
         config=config,
         drive=drive,

@@ -10,6 +10,7 @@ from typing import TypedDict
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.runtime.doors import open_drive
 from supervisor_core.runtime.host import prepare_state_dir
 
 FOLDERS = ("inbox", "outbox", "logs", "state")
@@ -35,17 +36,17 @@ def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | Non
         issues += list(_writable("supervisor.state_dir", config.state_dir))
     except SupervisorError as error:
         issues.append(str(error))
-    door = drive or Drive(config.nas.root)
+    door = drive or open_drive(config)
     try:
-        door.check()
-        issues += door.call(_folders, {name: config.folder(name) for name in FOLDERS})
+        issues += door.call(_folders, door, {name: config.folder(name) for name in FOLDERS})
     except (DriveUnavailable, OSError) as error:
         issues.append(str(error))
     return {"valid": not issues, "issues": issues}
 
 
-def _folders(folders: dict[str, Path]) -> list[str]:
-    """All of them, in one call to the drive."""
+def _folders(drive: Drive, folders: dict[str, Path]) -> list[str]:
+    """All of them, in one call to the drive, and only where it is ours: a mount point without it stays empty."""
+    drive.confirm()
     return [issue for name, folder in folders.items() for issue in _usable(f"nas.folders.{name}", folder)]
 
 

@@ -125,6 +125,7 @@ class DriveCopy(logging.Handler):
             self.release()
 
     def _append(self, text: str) -> None:
+        self._drive.confirm()
         if not self._path.parent.parent.is_dir():
             raise DriveUnavailable("the drive is not mounted")
         self._path.parent.mkdir(exist_ok=True)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.adapters.drive import DriveUnavailable
+from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.adapters.heartbeats import last_beat
 from supervisor_core.adapters.observation import observe
 from supervisor_core.adapters.pauses import Pause, read_flag
@@ -70,8 +70,8 @@ def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
     now = datetime.now(UTC)
     ids = [worker.id for worker in workers]
     try:
-        root, folder = host.drive.root, host.config.folder("state")
-        beats, flags = host.drive.call(_on_drive, root, folder, ids, timeout=DRIVE_SECONDS)
+        folder = host.config.folder("state")
+        beats, flags = host.drive.call(_on_drive, host.drive, folder, ids, timeout=DRIVE_SECONDS)
         known = True
     except (DriveUnavailable, OSError):
         beats, flags, known = {}, {}, False
@@ -85,11 +85,10 @@ def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
 
 
 def _on_drive(
-    root: Path, folder: Path, worker_ids: Sequence[str]
+    drive: Drive, folder: Path, worker_ids: Sequence[str]
 ) -> tuple[dict[str, Heartbeat], dict[str, Pause | None]]:
     """The heartbeats and pause flags of these workers, in one call."""
-    if not root.is_dir():
-        raise DriveUnavailable(f"The drive is not there: {root} is no folder.")
+    drive.confirm()
     beats = {}
     for worker_id in worker_ids:
         beat = last_beat(folder, worker_id)
