@@ -94,18 +94,33 @@ class Pauses:
 
     def read(self, worker_id: str) -> Pause | None:
         """Why this worker rests, or None. Asks the drive where it answers, and brings the copy up to date."""
+        return self._read(worker_id, surely=False)
+
+    def read_surely(self, worker_id: str) -> Pause | None:
+        """The same, for whoever is about to start it; `DriveUnavailable` or `OSError` where the drive can't be asked.
+
+        The copy knows no flag that was made by hand since, so it may say "rest", but not "run".
+        """
+        return self._read(worker_id, surely=True)
+
+    def _read(self, worker_id: str, *, surely: bool) -> Pause | None:
         copy = self._copy(worker_id)
+        held = _pause(copy.get("pause"))
         if copy.get("waits"):
-            self.settle(worker_id)
-            return _pause(copy.get("pause"))
+            written = self.settle(worker_id)
+            if surely and held is None and not written.on_drive:
+                raise DriveUnavailable(written.problem)
+            return held
         try:
             found = self._ask(worker_id)
         except (DriveUnavailable, OSError):
-            return _pause(copy.get("pause"))
+            if surely and held is None:
+                raise
+            return held
         if found is None and self._is_of_another_drive(copy):
-            self._tell(worker_id, _pause(copy.get("pause")))
-            return _pause(copy.get("pause"))
-        news = found != _pause(copy.get("pause")) or (found is not None and copy.get("drive") != self._drive_id())
+            self._tell(worker_id, held)
+            return held
+        news = found != held or (found is not None and copy.get("drive") != self._drive_id())
         if news and self._copy(worker_id) == copy:  # else it was changed meanwhile
             self._write_copy(worker_id, found, waits=False)
         return found

@@ -116,6 +116,8 @@ class WorkerActor:
         if plan({worker.id: wanted}, {worker.id: state_of(found)})[worker.id] is not ActionKind.START:
             return True
         try:
+            if host.pauses.read_surely(worker.id) is not None:  # made while we looked, or while the drive hung
+                return True
             identity = start_watcher(host.processes, host.drive, host.config, worker)
         except (SupervisorError, OSError) as error:
             self.start_error = str(error)

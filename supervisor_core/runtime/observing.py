@@ -61,8 +61,10 @@ class Seen:
         return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
 
 
-def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
+def look(host: Host, workers: Sequence[Worker], *, patient: bool = False) -> list[Seen]:
     """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs.
+
+    A patient look gives the drive the time that all else gives it: a slow one does not count as hanging.
 
     It changes nothing of theirs. What it writes are notes of ours: that a worker which was started by hand is this
     process, and since when one has been stopped by a signal.
@@ -71,7 +73,7 @@ def look(host: Host, workers: Sequence[Worker]) -> list[Seen]:
     ids = [worker.id for worker in workers]
     try:
         folder = host.config.folder("state")
-        beats, flags = host.drive.call(_on_drive, host.drive, folder, ids, timeout=DRIVE_SECONDS)
+        beats, flags = host.drive.call(_on_drive, host.drive, folder, ids, timeout=None if patient else DRIVE_SECONDS)
         known = True
     except (DriveUnavailable, OSError):
         beats, flags, known = {}, {}, False

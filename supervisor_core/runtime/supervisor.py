@@ -73,7 +73,7 @@ class Supervisor:
 
     def check_watcher_health(self) -> Seen:
         """The worker as it is now: its processes, its pause, its heartbeat, and what that means."""
-        return look(self.host, [self.worker])[0]
+        return look(self.host, [self.worker], patient=True)[0]
 
     def check_control_flags(self) -> list[str]:
         """Take this worker's flags and do what waits for it; the actions taken. What failed is among the findings."""
@@ -167,8 +167,10 @@ class Supervisor:
         wanted = Wanted(worker.enabled, worker.quarantined, seen.pause is not None)
         if plan({worker.id: wanted}, {worker.id: seen.observation.state})[worker.id] is not ActionKind.START:
             return seen
-        self.findings.actions.append("started")
         try:
+            if self.host.pauses.read_surely(worker.id) is not None:  # the look may have missed a flag
+                return self.check_watcher_health()
+            self.findings.actions.append("started")
             start_watcher(self.host.processes, self.host.drive, self.config, worker)
         except (SupervisorError, OSError) as error:
             self.findings.failed(f"{worker.id} could not be started: {error}")

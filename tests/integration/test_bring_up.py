@@ -1,0 +1,144 @@
+"""Bringing a worker up: a pass that heals, and a daemon that starts, do it only where they surely may."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supervisor_core import Supervisor
+from supervisor_core.adapters import pauses
+from supervisor_core.adapters.drive import Drive, DriveUnavailable
+from supervisor_core.adapters.pauses import Pause, pause_flag_path
+from supervisor_core.config import load_supervisor_config
+from supervisor_core.runtime import observing
+from supervisor_core.runtime.actor import WorkerActor
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.doors import open_doors
+from supervisor_core.runtime.host import opened_ledger
+from supervisor_core.runtime.parts import Parts
+from tests.support.homes import Home, a_home
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    with a_home(tmp_path / "home") as made:
+        for name, value in made.environ.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(made.folder)
+        (made.nas / "00_STATE").mkdir()
+        yield made
+
+
+def pause_by_hand(home: Home) -> None:
+    pause_flag_path(home.nas / "00_STATE", "OrionMX").touch()
+
+
+def heal(home: Home) -> tuple[int, list[str], str]:
+    """A pass that heals: its exit code, its actions, what went wrong."""
+    supervisor = Supervisor(home.config, "OrionMX")
+    code = supervisor.run_once(heal=True)
+    return code, supervisor.findings.actions, "; ".join(supervisor.findings.problems)
+
+
+def daemon_brings_up(home: Home) -> WorkerActor:
+    """The first thing that the daemon's actor does, and nothing after it."""
+    host = open_doors(load_supervisor_config(home.config))
+
+    async def run(actor: WorkerActor) -> None:
+        stopping = asyncio.Event()
+        stopping.set()
+        await actor.run(stopping)
+
+    with opened_ledger(host.config) as ledger:
+        actor = WorkerActor(host.config.worker("OrionMX"), Parts(host, ledger), Blocking(2), lambda _: None)
+        asyncio.run(run(actor))
+    return actor
+
+
+def unreadable(*_: object) -> Pause | None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_flag_made_by_hand_that_the_look_missed_is_asked_for_before_the_start(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drive did not answer the look and is back for the start."""
+
+    def away(*_: object) -> None:
+        raise DriveUnavailable
+
+    pause_by_hand(home)
+    with monkeypatch.context() as patched:
+        patched.setattr(observing, "_on_drive", away)
+        _, actions, _ = heal(home)
+    assert actions == []
+    assert home.running_copies("OrionMX") == []
+    assert heal(home) == (0, [], ""), "paused is fine"
+
+
+def test_a_pass_starts_nothing_while_the_drive_can_not_say_whether_a_flag_is_there(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pause_by_hand(home)
+    with monkeypatch.context() as patched:
+        for module in (pauses, observing):
+            patched.setattr(module, "read_flag", unreadable)
+        code, actions, problems = heal(home)
+    assert (code, actions) == (1, [])
+    assert "OrionMX could not be started: [Errno 5]" in problems
+    assert home.running_copies("OrionMX") == []
+
+
+def test_nor_does_a_daemon(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    pause_by_hand(home)
+    monkeypatch.setattr(pauses, "read_flag", unreadable)
+    assert "Input/output error" in (daemon_brings_up(home).start_error or "")
+    assert home.running_copies("OrionMX") == []
+
+
+def test_a_resume_that_the_drive_has_not_heard_of_is_not_enough_while_it_is_away(home: Home) -> None:
+    home.state_dir.mkdir(mode=0o700)
+    pause_by_hand(home)
+    home.nas.rename(home.folder / "elsewhere")
+    host = open_doors(load_supervisor_config(home.config))
+    assert not host.pauses.set("OrionMX", None).on_drive
+    with pytest.raises(DriveUnavailable, match="not there"):
+        host.pauses.read_surely("OrionMX")
+    (home.folder / "elsewhere").rename(home.nas)
+    assert host.pauses.read_surely("OrionMX") is None
+
+
+def test_a_pause_that_is_known_at_home_needs_no_drive_to_be_sure_of(home: Home) -> None:
+    home.state_dir.mkdir(mode=0o700)
+    host = open_doors(load_supervisor_config(home.config))
+    host.pauses.set("OrionMX", Pause("cli:anna"))
+    home.nas.rename(home.folder / "elsewhere")
+    assert host.pauses.read_surely("OrionMX") == Pause("cli:anna")
+
+
+class SlowDrive(Drive):
+    """Answers, but takes longer than `status` waits."""
+
+    def confirm(self) -> None:
+        threading.Event().wait(0.3)
+        super().confirm()
+
+
+@pytest.mark.parametrize(("patient", "known"), [(True, True), (False, False)])
+def test_a_drive_that_is_slow_counts_as_hanging_for_status_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch, patient: bool, known: bool
+) -> None:
+    monkeypatch.setattr(observing, "DRIVE_SECONDS", 0.05)
+    pause_by_hand(home)
+    supervisor = Supervisor(home.config, "OrionMX")
+    host = open_doors(supervisor.config)
+    slow = replace(host, drive=SlowDrive(host.drive.root))
+    supervisor.host = slow
+    seen = supervisor.check_watcher_health() if patient else observing.look(slow, [supervisor.worker])[0]
+    assert (seen.observation.heartbeat_known, seen.pause is not None) == (known, known)
