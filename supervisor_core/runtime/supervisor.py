@@ -26,6 +26,7 @@ from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.environment import validate_supervisor_environment
 from supervisor_core.runtime.findings import Findings, in_words
 from supervisor_core.runtime.forwarding import forward_now, why_not
+from supervisor_core.runtime.heal_limit import note_start
 from supervisor_core.runtime.host import logging_as_configured, prepare_state_dir
 from supervisor_core.runtime.interrupting import Told, hearing_signals
 from supervisor_core.runtime.ledger_on_demand import LedgerOnDemand
@@ -162,7 +163,7 @@ class Supervisor:
             time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
 
     def _bring_up(self, seen: Seen) -> Seen:
-        """Start a worker that should run and does not, once."""
+        """Start a worker that should run and does not, once, and within its `restart.max_per_hour`."""
         worker = self.worker
         wanted = Wanted(worker.enabled, worker.quarantined, seen.pause is not None)
         if plan({worker.id: wanted}, {worker.id: seen.observation.state})[worker.id] is not ActionKind.START:
@@ -170,6 +171,7 @@ class Supervisor:
         try:
             if self.host.pauses.read_surely(worker.id) is not None:  # the look may have missed a flag
                 return self.check_watcher_health()
+            note_start(self.config.state_dir, worker, datetime.now(UTC))
             self.findings.actions.append("started")
             start_watcher(self.host.processes, self.host.drive, self.config, worker)
         except (SupervisorError, OSError) as error:
