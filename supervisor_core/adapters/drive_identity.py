@@ -71,7 +71,7 @@ class DriveIdentity:
         if self.noted() or not self._note.parent.is_dir() or not self._folder.is_dir():
             return
         with contextlib.suppress(OSError):
-            if not self._shown():
+            if not os.path.lexists(self._marker):
                 self._make_marker()
             shown = self._shown()
             if shown:

@@ -19,6 +19,7 @@ from supervisor_core.adapters.pauses import Pause, pause_flag_path
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.handlers.context import Host
 from supervisor_core.runtime import validate_supervisor_environment
+from supervisor_core.runtime.doctor.drive import look as examine_drive
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.observing import look
 from tests.support.homes import Home, a_home
@@ -188,6 +189,14 @@ def test_another_drive_with_an_id_of_its_own_is_refused_too(place: Place) -> Non
     with pytest.raises(DriveUnavailable, match="is another one"):
         place.one.drive.check()
     assert place.one.pauses.read("OrionMX") == BY_ANNA
+
+
+def test_the_doctor_does_not_call_an_empty_folder_the_drive(place: Place) -> None:
+    place.one.drive.make_folder(place.state)
+    assert examine_drive(place.one.config).ok
+    place.swap()
+    with pytest.raises(DriveUnavailable, match="Mount the right one"):
+        examine_drive(place.one.config)
 
 
 def test_another_path_in_the_configuration_is_another_drive_and_needs_no_deleting(place: Place) -> None:

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from supervisor_core.adapters.drive import Drive
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.models import Folders
 from supervisor_core.runtime.doctor.checks import Check
+from supervisor_core.runtime.doors import open_drive
 
 NAME = "drive"
 WRITTEN = ("state", "logs", "inbox", "outbox")
@@ -20,7 +20,7 @@ WRITTEN = ("state", "logs", "inbox", "outbox")
 def look(config: SupervisorConfig) -> Check:
     """The root, and below it each folder that is there; those that are missing are made by the first run."""
     root = config.nas.root
-    door = Drive(root)
+    door = open_drive(config)
     door.check()
     folders = {name: config.folder(name) for name in Folders.model_fields}
     troubles, missing = door.call(_walk, root, folders)
