@@ -11,13 +11,14 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Column, Connection, Integer, Table, bindparam, insert, or_, select, update
 
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.health import SKEW_SECONDS
 from supervisor_core.domain.texts import storable
 from supervisor_core.ledger import audit, forward_marks, schema
 from supervisor_core.ledger.forward_database import SharedDatabase
@@ -216,26 +217,34 @@ def _send_jobs(shared: Connection, rows: Sequence[Row]) -> int:
 
 
 def _send_workers(shared: Connection, rows: Sequence[Row]) -> int:
-    """Insert or update by worker id; where another host told of the same worker, the newest beat wins."""
+    """Insert or update by worker id; where another host told of the same worker, the newest beat wins.
+
+    A beat from the future, which a wrong clock left there, is older than any other: no beat of the right time would
+    ever be newer.
+    """
     if not rows:
         return 0
     wanted = [_fitting(workers, row) for row in rows]
     query = select(workers).where(workers.c.worker_id.in_([row["worker_id"] for row in wanted]))
     there = {row["worker_id"]: dict(row) for row in shared.execute(query).mappings()}
+    latest = datetime.now(UTC) + timedelta(seconds=SKEW_SECONDS)
     new = [row for row in wanted if row["worker_id"] not in there]
-    known = [row for row in wanted if row["worker_id"] in there and _is_news(row, there[row["worker_id"]])]
+    known = [row for row in wanted if row["worker_id"] in there and _is_news(row, there[row["worker_id"]], latest)]
     _insert(shared, workers, new)
     beat = workers.c.last_heartbeat_at
-    older = or_(beat.is_(None), beat <= bindparam("new_last_heartbeat_at"))
+    older = or_(beat.is_(None), beat > latest, beat <= bindparam("new_last_heartbeat_at"))
     _update(shared, workers, ("worker_id",), known, older)
     return len(new) + len(known)
 
 
-def _is_news(row: Row, there: Row) -> bool:
+def _is_news(row: Row, there: Row, latest: datetime) -> bool:
+    """Whether a row is to replace the one that is there; beats after `latest` are from the future."""
     if row == there:
         return False
     mine, theirs = row["last_heartbeat_at"], there["last_heartbeat_at"]
-    return theirs is None or (mine is not None and mine >= theirs)
+    if mine is None or theirs is None:
+        return theirs is None
+    return bool(mine >= theirs) if (mine > latest) == (theirs > latest) else bool(theirs > latest)
 
 
 def _insert(shared: Connection, table: Table, rows: Sequence[Row]) -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 import multiprocessing
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,25 @@ def test_of_a_worker_that_two_hosts_tell_of_the_newest_beat_stays(
         forward(other, database_url)
         forward(ledger, database_url)
         assert there() == "moved"
+
+
+def test_a_beat_from_the_future_gives_way_to_those_of_the_right_time(
+    ledger: Ledger, database_url: str, tmp_path: Path
+) -> None:
+    def there() -> Any:
+        with shared(database_url) as engine, engine.connect() as connection:
+            return connection.execute(select(workers.c.status).where(workers.c.worker_id == "OrionMX")).scalar()
+
+    next_year = (datetime.now(UTC) - NOW).total_seconds() + 365 * 86_400
+    beat(ledger, "OrionMX", next_year, "clock was wrong")
+    assert forward(ledger, database_url) == 1
+    beat(ledger, "OrionMX", 10, "clock is right")
+    assert forward(ledger, database_url) == 1
+    assert there() == "clock is right"
+    with opened(tmp_path / "other", "OtherHost") as other:
+        beat(other, "OrionMX", next_year, "clock was wrong")
+        assert forward(other, database_url) == 0, "and it takes the place of none of them"
+    assert there() == "clock is right"
 
 
 def test_a_task_that_two_hosts_had_shows_what_was_told_last_and_holds_up_nobody(
