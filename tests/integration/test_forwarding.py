@@ -381,6 +381,33 @@ def test_jobs_of_an_older_ledger_are_numbered_by_its_upgrade_and_come(tmp_path: 
         assert_equal(ledger, database_url)
 
 
+def test_jobs_that_a_program_from_before_the_upgrade_ends_are_numbered_at_the_next_opening_and_come(
+    tmp_path: Path, database_url: str
+) -> None:
+    folder = tmp_path / "var"
+
+    def as_by_that_program(ledger: Ledger, task_id: str) -> None:
+        values = update(jobs).where(jobs.c.task_id == task_id).values(changed=0)
+        ledger.write(lambda connection: connection.execute(values))
+
+    with opened(folder) as ledger:
+        do_job(ledger, "t1")
+        forward(ledger, database_url)
+        for task_id in ("t2", "t3"):
+            do_job(ledger, task_id)
+            as_by_that_program(ledger, task_id)
+        file_job(ledger, "t4")
+        as_by_that_program(ledger, "t4")
+    with opened(folder) as ledger:
+        numbers = select(jobs.c.changed).order_by(jobs.c.job_id)
+        first, *ended, queued = ledger.read(lambda connection: connection.execute(numbers).scalars().all())
+        assert first < ended[0] < ended[1]
+        assert queued == 0, "that program may still end it, and would not number it"
+        assert go_on(ledger, "t4") == "claimed"
+        forward(ledger, database_url)
+        assert_equal(ledger, database_url)
+
+
 def test_every_change_of_a_job_has_a_higher_number_than_all_before(ledger: Ledger) -> None:
     seen = [0]
     for number in range(3):
