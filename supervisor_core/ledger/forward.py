@@ -21,6 +21,7 @@ from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import SKEW_SECONDS
 from supervisor_core.domain.texts import storable
 from supervisor_core.ledger import audit, forward_marks, schema
+from supervisor_core.ledger.engine import reading
 from supervisor_core.ledger.forward_database import SharedDatabase
 from supervisor_core.ledger.forward_marks import Marks, Origin
 from supervisor_core.ledger.store import Ledger
@@ -75,6 +76,15 @@ class Forwarding:
         self._known: Marks | None = None
         self._noted: Marks | None = None
         self._told: set[str] = set()
+
+    def reach(self) -> None:
+        """See that the database answers at all."""
+        with self._database.asking(), reading(self._database.engine).connect():
+            pass
+
+    def is_behind(self) -> bool:
+        """Whether the database lacks tables of ours, so that an upgrade comes first."""
+        return self._database.read(schema.current) != schema.HEAD
 
     def connect(self) -> None:
         """See that the database is there and has our tables."""

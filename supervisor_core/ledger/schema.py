@@ -14,7 +14,7 @@ from supervisor_core.domain.errors import SupervisorError
 HEAD = "0004"
 """The newest revision in `migrations/versions`; a test compares the two."""
 
-_UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server
+UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server
 _LOCK_SECONDS = 5
 """How long MariaDB has us wait for another upgrade; less than the shortest usual time limit of a query."""
 
@@ -46,7 +46,7 @@ def ensure(engine: Engine) -> None:
 def _lock(connection: Connection) -> Iterator[None]:
     """One upgrade at a time. SQLite needs none: its transactions begin with the write lock."""
     if connection.dialect.name == "postgresql":  # let go of by the end of the transaction
-        connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": _UPGRADE_LOCK})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": UPGRADE_LOCK})
     if connection.dialect.name not in ("mysql", "mariadb"):
         yield
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,10 @@ PASS_SECONDS = 5.0
 
 ANSWER_SECONDS = 2.0
 """How long a pass waits for a database that does not answer at all."""
+
+UPGRADE_SECONDS = 30.0
+"""How long a pass waits for the tables of a database to be made or changed. A server may undo all of it where we go
+away before the end, and a host that lives on passes would begin anew each time."""
 
 NOT_CONFIGURED = "no shared database is configured (database.url)"
 IS_THE_LEDGER = "database.url is the ledger itself"
@@ -74,6 +79,10 @@ class Rounds:
         self._forwarding = forwarding
         self.answered = threading.Event()
         """Set when the database has answered in this round."""
+        self.upgrading = threading.Event()
+        """Set when its tables must be made or changed first."""
+        self.ready = threading.Event()
+        """Set when its tables are ours."""
         self.halt = threading.Event()
         """Set from outside: end after the batch in hand."""
         self.moved_at = time.monotonic()
@@ -85,8 +94,12 @@ class Rounds:
         rows, problem = 0, ""
         self.moved_at = time.monotonic()
         try:
-            self._forwarding.connect()
+            self._forwarding.reach()
             self.answered.set()
+            if self._forwarding.is_behind():
+                self.upgrading.set()
+            self._forwarding.connect()
+            self.ready.set()
             more = True
             while more and not self.halt.is_set():
                 self.moved_at = time.monotonic()
@@ -104,6 +117,17 @@ class Rounds:
         finally:
             self._forwarding.close()
         return Round(rows, self.waiting(), problem)
+
+    def over(self) -> None:
+        """Nobody needs to wait for a step of this round any more."""
+        self.answered.set()
+        self.ready.set()
+
+    def so_far(self) -> str:
+        """What the database did in a round that has not ended."""
+        if not self.answered.is_set():
+            return "said nothing"
+        return "was not upgraded" if self.upgrading.is_set() and not self.ready.is_set() else "did not take all"
 
     def waiting(self) -> int:
         """How many rows wait; 0 where even the ledger can't be asked."""
@@ -124,19 +148,27 @@ def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_
     rounds = Rounds(forwarding_of(config, ledger))
     begun = time.monotonic()
     future = DaemonThreads("forwarding", 1).submit(rounds.once)
-    future.add_done_callback(lambda _: rounds.answered.set())
-    rounds.answered.wait(min(ANSWER_SECONDS, seconds))
-    with suppress(TimeoutError):
-        left = seconds - (time.monotonic() - begun) if rounds.answered.is_set() else 0.0
-        future.result(max(0.0, left))
+    future.add_done_callback(lambda _: rounds.over())
+    _wait_for(rounds, future, seconds)
     if future.done():
         done = future.result()
     else:
         rounds.halt.set()
         waited = time.monotonic() - begun
-        did = "did not take all" if rounds.answered.is_set() else "said nothing"
-        words = f"The shared database {did} in {waited:.1f} s; the rest is left for the next time."
+        words = f"The shared database {rounds.so_far()} in {waited:.1f} s; the rest is left for the next time."
         done = Round(0, rounds.waiting(), words)
     if done.problem:
         log.warning("%s %s", done.problem, counted(done.waiting))
     return done
+
+
+def _wait_for(rounds: Rounds, future: Future[Round], seconds: float) -> None:
+    """Wait for a round as long as each of its steps may take."""
+    deadline = time.monotonic() + seconds
+    if not rounds.answered.wait(min(ANSWER_SECONDS, seconds)):
+        return
+    if not rounds.ready.wait(max(0.0, deadline - time.monotonic())) and rounds.upgrading.is_set():
+        rounds.ready.wait(UPGRADE_SECONDS)
+        deadline = time.monotonic() + seconds  # the rows have all of theirs
+    with suppress(TimeoutError):
+        future.result(max(0.0, deadline - time.monotonic()))

@@ -10,16 +10,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import NullPool, create_engine, text
 
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain import crashpoints
 from supervisor_core.ledger import forward as forward_module
+from supervisor_core.ledger import schema
 from supervisor_core.ledger.forward import Forwarding
 from supervisor_core.ledger.forward_database import DatabaseAway
 from supervisor_core.ledger.store import Ledger
@@ -286,6 +289,48 @@ def test_a_pass_is_not_held_up_by_a_database_that_is_not_there(
     assert (done.rows, done.waiting) == (0, 1)
     assert "can't be used" in done.problem
     assert "1 row waits" in caplog.text
+
+
+UPGRADE_LOCK = {
+    "mysql": "SELECT GET_LOCK('supervisor_schema', 0)",
+    "postgresql": f"SELECT pg_advisory_xact_lock({schema.UPGRADE_LOCK})",
+}
+
+
+@contextmanager
+def upgrade_under_way(url: str) -> Iterator[Callable[[], None]]:
+    """Somebody else upgrades the database; yields what ends it."""
+    engine = create_engine(url, poolclass=NullPool)  # MariaDB lets go of the lock when the connection is closed
+    with engine.connect() as there:
+        there.execute(text(UPGRADE_LOCK[engine.dialect.name]))
+        yield there.close
+
+
+def test_a_pass_gives_an_upgrade_more_time_than_a_database_that_says_nothing(
+    url: str, tmp_path: Path, ledger: Ledger
+) -> None:
+    do_job(ledger, "t1")
+    over = rounds.ANSWER_SECONDS + 0.5
+    with upgrade_under_way(url) as end:
+        timer = threading.Timer(over, end)
+        timer.start()
+        done = rounds.forward_now(a_config(tmp_path, url), ledger, seconds=rounds.ANSWER_SECONDS)
+        timer.join()
+    assert (done.rows, done.waiting, done.problem) == (2, 0, "")
+    assert_equal(ledger, url)
+
+
+def test_a_pass_leaves_an_upgrade_that_takes_too_long_for_the_next(
+    url: str, tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "UPGRADE_SECONDS", 0.1)
+    do_job(ledger, "t1")
+    with upgrade_under_way(url):
+        done = rounds.forward_now(a_config(tmp_path, url), ledger, seconds=rounds.ANSWER_SECONDS)
+    assert (done.rows, done.waiting) == (0, 2)
+    assert "The shared database was not upgraded in" in done.problem
+    wait_until(lambda: forwarded(ledger, url), 30, "it is brought")
+    assert_equal(ledger, url)
 
 
 def test_a_pass_that_has_more_than_fits_leaves_the_rest_for_the_next(
