@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BeforeValidator, Secret, ValidationInfo
 
@@ -23,6 +23,8 @@ DIALECTS = {
 _USUAL = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "postgres": "postgresql+psycopg"}
 _USUAL |= {"postgresql": "postgresql+psycopg"}
 _SQLITE = re.compile(r"sqlite:///([^?]+)(\?.*)?")
+_SOCKET = {"mysql+pymysql": "unix_socket", "postgresql+psycopg": "host"}
+"""The parameter of an address that names a socket on this machine; then it needs no host."""
 _NATS = ("nats", "tls", "ws", "wss")
 _WEB = ("http", "https")
 
@@ -99,17 +101,30 @@ def _database_url(value: object, info: ValidationInfo) -> str:
     text = _text(value)
     if not text:
         return text
-    dialect, separator, rest = text.partition("://")
+    dialect, separator, _ = text.partition("://")
     if not separator or dialect not in DIALECTS:
         near = _USUAL.get(dialect) or (nearest(dialect, DIALECTS) if separator else None)
         meant = f"; did you mean {near}://?" if near else ""
         raise wrong(f"must begin with one of {', '.join(f'{name}://' for name in DIALECTS)}{meant}")
     if dialect == "sqlite":
         return _sqlite(text, info)
-    _checked(f"{dialect}://{rest}", (dialect,), f"{dialect}://user:password@host/database")
+    if not _is_by_socket(text):
+        _checked(text, (dialect,), f"{dialect}://user:password@host/database")
     module, extra = DIALECTS[dialect]
     _need(module, extra, dialect)
     return text
+
+
+def _is_by_socket(text: str) -> bool:
+    """Whether an address names a socket in place of a host."""
+    try:
+        parts = urlsplit(text)
+        if parts.netloc.rpartition("@")[2]:
+            return False
+        (path,) = parse_qs(parts.query).get(_SOCKET[parts.scheme], [""])
+    except ValueError:  # several of them, or no address at all
+        return False
+    return path.startswith("/")
 
 
 def _need(module: str, extra: str, what: str) -> None:

@@ -29,7 +29,6 @@ from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime import forwarding as rounds
 from tests.support import databases, servers
 from tests.support.forwarded import (
-    as_configured,
     assert_equal,
     beat,
     bring_all,
@@ -98,7 +97,7 @@ def service(home: Home) -> dict[str, Any]:
 
 
 def home_with(tmp_path: Path, url: str, workers: dict[str, Any] | None = None) -> Any:
-    database = {"url": as_configured(url), "query_timeout_seconds": SECONDS}
+    database = {"url": url, "query_timeout_seconds": SECONDS}
     return a_home(tmp_path / "home", workers=workers, database=database)
 
 
@@ -253,7 +252,7 @@ def test_somebody_who_holds_the_rows_keeps_us_waiting_no_longer_than_a_query_may
 
 def a_config(tmp_path: Path, url: str) -> SupervisorConfig:
     path = tmp_path / "config.yaml"
-    path.write_text(f"supervisor: {{state_dir: var, id: TestHost}}\ndatabase: {{url: '{as_configured(url)}'}}\n")
+    path.write_text(f"supervisor: {{state_dir: var, id: TestHost}}\ndatabase: {{url: '{url}'}}\n")
     return load_supervisor_config(path, environ={})
 
 

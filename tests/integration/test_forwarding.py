@@ -23,7 +23,6 @@ from supervisor_core.ledger.tables import audit_log, forwarding, jobs, workers
 from tests.support.forwarded import (
     HOST,
     NOW,
-    as_configured,
     assert_equal,
     beat,
     bring_all,
@@ -442,7 +441,7 @@ def test_chains_are_found_one_by_one(ledger: Ledger) -> None:
 
 
 def test_the_daemon_forwards_what_is_done_and_says_that_it_is_well(database_url: str, tmp_path: Path) -> None:
-    with a_home(tmp_path / "home", database={"url": as_configured(database_url)}) as home:
+    with a_home(tmp_path / "home", database={"url": database_url}) as home:
         home.start_daemon()
         assert home.json("send", "pause hotfix", "--wait")["success"]
         (service,) = [each for each in home.status()["services"] if each["name"] == "forwarder"]
@@ -477,7 +476,7 @@ def test_a_database_that_is_the_ledger_itself_is_not_forwarded_to(tmp_path: Path
 
 
 def test_verify_looks_at_the_shared_database_as_well(database_url: str, tmp_path: Path) -> None:
-    with a_home(tmp_path / "home", workers={}, database={"url": as_configured(database_url)}) as home:
+    with a_home(tmp_path / "home", workers={}, database={"url": database_url}) as home:
         with opened(home.state_dir) as ledger, opened(tmp_path / "other", "OtherHost") as other:
             for number in range(3):
                 note_audit(ledger, number)

@@ -58,11 +58,6 @@ def bring_all(made: Forwarding) -> int:
             return rows
 
 
-def as_configured(url: str) -> str:
-    """The same address as a configuration takes it: with a host, also where a socket is what counts."""
-    return url.replace(":@/", ":@localhost/")
-
-
 def a_new_job(task_id: str, worker_id: str = "OrionMX", handler: str = "pause") -> jobs.NewJob:
     issuer = Issuer("cli:anna", "anna")
     return jobs.NewJob(task_id, worker_id, handler, {}, "hotfix", issuer, "cli", NOW)

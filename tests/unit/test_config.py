@@ -210,6 +210,20 @@ class TestSpecHash:
         assert one == other
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://user:@/db?host=/run/postgresql",
+        "postgresql+psycopg:///db?host=%2Frun%2Fpostgresql",
+        "mysql+pymysql://user@/db?unix_socket=/run/mysqld/mysqld.sock",
+    ],
+)
+def test_a_database_may_be_named_by_its_socket_alone(tmp_path: Path, url: str) -> None:
+    config = load(tmp_path, f"database: {{url: '{url}'}}\n")
+    assert config.database.url.get_secret_value() == url
+    assert str(config.database.url) == f"{url.split(':', maxsplit=1)[0]}:///…"
+
+
 class TestSecrets:
     """A secret never appears, whatever is done with a configuration."""
 

@@ -236,6 +236,10 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
             "database: {url: 'mysql+pymysql:///d'}",
             "database.url must be an address such as mysql+pymysql://user:password@host/database",
         ),
+        (
+            "database: {url: 'postgresql+psycopg://u:@/d?host=run'}",
+            "database.url must be an address such as postgresql+psycopg://user:password@host/database",
+        ),
         ("database: {url: 'sqlite://'}", "database.url must name a file, as in sqlite:///var/fleet.db"),
         ("database: {url: 3}", "database.url must be an address in quotes, but is a number"),
         ("fleet: {url: 'http://h'}", "fleet.url must be an address such as nats://"),
