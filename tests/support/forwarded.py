@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Engine, Table, insert, select, update
 
 from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import AuditEntry, ChainHead
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.ledger import audit, jobs
 from supervisor_core.ledger.engine import shared_engine
 from supervisor_core.ledger.forward import Forwarding
+from supervisor_core.ledger.forward_database import DatabaseAway
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.ledger.tables import audit_log, workers
 from supervisor_core.ledger.tables import jobs as jobs_table
@@ -56,6 +60,27 @@ def bring_all(made: Forwarding) -> int:
         if not batch.full:
             made.note()
             return rows
+
+
+def forwarded(ledger: Ledger, url: str) -> bool:
+    """Try once; a server that has just come up may still refuse."""
+    try:
+        forward(ledger, url)
+    except DatabaseAway:
+        return False
+    return True
+
+
+def at(monkeypatch: pytest.MonkeyPatch, point: str, what: Callable[[], object]) -> None:
+    """Do something the first time that this point is passed."""
+    done = threading.Event()
+
+    def reach(name: str) -> None:
+        if name == point and not done.is_set():
+            done.set()
+            what()
+
+    monkeypatch.setattr(crashpoints, "reach", reach)
 
 
 def a_new_job(task_id: str, worker_id: str = "OrionMX", handler: str = "pause") -> jobs.NewJob:
