@@ -86,12 +86,11 @@ class Verdict(NamedTuple):
 
 def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = None) -> Heartbeat:
     """A heartbeat file's content as a value. Its time is `utc`, else `timestamp`, else that of the file."""
-    errors = next((document[key] for key in ("error", "last_error", "errors") if document.get(key)), "")
-    words = "; ".join(map(_said, errors)) if isinstance(errors, list) else _said(errors)
+    told = (_error(document.get(key)) for key in ("error", "last_error", "errors"))
     return Heartbeat(
         status=_said(document.get("status") or ""),
         at=_moment(document) or file_time,
-        error=one_line(words, LONGEST_SAID),
+        error=next((words for words in told if words), ""),
         pid=_pid(document.get("pid")),
         hostname=_said(document.get("hostname") or ""),
         poll_seconds=_seconds(document.get("poll_seconds")),
@@ -185,6 +184,13 @@ def _said(value: object) -> str:
         return one_line(str(value), LONGEST_SAID)
     except (ValueError, RecursionError):  # a number of thousands of digits, a list in a list in a list
         return "something that can't be shown"
+
+
+def _error(value: object) -> str:
+    """What is wrong, by one of the keys that may say it; empty where nothing stands there."""
+    entries = value if isinstance(value, list) else [value]
+    told = (entry for entry in entries if (entry.strip() if isinstance(entry, str) else entry))
+    return one_line("; ".join(map(_said, told)), LONGEST_SAID)
 
 
 def _pid(value: object) -> int | None:

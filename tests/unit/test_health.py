@@ -167,6 +167,12 @@ def test_a_heartbeat_alone_is_well_or_not(heartbeat: Any, well: bool) -> None:
         ({"error": {"code": 7}}, "{'code': 7}"),
         ({"error": "two\nlines\ttab\x1b[31m"}, r"two\nlines\ttab\x1b[31m"),
         ({"error": "\ud800"}, r"\ud800"),
+        ({"error": [""], "last_error": "boom"}, "boom"),
+        ({"error": " ", "last_error": [None, " \t"], "errors": ["boom"]}, "boom"),
+        ({"errors": [None, "", "boom", False, " "]}, "boom"),
+        ({"errors": [None]}, ""),
+        ({"errors": [0, {}, []]}, ""),
+        ({"error": "disk full", "last_error": "boom"}, "disk full"),
     ],
 )
 def test_an_error_is_told_in_one_printable_line(document: dict[str, Any], error: str) -> None:
