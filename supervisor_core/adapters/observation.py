@@ -27,7 +27,7 @@ def observe(
     found = _find(config, processes, worker, beat)
     record = found.record
     return found, Observation(
-        state=state_of(found),
+        state=_state(worker, found),
         paused=pause is not None,
         enabled=worker.enabled,
         frozen_seconds=frozen_seconds(config.state_dir, worker.id, found.identity if _is_frozen(found) else None),
@@ -46,6 +46,12 @@ def state_of(found: FoundWorker) -> WorkerState:
     if found.presence is Presence.RUNNING:
         return WorkerState.STUCK
     return WorkerState.STUCK if found.leftovers or found.presence is Presence.UNVERIFIABLE else WorkerState.STOPPED
+
+
+def _state(worker: Worker, found: FoundWorker) -> WorkerState:
+    """A quarantined worker that does not run rests there; one that somebody has running all the same runs."""
+    state = state_of(found)
+    return WorkerState.QUARANTINED if worker.quarantined and state is WorkerState.STOPPED else state
 
 
 def _find(config: SupervisorConfig, processes: ProcessDoor, worker: Worker, beat: Heartbeat | None) -> FoundWorker:

@@ -119,6 +119,9 @@ def _not_running(seen: Observation) -> Verdict:
         return Verdict(Health.UNKNOWN, "processes of it could not be ended", False)
     if seen.state in (WorkerState.STARTING, WorkerState.STOPPING):
         return Verdict(Health.UNKNOWN, f"{seen.state}, this is under way", True)
+    if seen.state is WorkerState.QUARANTINED:
+        both = "paused; " if seen.paused else ""
+        return Verdict(Health.UNKNOWN, f"{both}quarantined in the configuration", True)
     if seen.paused:
         return Verdict(Health.UNKNOWN, "paused", True)
     if not seen.enabled:

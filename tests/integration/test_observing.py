@@ -66,6 +66,17 @@ def test_a_worker_that_does_not_run_is_missing_or_rests(host: Host, ledger: Ledg
     json.dumps(document)
 
 
+def test_a_quarantined_worker_is_not_missing_and_says_why_it_rests(host: Host, ledger: Ledger) -> None:
+    host.config.path.write_text(host.config.path.read_text().replace("OrionMX:", "OrionMX:\n    quarantined: true"))
+    host = open_doors(load_supervisor_config(host.config.path))
+    document = seen(host).as_json()
+    assert (document["state"], document["health"], document["fine"]) == ("quarantined", "unknown", True)
+    assert (document["reason"], seen(host).in_words()) == ("quarantined in the configuration", "quarantined")
+    host.pauses.set("OrionMX", Pause("cli:anna"))
+    assert seen(host).as_json()["reason"] == "paused by cli:anna; quarantined in the configuration"
+    assert seen(host).in_words() == "quarantined and paused"
+
+
 @pytest.mark.parametrize("content", HOSTILE)
 def test_no_heartbeat_file_breaks_the_look(host: Host, ledger: Ledger, content: bytes) -> None:
     beat_file(host).write_bytes(content)

@@ -77,6 +77,8 @@ def running(**facts: Any) -> Observation:
         (Observation(WorkerState.STOPPED), Health.MISSING, False, "should"),
         (Observation(WorkerState.STOPPED, paused=True), Health.UNKNOWN, True, "paused"),
         (Observation(WorkerState.STOPPED, enabled=False), Health.UNKNOWN, True, "not enabled"),
+        (Observation(WorkerState.QUARANTINED), Health.UNKNOWN, True, "quarantined in the configuration"),
+        (Observation(WorkerState.QUARANTINED, paused=True), Health.UNKNOWN, True, "paused; quarantined in"),
         (Observation(WorkerState.STARTING), Health.UNKNOWN, True, "starting"),
         (Observation(WorkerState.STARTING, paused=True), Health.UNKNOWN, True, "starting"),
         (Observation(WorkerState.STOPPING), Health.UNKNOWN, True, "stopping"),
