@@ -8,9 +8,7 @@ from typing import Any
 from supervisor_core.adapters.pauses import Pause
 from supervisor_core.adapters.processes_stop import Ending, StopReport
 from supervisor_core.adapters.worker import (
-    check_watcher_process,
     find_watcher,
-    is_stopped,
     start_watcher,
     stop_watcher_gracefully,
 )
@@ -19,7 +17,7 @@ from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.context import Host
-from supervisor_core.handlers.starting import check_startable, is_person, why_it_rests, why_paused
+from supervisor_core.handlers.starting import check_startable, how_it_is, is_person, why_it_rests, why_paused
 from supervisor_core.handlers.stopping import stop_details, stuck
 
 BETWEEN_SECONDS = 2.0
@@ -74,10 +72,10 @@ def _not_begun(worker: Worker, pid: int | None, error: Exception) -> Outcome:
 def _down(host: Host, worker: Worker, details: dict[str, Any], error: Exception) -> Outcome:
     """Stopped and not started: what matters most comes first, for the error may be long."""
     before = "was stopped, but" if details["was_running"] else "did not run, and"
-    gone = is_stopped(check_watcher_process(host.processes, worker))
-    now = "it does not run now" if gone else "something of it may still be there"
     again = f"Put right what is said here, then: restart {worker.id}."
-    return Outcome.failed(f"{worker.id} {before} could not be started: {now}. {again} {error}", **details)
+    return Outcome.failed(
+        f"{worker.id} {before} could not be started: {how_it_is(host, worker)}. {again} {error}", **details
+    )
 
 
 def _message(report: StopReport, old_pid: int | None, new_pid: int, pause: Pause | None) -> str:

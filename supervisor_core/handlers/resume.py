@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from supervisor_core.adapters.processes import Presence
 from supervisor_core.adapters.worker import find_watcher, start_watcher
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.context import Host
+from supervisor_core.handlers.starting import how_it_is, why_it_rests
 
 
 def resume_watcher(host: Host, job: Job) -> Outcome:
-    """Take the pause away and start the worker, unless it runs already."""
+    """Take the pause away and start the worker, unless it runs already.
+
+    Where it may not be started, or may run without our knowing, the pause is not touched.
+    """
     worker = host.config.worker(job.worker_id)
     found = find_watcher(host.processes, host.drive, host.config, worker)
     if found.stuck:
         return Outcome.failed(f"{worker.id} is stuck: what a stop could not end must end first. Pause it again.")
-    if found.identity is None:
-        host.drive.check()  # a start would fail without it: then the pause stays
     earlier = host.pauses.read(worker.id)
-    written = host.pauses.set(worker.id, None)
     details: dict[str, object] = {"was_paused": earlier is not None}
+    if found.presence is Presence.UNVERIFIABLE:
+        return Outcome.failed(f"Nothing was done. {worker.id} may be running: {found.reason}", **details)
+    if found.identity is None:
+        if reason := why_it_rests(worker):
+            return Outcome.failed(f"Nothing was done. {reason}", **details)
+        host.drive.check()  # a start would fail without it: then the pause stays
+    written = host.pauses.set(worker.id, None)
     if not written.on_drive:
         details["drive"] = f"The pause flag is removed when the drive is back. {written.problem}"
     if found.identity is not None:
@@ -28,6 +37,6 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker)
     except (SupervisorError, OSError) as error:
-        words = f"{worker.id} is not paused any more, but could not be started: it does not run now. {error}"
+        words = f"{worker.id} is not paused any more, but could not be started: {how_it_is(host, worker)}. {error}"
         return Outcome.failed(words, **details)
     return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)

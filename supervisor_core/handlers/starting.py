@@ -8,7 +8,7 @@ from pathlib import Path
 
 from supervisor_core.adapters.pauses import Pause
 from supervisor_core.adapters.processes_launch import LaunchError
-from supervisor_core.adapters.worker import worker_log
+from supervisor_core.adapters.worker import check_watcher_process, is_stopped, worker_log
 from supervisor_core.config import Worker
 from supervisor_core.domain.command import Issuer
 from supervisor_core.handlers.context import Host
@@ -38,6 +38,12 @@ def why_it_rests(worker: Worker) -> str:
         key = f"workers.{worker.id}.enabled"
         return f"{worker.id} is not enabled. To have it run, set {key} to true in the configuration, {anew}"
     return ""
+
+
+def how_it_is(host: Host, worker: Worker) -> str:
+    """What is left of a worker whose start has failed, in words."""
+    gone = is_stopped(check_watcher_process(host.processes, worker))
+    return "it does not run now" if gone else "something of it may still be there"
 
 
 def check_startable(host: Host, worker: Worker) -> None:
