@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.adapters.heartbeats import last_beat
@@ -32,16 +33,29 @@ def check_watcher_process(processes: ProcessDoor, worker: Worker) -> FoundWorker
     return processes.find(worker.id)
 
 
+class Sighting(NamedTuple):
+    """A worker, looked for by its record and by its last beat."""
+
+    found: FoundWorker
+    beat: Heartbeat | None = None
+    problem: str = ""
+    """Why its beat could not be read: one that was started by hand may then run without being seen."""
+
+
 def find_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> FoundWorker:
     """The same, for whoever is about to start or stop it: one that was started by hand is found as well."""
     found = check_watcher_process(processes, worker)
-    if not is_stopped(found):
-        return found
+    return look_for_watcher(processes, drive, config, worker).found if is_stopped(found) else found
+
+
+def look_for_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> Sighting:
+    """The same, for whoever must know whether that look was a whole one."""
     try:
+        drive.check()
         beat = drive.call(last_beat, config.folder("state"), worker.id)
-    except (DriveUnavailable, OSError):
-        return found
-    return adopt_watcher(processes, config, worker, beat)
+    except (DriveUnavailable, OSError) as error:
+        return Sighting(check_watcher_process(processes, worker), problem=str(error))
+    return Sighting(adopt_watcher(processes, config, worker, beat), beat)
 
 
 def adopt_watcher(

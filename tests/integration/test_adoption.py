@@ -123,6 +123,23 @@ def test_a_pause_ends_it_with_its_descendants_and_not_the_session_that_it_was_st
     assert hand.reaped(neighbour) is None
 
 
+def test_a_pause_ends_ours_and_the_one_beside_it(hand: ByHand) -> None:
+    command = quiet(hand)
+    hand.home.supervisor("once", "--heal")
+    assert len(hand.home.running_copies("OrionMX")) == 1
+    other = hand.start(*command)
+    wait_until(lambda: arguments_of(other) == tuple(command), 10, "it is the program")
+    hand.say(other)
+    hand.home.drop_flag("supervisor_pause_OrionMX_t1.flag", {})
+    done = hand.home.supervisor("once")
+    assert done.returncode == 0, done.stderr
+    result = hand.home.result("pause", "t1")
+    assert result is not None
+    assert (result["success"], result["details"]["others"]) == (True, [other])
+    assert hand.reaped(other) is not None
+    assert hand.home.running_copies("OrionMX") == []
+
+
 def test_a_restart_puts_one_of_its_own_in_its_place(hand: ByHand) -> None:
     pid = hand.start_worker()
     hand.home.drop_flag("supervisor_restart_watcher_OrionMX_t1.flag", {})

@@ -1,0 +1,98 @@
+"""Pause: a success only where nothing of the worker is left, those included that somebody started by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.adapters.pauses import is_watcher_paused
+from supervisor_core.domain import crashpoints
+from supervisor_core.handlers.pause import MOST_COPIES
+from tests.support.hosts import FakeHost
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> FakeHost:
+    return FakeHost(tmp_path)
+
+
+def running(place: FakeHost) -> int:
+    """The worker, started by us and seen to beat; its PID."""
+    assert place.carry_out("resume").success
+    assert place.pid is not None
+    place.beat(place.pid)
+    return place.pid
+
+
+def test_a_copy_that_was_started_by_hand_beside_ours_is_stopped_as_well(place: FakeHost) -> None:
+    ours, other = running(place), place.start_by_hand()
+    outcome = place.carry_out("pause")
+    assert (outcome.success, outcome.details["others"], outcome.details["ending"]) == (True, [other], "graceful")
+    assert f"pid {other}, started by hand beside it, was stopped as well" in str(outcome.details["message"])
+    assert (place.runs(ours), place.runs(other)) == (False, False)
+
+
+def test_it_is_found_by_its_beat_from_before_the_stop_where_ours_had_the_last_word(
+    place: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, other = running(place), place.start_by_hand()
+    said = {"worker.stop:before": ours}
+    monkeypatch.setattr(crashpoints, "reach", lambda point: place.beat(said[point]) if point in said else None)
+    outcome = place.carry_out("pause")
+    assert (outcome.success, outcome.details["others"], place.runs(other)) == (True, [other], False)
+
+
+def test_who_starts_one_after_the_other_is_named_in_a_failure_and_not_chased_for_ever(
+    place: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(place)
+    born: list[int] = []
+
+    def another(point: str) -> None:
+        if point == "worker.stop:after":
+            born.append(place.start_by_hand())
+
+    monkeypatch.setattr(crashpoints, "reach", another)
+    outcome = place.carry_out("pause")
+    assert len(born) == MOST_COPIES
+    assert (outcome.success, outcome.details["pid"], place.runs(born[-1])) == (False, born[-1], True)
+    assert f"is paused, but pid {born[-1]} runs" in str(outcome.error)
+    assert is_watcher_paused(place.nas / "00_STATE", "OrionMX")
+
+
+def test_one_started_by_hand_that_nobody_could_see_is_no_success(place: FakeHost) -> None:
+    pid = place.start_by_hand()
+    place.lose_drive()
+    for _ in range(2):
+        outcome = place.carry_out("pause")
+        assert (outcome.success, outcome.details["looked_for_others"], place.runs(pid)) == (False, False, True)
+        assert "could not be seen. The drive is not there" in str(outcome.error)
+        assert "pause it again" in str(outcome.error)
+    assert place.host.pauses.read("OrionMX") is not None, "the pause holds"
+    place.nas.with_name("away").rename(place.nas)
+    assert (place.carry_out("pause").success, place.runs(pid)) == (True, False)
+
+
+def test_without_the_drive_ours_is_stopped_and_what_could_not_be_seen_is_said(place: FakeHost) -> None:
+    pid = running(place)
+    place.lose_drive()
+    outcome = place.carry_out("pause")
+    assert (outcome.success, place.runs(pid), outcome.details["looked_for_others"]) == (True, False, False)
+    assert "another was started by hand could not be seen. The drive is not there" in str(outcome.details["message"])
+    assert str(outcome.details["drive"]).startswith("The pause holds")
+
+
+def test_a_drive_that_is_there_and_refuses_is_no_better(place: FakeHost) -> None:
+    (place.nas / "00_STATE").rmdir()
+    (place.nas / "00_STATE").touch()
+    outcome = place.carry_out("pause")
+    assert not outcome.success
+    assert "could not be seen. [Errno 20] Not a directory" in str(outcome.error)
+
+
+def test_a_plain_pause_says_no_more_than_that(place: FakeHost) -> None:
+    running(place)
+    outcome = place.carry_out("pause")
+    assert (outcome.success, outcome.details["message"]) == (True, "OrionMX is paused")
+    assert not {"others", "looked_for_others", "drive"} & set(outcome.details)
