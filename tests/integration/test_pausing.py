@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from supervisor_core.adapters.pauses import is_watcher_paused
 from supervisor_core.domain import crashpoints
 from supervisor_core.handlers.pause import MOST_COPIES
+from tests.support.homes import Home, a_home, demo_command
 from tests.support.hosts import FakeHost
+from tests.support.passes import ME, carry_out, state, working
 
 
 @pytest.fixture
@@ -96,3 +100,32 @@ def test_a_plain_pause_says_no_more_than_that(place: FakeHost) -> None:
     outcome = place.carry_out("pause")
     assert (outcome.success, outcome.details["message"]) == (True, "OrionMX is paused")
     assert not {"others", "looked_for_others", "drive"} & set(outcome.details)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with a_home(tmp_path / "home") as made:
+        yield made
+
+
+def test_pause_watcher_already_paused(home: Home) -> None:
+    first = carry_out(home, "pause", "first")
+    flag = (state(home) / "supervisor_pause_OrionMX.flag").read_text()
+    again = carry_out(home, "pause", "again")
+    assert (again["success"], again["details"]["already_paused"]) == (True, True)
+    said = json.loads(flag)
+    assert f"already paused by {ME} - first since " in again["details"]["message"]
+    details = again["details"]
+    assert (details["by"], details["at"], details["task_id"]) == (f"file:{ME}", said["at"], first["task_id"])
+    assert (state(home) / "supervisor_pause_OrionMX.flag").read_text() == flag
+
+
+@pytest.mark.parametrize("words", ["ignore-term", "fork", "daemonize"])
+def test_pause_ends_a_worker_that_ignores_term_and_one_that_forks(tmp_path: Path, words: str) -> None:
+    worker = {"command": demo_command("--misbehave", words), "start_grace_seconds": 0.2, "stop_timeout_seconds": 1}
+    with a_home(tmp_path / "home", {"OrionMX": worker}) as home:
+        working(home)
+        result = carry_out(home, "pause")
+        assert result["success"], result
+        assert result["details"]["killed"], "somebody did not end when asked"
+        assert home.everybody() == []

@@ -1,7 +1,8 @@
-"""Resume: what may not be started, or may run already, is refused before its pause is touched."""
+"""Resume: no second one beside one that runs, a failed start in words, and what may not start stays paused."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from supervisor_core.adapters.pauses import Pause, is_watcher_paused
 from supervisor_core.adapters.processes_launch import LaunchSpec
 from supervisor_core.domain import crashpoints
+from tests.support.homes import Home, a_home
 from tests.support.hosts import FakeHost
+from tests.support.passes import carry_out, working
 
 PAUSE = Pause("cli:bob", label="bob - wait")
 
@@ -65,3 +68,30 @@ def test_a_start_that_fails_says_that_nothing_runs_only_where_nothing_does(
     error = str(place.carry_out("resume").error)
     assert "something of it may still be there" in error, "another was a moment earlier"
     assert "does not run now" not in error
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with a_home(tmp_path / "home") as made:
+        yield made
+
+
+def test_resume_watcher_already_running(home: Home) -> None:
+    pid = working(home)
+    result = carry_out(home, "resume")
+    assert (result["success"], result["details"]["already_running"], result["details"]["pid"]) == (True, True, pid)
+    assert home.running_copies("OrionMX") == [pid]
+
+
+def test_resume_watcher_that_dies_at_once_is_a_failure_with_the_end_of_its_stderr(tmp_path: Path) -> None:
+    command = ["sh", "-c", "echo before; echo no such table: pages_t >&2; exit 3"]
+    with a_home(tmp_path / "home", {"OrionMX": {"command": command, "start_grace_seconds": 5}}) as home:
+        carry_out(home, "pause")
+        result = carry_out(home, "resume", code=1)
+        assert not result["success"]
+        assert "exit code 3" in result["error"]
+        assert "no such table: pages_t" in result["error"]
+        assert "is not paused any more, but could not be started" in result["error"]
+        assert result["details"]["was_paused"]
+        (row,) = home.audit(result["task_id"])
+        assert (row["action"], row["outcome"]) == ("RESUME", "failure")
