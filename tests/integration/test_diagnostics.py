@@ -8,9 +8,11 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from sqlalchemy import make_url
 
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.config import load_supervisor_config
@@ -25,9 +27,11 @@ from supervisor_core.runtime.host import opened_ledger
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.reports import (
     a_reporting_home,
+    make_tables,
     the_report,
     the_report_of_a_pass,
     told,
+    with_database,
 )
 
 SECRET = "hunter2'\"secret\\ü"  # with everything that is spelt differently in JSON, Python and addresses
@@ -183,3 +187,42 @@ def test_a_drive_that_hangs_delays_no_report(tmp_path: Path) -> None:
     assert "unable to open database file" in report["audit"]["error"]
     assert (report["process"]["running"], report["database"]["connected"]) == (False, False)
     assert outcome.details["message"].endswith("Not known: heartbeat, folders, log, pending flags, queue, audit")
+
+
+def test_a_report_says_that_the_shared_database_answers_and_which_it_is(tmp_path: Path, database_url: str) -> None:
+    make_tables(database_url)
+    with with_database(tmp_path, database_url) as home:
+        report, details = diagnosed(home)
+    found = report["database"]
+    assert (found["ok"], found["connected"], details["database_connected"]) == (True, True, True)
+    assert found["db_name"] == Path(make_url(database_url).database or "").name
+    assert found["database"].startswith(make_url(database_url).drivername)
+    assert found["tz"] == "+00:00"
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(found["db_time"])).total_seconds()) < 60
+    assert found["connect_seconds"] >= 0
+    assert "the database answers" in details["message"]
+    assert "database" not in report["unknown_parts"]
+
+
+def test_a_report_says_that_the_shared_database_can_not_be_reached_and_why(tmp_path: Path, database_url: str) -> None:
+    """The server is there, and the database on it is not: the time and name of none are told."""
+    away = make_url(database_url).set(database="hunter2_is_away")
+    if away.get_backend_name() == "sqlite":
+        away = away.set(database=str(tmp_path / "nowhere" / "fleet.db"))
+    with with_database(tmp_path, away.render_as_string(hide_password=False)) as home:
+        report, details = diagnosed(home)
+    found = report["database"]
+    assert (found["ok"], found["connected"], details["database_connected"]) == (True, False, False)
+    assert (found["db_time"], found["db_name"], found["tz"]) == (None, None, None)
+    assert f"the database can't be reached: {found['message']}" in details["message"]
+    assert found["message"]
+
+
+def diagnosed(home: Home) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report of a pass that was told to diagnose by a flag, and the details of its result."""
+    home.drop_flag("supervisor_diagnostics_OrionMX_d1.flag", {})
+    home.supervisor("once", "--worker-id", "OrionMX")
+    result = home.result("diagnostics", "d1")
+    assert result is not None
+    assert result["success"] is True
+    return the_report(result), result["details"]
