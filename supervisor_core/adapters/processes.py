@@ -49,6 +49,9 @@ class ProcessDoor(Protocol):
     def adopt(self, worker_id: str, claim: Claim) -> FoundWorker | None:
         """Take a process for this worker that was started by hand, if none runs and the claim is true."""
 
+    def alike(self, command: tuple[str, ...], cwd: Path) -> tuple[int, ...]:
+        """The PIDs of processes that look like a worker with this command, and that no supervisor started."""
+
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, by a fresh look."""
 
@@ -101,6 +104,12 @@ class Processes:
         from supervisor_core.adapters.processes_adopt import adopt
 
         return adopt(self._state_dir, worker_id, claim)
+
+    def alike(self, command: tuple[str, ...], cwd: Path) -> tuple[int, ...]:
+        """The PIDs of processes that look like a worker with this command, and that no supervisor started."""
+        from supervisor_core.adapters.processes_alike import alike
+
+        return alike(command, cwd)
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, by a fresh look."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from supervisor_core.adapters.processes_adopt import Claim
 from supervisor_core.adapters.processes_children import Exit
@@ -139,6 +140,10 @@ class FakeProcesses:
         )
         self._workers[worker_id] = _Worker(record, identity)
         return FoundWorker(worker_id, Presence.RUNNING, record, Life.ALIVE, adopted=True)
+
+    def alike(self, command: tuple[str, ...], cwd: Path) -> tuple[int, ...]:  # noqa: ARG002 (nobody works anywhere)
+        """The PIDs of those who were started by hand with this command and live, on record or not."""
+        return tuple(i.pid for i, words in self._by_hand.items() if words == command and self._lives[i].running)
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, the leader first."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.pauses import Pause
-from supervisor_core.adapters.processes_stop import Ending, StopReport
+from supervisor_core.adapters.processes_stop import StopReport
 from supervisor_core.adapters.worker import (
     Sighting,
     adopt_watcher,
@@ -28,12 +32,13 @@ def pause_watcher(host: Host, job: Job) -> Outcome:
     """Write the pause flag, then stop the worker and look that nothing of it is left.
 
     The flag comes first: whatever happens after it, nothing starts the worker again by itself. A copy that somebody
-    started by hand beside it is stopped as well; where nobody could look for one, that is said.
+    started by hand beside it is stopped as well, if its heartbeat names it; one that only looks like it makes this a
+    failure. Where no heartbeat could be read, that is said.
     """
     worker = host.config.worker(job.worker_id)
     before = look_for_watcher(host.processes, host.drive, host.config, worker)
     earlier = host.pauses.read(worker.id)
-    if earlier and is_stopped(before.found) and not before.problem:
+    if earlier and is_stopped(before.found) and not before.problem and not _strays(host, worker):
         return Outcome.done(already_paused=True, message=f"{worker.id} is already {earlier}", **earlier._asdict())
     pause = earlier or Pause(job.issuer.id, to_text(host.now()), job.audit_label, job.task_id)
     written = host.pauses.set(worker.id, pause)
@@ -49,8 +54,10 @@ def _stop_all(host: Host, worker: Worker, before: Sighting, details: dict[str, A
     message = f"{worker.id} is paused"
     details = {"message": message, **stop_details(report), **details}
     others: list[int] = []
-    while report.stopped and now.found.identity is not None and len(others) < MOST_COPIES - 1:
-        others.append(now.found.identity.pid)
+    for _ in range(MOST_COPIES - 1):
+        if not report.stopped or is_stopped(now.found):
+            break
+        others += [now.found.identity.pid] if now.found.identity else []
         report, now = _stop(host, worker, now)
         details["killed"] = [*details["killed"], *map(str, report.killed)]
     if others:
@@ -58,11 +65,14 @@ def _stop_all(host: Host, worker: Worker, before: Sighting, details: dict[str, A
         details |= {"message": f"{message}; {named}, started by hand beside it, was stopped as well", "others": others}
     if not report.stopped:
         return stuck(report, details)
-    if not is_stopped(now.found):
-        pid = now.found.identity.pid if now.found.identity else None
-        return Outcome.failed(_still_there(worker, pid), **{**details, "message": f"{message}, but runs", "pid": pid})
+    known = [member.pid for member in now.found.leftovers]
+    known += [now.found.identity.pid] if now.found.identity else []
+    if left := known or _strays(host, worker):
+        words = _still_there(worker, left, known=bool(known))
+        return Outcome.failed(words, **{**details, "message": f"{message}, but may run", "may_run": list(left)})
     if now.problem:
-        return _not_seen(worker, now, details)
+        unseen = f"whether another was started by hand in some other way could not be seen. {now.problem}"
+        details |= {"message": f"{details['message']}; {unseen}", "looked_for_others": False}
     return Outcome.done(**details)
 
 
@@ -78,19 +88,19 @@ def _stop(host: Host, worker: Worker, before: Sighting) -> tuple[StopReport, Sig
     return report, now
 
 
-def _still_there(worker: Worker, pid: int | None) -> str:
-    named = f"pid {pid}" if pid else "something of it"
-    return (
-        f"{worker.id} is paused, but {named} runs, although {MOST_COPIES} copies of it were stopped. "
-        f"Look for who starts them, end that, then: pause {worker.id}."
-    )
+def _strays(host: Host, worker: Worker) -> tuple[int, ...]:
+    """Who looks like the worker, whatever the heartbeat says: as long as one is there, it is not surely gone."""
+    try:
+        cwd = Path(host.drive.call(os.path.realpath, worker.cwd))  # it may lie on the drive
+    except (DriveUnavailable, OSError):
+        cwd = worker.cwd
+    return host.processes.alike(host.config.command_for(worker), cwd)
 
 
-def _not_seen(worker: Worker, now: Sighting, details: dict[str, Any]) -> Outcome:
-    """Nothing of it is on record any more, and nobody could read whether one was started by hand."""
-    unseen = f"whether another was started by hand could not be seen. {now.problem}"
-    if details["ending"] != Ending.NOTHING:
-        return Outcome.done(**{**details, "message": f"{details['message']}; {unseen}", "looked_for_others": False})
-    message = f"{worker.id} is paused, and none of ours runs"
-    words = f"{message}, but {unseen} When it can be read, pause it again."
-    return Outcome.failed(words, **{**details, "message": message, "looked_for_others": False})
+def _still_there(worker: Worker, pids: Sequence[int], *, known: bool) -> str:
+    who = " and ".join(f"pid {pid}" for pid in pids)
+    if known:
+        why = f"{who} runs, although {MOST_COPIES} copies of it were stopped. Look for who starts them, and end that"
+    else:
+        why = f"{who} has its command, and no heartbeat says whose it is. End it by hand, or wait for its heartbeat"
+    return f"{worker.id} is paused, but {why}; then: pause {worker.id}."

@@ -140,6 +140,17 @@ def test_a_pause_ends_ours_and_the_one_beside_it(hand: ByHand) -> None:
     assert hand.home.running_copies("OrionMX") == []
 
 
+def test_a_pause_that_can_not_read_whose_it_is_does_not_succeed_beside_it(hand: ByHand) -> None:
+    pid = hand.start_worker()
+    assert hand.home.supervisor("send", "pause").returncode == 0
+    hand.home.nas.rename(hand.home.folder / "away")
+    hand.home.supervisor("once")
+    (row,) = hand.home.audit()
+    assert row["outcome"] == "failure"
+    assert json.loads(row["details_json"])["result"]["may_run"] == [pid]
+    assert hand.reaped(pid) is None
+
+
 def test_a_restart_puts_one_of_its_own_in_its_place(hand: ByHand) -> None:
     pid = hand.start_worker()
     hand.home.drop_flag("supervisor_restart_watcher_OrionMX_t1.flag", {})
@@ -213,6 +224,20 @@ def test_a_beat_in_whole_seconds_is_not_taken_for_one_from_before_the_start(hand
     wait_until(lambda: arguments_of(pid) == command, 10, "it is the program")
     assert processes.adopt("OrionMX", Claim(pid, command, now - timedelta(seconds=30))) is None
     assert processes.adopt("OrionMX", Claim(pid, command, now.replace(microsecond=0))) is not None
+
+
+def test_who_looks_like_it_has_its_words_and_its_folder_and_was_started_by_no_supervisor(
+    hand: ByHand, tmp_path: Path
+) -> None:
+    command = quiet(hand)
+    hand.home.supervisor("once", "--heal")
+    assert len(hand.home.running_copies("OrionMX")) == 1, "this one was"
+    pid, longer = hand.start(*command), hand.start(*command, "--extra")
+    wait_until(lambda: arguments_of(pid) == tuple(command), 10, "it is the program")
+    wait_until(lambda: len(arguments_of(longer)) > len(command), 10, "it is the other program")
+    processes = open_doors(hand.config).processes
+    assert processes.alike(tuple(command), hand.home.folder.resolve()) == (pid,)
+    assert processes.alike(tuple(command), tmp_path.resolve()) == ()
 
 
 def quiet(hand: ByHand) -> list[str]:

@@ -60,30 +60,39 @@ def test_who_starts_one_after_the_other_is_named_in_a_failure_and_not_chased_for
     monkeypatch.setattr(crashpoints, "reach", another)
     outcome = place.carry_out("pause")
     assert len(born) == MOST_COPIES
-    assert (outcome.success, outcome.details["pid"], place.runs(born[-1])) == (False, born[-1], True)
+    assert (outcome.success, outcome.details["may_run"], place.runs(born[-1])) == (False, [born[-1]], True)
     assert f"is paused, but pid {born[-1]} runs" in str(outcome.error)
     assert is_watcher_paused(place.nas / "00_STATE", "OrionMX")
 
 
-def test_one_started_by_hand_that_nobody_could_see_is_no_success(place: FakeHost) -> None:
+def test_one_started_by_hand_that_no_heartbeat_names_is_no_success(place: FakeHost) -> None:
     pid = place.start_by_hand()
     place.lose_drive()
     for _ in range(2):
         outcome = place.carry_out("pause")
-        assert (outcome.success, outcome.details["looked_for_others"], place.runs(pid)) == (False, False, True)
-        assert "could not be seen. The drive is not there" in str(outcome.error)
-        assert "pause it again" in str(outcome.error)
+        assert (outcome.success, outcome.details["may_run"], place.runs(pid)) == (False, [pid], True)
+        assert f"pid {pid} has its command, and no heartbeat says whose it is" in str(outcome.error)
     assert place.host.pauses.read("OrionMX") is not None, "the pause holds"
     place.nas.with_name("away").rename(place.nas)
     assert (place.carry_out("pause").success, place.runs(pid)) == (True, False)
 
 
-def test_without_the_drive_ours_is_stopped_and_what_could_not_be_seen_is_said(place: FakeHost) -> None:
+def test_a_second_copy_that_never_beat_is_no_success_either_until_it_does(place: FakeHost) -> None:
+    ours, other = running(place), place.start_by_hand()
+    place.beat(ours)
+    for _ in range(2):
+        outcome = place.carry_out("pause")
+        assert (outcome.success, outcome.details["may_run"], place.runs(ours)) == (False, [other], False)
+    place.beat(other)
+    assert (place.carry_out("pause").success, place.runs(other)) == (True, False)
+
+
+def test_without_the_drive_what_could_not_be_seen_is_said(place: FakeHost) -> None:
     pid = running(place)
     place.lose_drive()
     outcome = place.carry_out("pause")
     assert (outcome.success, place.runs(pid), outcome.details["looked_for_others"]) == (True, False, False)
-    assert "another was started by hand could not be seen. The drive is not there" in str(outcome.details["message"])
+    assert "could not be seen. The drive is not there" in str(outcome.details["message"])
     assert str(outcome.details["drive"]).startswith("The pause holds")
 
 
@@ -91,8 +100,7 @@ def test_a_drive_that_is_there_and_refuses_is_no_better(place: FakeHost) -> None
     (place.nas / "00_STATE").rmdir()
     (place.nas / "00_STATE").touch()
     outcome = place.carry_out("pause")
-    assert not outcome.success
-    assert "could not be seen. [Errno 20] Not a directory" in str(outcome.error)
+    assert "could not be seen. [Errno 20] Not a directory" in str(outcome.details["message"])
 
 
 def test_a_plain_pause_says_no_more_than_that(place: FakeHost) -> None:

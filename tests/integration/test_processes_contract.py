@@ -296,6 +296,16 @@ def test_a_claim_with_another_command_or_of_nobody_is_not_true(stage: Stage) -> 
     assert stage.door.find(ID).presence is Presence.STOPPED
 
 
+def test_one_that_was_started_by_hand_looks_like_the_worker_for_as_long_as_it_lives(stage: Stage) -> None:
+    claim = stage.start_by_hand()
+    here = Path.cwd().resolve()
+    assert claim.pid in stage.door.alike(claim.command, here)
+    assert claim.pid not in stage.door.alike((*claim.command, "more"), here)
+    assert stage.door.adopt(ID, claim) is not None
+    assert stage.door.stop(ID, timeout=1).stopped
+    assert claim.pid not in stage.door.alike(claim.command, here)
+
+
 def test_an_unknown_signal_is_refused(stage: Stage) -> None:
     identity = stage.start()
     with pytest.raises(UsageError, match="is no signal"):
