@@ -9,6 +9,7 @@ from supervisor_core.adapters.drive import TIMEOUT_SECONDS
 from supervisor_core.adapters.processes_stop import FREEZE_BOUND_SECONDS, KILL_WAIT_SECONDS, REST_GRACE_SECONDS
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.handlers.diagnostics import PART_SECONDS
+from supervisor_core.handlers.pause import MOST_COPIES
 from supervisor_core.handlers.restart import BETWEEN_SECONDS
 
 ENDING_SECONDS = REST_GRACE_SECONDS + FREEZE_BOUND_SECONDS + KILL_WAIT_SECONDS
@@ -20,6 +21,11 @@ DRIVE_SECONDS = TIMEOUT_SECONDS
 
 def _stopped(worker: Worker) -> float:
     return worker.stop_timeout_seconds + ENDING_SECONDS
+
+
+def _paused(worker: Worker) -> float:
+    """Beside ours there may be copies that somebody started by hand; they end one after the other."""
+    return MOST_COPIES * _stopped(worker)
 
 
 def _restarted(worker: Worker) -> float:
@@ -42,7 +48,7 @@ def _verified(_worker: Worker) -> float:
 
 BOUNDS: Mapping[str, Callable[[Worker], float]] = MappingProxyType(
     {
-        "pause": _stopped,
+        "pause": _paused,
         "resume": _resumed,
         "restart_watcher": _restarted,
         "diagnostics": _diagnosed,
