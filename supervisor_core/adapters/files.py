@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -31,17 +32,19 @@ class UnreadableError(RefusedError):
     """This file can't be used as it is."""
 
 
-def write_atomically(path: str | Path, data: bytes | str, *, mode: int = 0o640) -> None:
+def write_atomically(path: str | Path, data: bytes | str, *, mode: int = 0o640, only_writer: bool = False) -> None:
     """Replace `path` by a file with exactly this content: a reader sees the old one or the new one.
 
     The temporary file lies in the same folder, begins with a dot and ends with `.tmp`, so that no scanner
     takes it for a flag; it is gone after a failure. When this returns, the content survives a power cut.
-    The file never has wider rights than `mode`. A symbolic link at `path` is replaced, not followed.
+    The file never has wider rights than `mode`. A symbolic link at `path` is replaced, not followed. `only_writer`:
+    nobody else writes this file at the same time, so what a crash left of an earlier try is taken away.
     """
     target = Path(path)
     payload = data.encode() if isinstance(data, str) else data
     with _naming(target):
-        temporary = _write_temporary(target, payload, mode)
+        temporary = _temporary(target, only_writer=only_writer)
+        _write_temporary(temporary, payload, mode)
         try:
             replace_patiently(temporary, target)
         except BaseException:
@@ -133,9 +136,18 @@ def replace_patiently(
             return
 
 
-def _write_temporary(target: Path, payload: bytes, mode: int) -> Path:
+def _temporary(target: Path, *, only_writer: bool) -> Path:
+    """A name beside the target: one that nobody else has, or for an only writer always the same, and free."""
     kept = target.name.encode()[:_NAME_KEPT_BYTES].decode(errors="ignore")
-    temporary = target.with_name(f".{kept}.{os.urandom(6).hex()}.tmp")
+    if not only_writer:
+        return target.with_name(f".{kept}.{os.urandom(6).hex()}.tmp")
+    whole = hashlib.sha256(target.name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    temporary = target.with_name(f".{kept}.{whole}.tmp")
+    temporary.unlink(missing_ok=True)
+    return temporary
+
+
+def _write_temporary(temporary: Path, payload: bytes, mode: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _flags("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
     descriptor = os.open(temporary, flags, mode)
     try:
@@ -150,7 +162,6 @@ def _write_temporary(target: Path, payload: bytes, mode: int) -> Path:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    return temporary
 
 
 def _set_mode(descriptor: int, mode: int) -> None:

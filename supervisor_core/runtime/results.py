@@ -79,4 +79,5 @@ def _write(folder: Path, document: Mapping[str, Any], suffix: str, mode: int) ->
     name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
     # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
-    write_atomically(folder / name, f"{text}\n".encode("utf-8", "backslashreplace"), mode=mode)
+    data = f"{text}\n".encode("utf-8", "backslashreplace")
+    write_atomically(folder / name, data, mode=mode, only_writer=True)

@@ -223,3 +223,14 @@ def test_a_socket_a_device_and_a_folder_are_refused(tmp_path: Path, monkeypatch:
         for path in (tmp_path / "a", "/dev/zero", tmp_path):
             with pytest.raises(UnreadableError, match="no regular file"):
                 read_limited(path, 100)
+
+
+def test_an_only_writer_takes_away_what_a_crash_left_of_an_earlier_try(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    before = set(tmp_path.iterdir())
+    temporary = files._temporary(target, only_writer=True)  # noqa: SLF001 (the name is what a crash leaves)
+    temporary.write_text("half of i")
+    assert set(tmp_path.iterdir()) > before
+    files.write_atomically(target, "whole", only_writer=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert target.read_text() == "whole"
