@@ -68,8 +68,12 @@ def word_of(error: SlackApiError) -> str:
 
 
 def method_of(error: SlackApiError) -> str:
-    """The method that was called, as `chat.update`; empty where it was none of the Web API."""
-    return str(getattr(error.response, "api_url", "")).rpartition("/")[2]
+    """The method that was called, as `chat.update`; empty where it was none of the Web API.
+
+    The address of somebody's answer ends in a secret, which must not become a name in a log.
+    """
+    before, _, name = str(getattr(error.response, "api_url", "")).rpartition("/")
+    return name if before.endswith("/api") else ""
 
 
 def is_weather(error: SlackApiError) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.armed import armed
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 
@@ -54,10 +54,6 @@ AFTER_THE_HANDLER = (
 def home(tmp_path: Path) -> Iterator[Home]:
     with a_home(tmp_path / "home") as made:
         yield made
-
-
-def armed(point: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "tests.support.armed", point)
 
 
 def crash_at(home: Home, point: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.faults.test_kill_at_every_step import AFTER_THE_HANDLER, BEFORE_THE_HANDLER
+from tests.support.armed import armed
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 
@@ -32,10 +32,6 @@ SECOND_TIME = ("worker.start", "audit.head")
 def home(tmp_path: Path) -> Iterator[Home]:
     with a_home(tmp_path / "home") as made:
         yield made
-
-
-def armed(point: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "tests.support.armed", point)
 
 
 def crash_at(home: Home, point: str) -> int:

@@ -14,6 +14,8 @@ import yaml
 
 from bot.playground import Playground
 from bot.playground.card import Card
+from tests.faults.test_kill_at_every_step import IN_THE_HANDLER
+from tests.support import armed as arming
 from tests.support.homes import ROOT, demo_command
 from tests.support.slack_home import SlackHome, a_slack_home, settled, started
 from tests.support.waiting import wait_until
@@ -37,16 +39,6 @@ BEFORE_THE_HANDLER = (
     "jobs_t.claimed:before",
     "jobs_t.claimed:after",
     "jobs_t.started:before",
-)
-IN_THE_HANDLER = (
-    "jobs_t.started:after",
-    "handler:before",
-    "pause.copy:after",
-    "pause.flag:after",
-    "worker.stop:before",
-    "worker.stop:after",
-    "handler:after",
-    "jobs_t.done:before",
 )
 AFTER_THE_HANDLER = (
     "audit.head:before",
@@ -86,7 +78,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
 
 def armed(point: str) -> tuple[str, ...]:
     later = "#2" if point.startswith("audit.head") else ""  # the first time is the beginning of the chain
-    return (sys.executable, "-m", "tests.support.armed", point + later)
+    return arming.armed(point + later)
 
 
 async def crash_at(home: SlackHome, slack: Playground, point: str, text: str = "pause hotfix test") -> None:

@@ -15,6 +15,11 @@ from pathlib import Path
 from supervisor_core.domain import crashpoints
 
 
+def armed(point: str) -> tuple[str, ...]:
+    """The program that is the command line with this point armed."""
+    return (sys.executable, "-m", "tests.support.armed", point)
+
+
 def arm(point: str) -> None:
     """Replace the empty `reach` by one that looks for this point."""
     if point.startswith("trace:"):
