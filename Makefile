@@ -10,7 +10,7 @@ JOBS   ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 .PHONY: help setup demo check format test bench screenshots clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
 
 setup: $(STAMP)  ## the virtual environment in .venv
 
