@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import make_url
 
 from supervisor_core.adapters import is_watcher_paused, write_supervisor_heartbeat_file
+from supervisor_core.domain.times import from_text
 from tests.support.homes import Home, a_home
 from tests.support.passes import ME, beat, carry_out, labelled, rows, state, working
 from tests.support.reports import (
@@ -142,7 +143,8 @@ def test_heartbeat_database_insert(home: Home) -> None:
     assert (its["pid"], its["status"], its["poll_seconds"]) == (pid, "running", 1.0)
     assert its["hostname"] == mine["hostname"] == socket.gethostname()
     assert its["status_summary"].startswith("running, healthy: running, heartbeat")
-    wait_until(lambda: beat(home)["utc"] > its["last_heartbeat_at"], 10, "it beats again")
+    told = from_text(its["last_heartbeat_at"])  # the file and the row write one moment in two forms
+    wait_until(lambda: from_text(beat(home)["utc"]) > told, 10, "it beats again")
     assert home.supervisor("once").returncode == 0
     second = rows(home)
     assert set(second) == set(first), "updated, and not inserted again"
