@@ -155,7 +155,11 @@ class Copied:
         logging.getLogger("supervisor_core").setLevel("INFO")
 
     def text(self) -> str:
-        return self.path.read_text() if self.path.exists() else ""
+        """What is in it; nothing before its first line, and nothing in the moment between two files of a rotation."""
+        try:
+            return self.path.read_text()
+        except FileNotFoundError:
+            return ""
 
     def shows(self, words: str) -> None:
         wait_until(lambda: words in self.text(), 5, f"{words!r} is on the drive")
