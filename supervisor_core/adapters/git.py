@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from supervisor_core.domain.errors import SupervisorError
 
 GIT_SECONDS = 10.0
 """For a look at a checkout, all calls together; a big one on a slow disk takes a second or two."""
+
+READ_BYTES = 32 * 1024 * 1024
+"""Of what is to be read and not only shown: the names of some hundred thousand files."""
 
 NAMED_CHANGES = 20
 LONGEST_ERROR = 500  # characters of what git says
@@ -29,6 +33,9 @@ SCRUBBED = {
     "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
     "GIT_OPTIONAL_LOCKS": "0",  # a look takes no lock that somebody else's commit would stumble over
     "GIT_PAGER": "cat",
+    "GIT_EDITOR": "true",  # nobody is there to edit a message
+    "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_NO_REPLACE_OBJECTS": "1",  # commits as they are, not as somebody would rather have them
     "LC_ALL": "C",
 }
 
@@ -36,6 +43,10 @@ SETTINGS = (
     f"core.hooksPath={os.devnull}",
     "core.fsmonitor=false",  # else a program of the checkout's choice runs
     "core.quotePath=false",
+    "protocol.ext.allow=never",  # an address that is a program
+    "commit.gpgSign=false",  # it would ask for a passphrase
+    "rerere.enabled=false",  # a conflict that resolves itself as somebody once did is seen by nobody
+    "merge.autoStash=false",
     "gc.auto=0",  # it would go on in the background
     "credential.interactive=false",
 )
@@ -46,10 +57,15 @@ UNDER_WAY = {
     "CHERRY_PICK_HEAD": "cherry-pick",
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
+    "sequencer": "revert or cherry-pick",
     "BISECT_LOG": "bisect",
 }
 """What lies in git's folder while something was begun and not ended."""
 
+LOCKS = ("index.lock", "HEAD.lock")
+"""What lies in git's folder while it changes something, or was cut off in the middle of that."""
+
+_CREDENTIALS = re.compile(r"(\w://)[^/\s]+@")
 _PATH_FIELD = {"1": 8, "u": 10}  # of a line of `status --porcelain=v2`, how many fields come before the path
 
 
@@ -82,6 +98,8 @@ class CodeState:
     ahead: int | None
     """Commits that the remote did not have when it was last fetched; None where that is not known."""
     behind: int | None
+    lock: Path | None = None
+    """Git's own lock, where there is one."""
 
     @property
     def dirty(self) -> bool:
@@ -90,17 +108,25 @@ class CodeState:
 
 
 class Git:
-    """One checkout."""
+    """One checkout; `extra` is what its git gets in its environment beside the usual."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str] | None = None, extra: Mapping[str, str] | None = None
+    ) -> None:
         self.folder = folder
-        self._environment = git_environment(os.environ if environ is None else environ)
+        self._environment = git_environment(os.environ if environ is None else environ) | dict(extra or {})
+
+    def at(self, folder: Path, **extra: str) -> Git:
+        """The same git in another folder."""
+        other = Git(folder, {})
+        other._environment = {**self._environment, **extra}
+        return other
 
     def run(self, *words: str, timeout: float = GIT_SECONDS) -> Ran:
         """Run git in the checkout, whatever comes of it."""
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         command = ["git", "--no-pager", "-C", str(self.folder), *settings, *words]
-        return run_command(command, env=self._environment, timeout=timeout)
+        return run_command(command, env=self._environment, timeout=timeout, keep_bytes=READ_BYTES)
 
     def ask(self, *words: str, timeout: float = GIT_SECONDS) -> str:
         """What git answers; `GitError` with its own words where it fails or is late."""
@@ -108,8 +134,7 @@ class Git:
         if ran.timed_out:
             raise GitError(f"`git {words[0]}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
         if not ran.ok:
-            said = " ".join((ran.errors or ran.output).split())[:LONGEST_ERROR] or "It said nothing."
-            raise GitError(f"`git {words[0]}` in {self.folder} failed: {said}")
+            raise GitError(f"`git {words[0]}` in {self.folder} failed: {what_it_said(ran)}")
         return ran.output
 
     def state(self, remote: str, branch: str, seconds: float = GIT_SECONDS) -> CodeState:
@@ -136,6 +161,7 @@ class Git:
             changes=tuple(path for line in fields if (path := _changed(line))),
             untracked=tuple(line[2:] for line in fields if line.startswith("? ")),
             under_way=next((word for name, word in UNDER_WAY.items() if (git_folder / name).exists()), ""),
+            lock=next((git_folder / name for name in LOCKS if (git_folder / name).exists()), None),
             compared_with=other,
             ahead=ahead,
             behind=behind,
@@ -170,6 +196,16 @@ def git_version() -> str:
     """Which git there is; `ProgramError` where there is none."""
     said = run_command(["git", "--version"], env=git_environment(os.environ), timeout=GIT_SECONDS).output
     return said.strip().removeprefix("git version ")
+
+
+def what_it_said(ran: Ran) -> str:
+    """Its own words on one line, and no credentials in them."""
+    return without_credentials(" ".join((ran.errors or ran.output).split()))[:LONGEST_ERROR] or "It said nothing."
+
+
+def without_credentials(text: str) -> str:
+    """The text with every `name:password@` of an address masked."""
+    return _CREDENTIALS.sub(r"\1****@", text)
 
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -28,6 +28,7 @@ _RESET = Parameter(
     "throws local changes and commits of the checkout away, so that it is what the remote has",
     default=False,
 )
+_STATE = Parameter("state", Kind.STATE, "STATE", "what a preview was made from; refused where that has moved on")
 _REASON = Parameter("reason", Kind.TEXT, "reason…", "why, in free words", high=MAX_REASON)
 
 _SEEING = (
@@ -271,7 +272,7 @@ _UPDATE = CommandDefinition(
     "update",
     "Brings a worker's code up to its remote, and restarts it unless it is paused.",
     handler="update_code",
-    parameters=(_RESET,),
+    parameters=(_RESET, _STATE),
     takes_label=True,
     target=TargetRule.WORKERS,
     aliases=("update_code",),
@@ -281,6 +282,7 @@ _UPDATE = CommandDefinition(
     tier=Tier.CODE,
     schedulable=True,
     examples=("update", "update OrionMX new parser", "update team:archive --reset"),
+    built=True,
 )
 
 _CODE = (
@@ -298,7 +300,7 @@ _CODE = (
         "rollback",
         "Takes the newest commits of a worker's code back, and restarts it unless it is paused.",
         handler="rollback_code",
-        parameters=(Parameter("commits_back", Kind.NUMBER, "N", "commits back", default=1, low=1, high=10),),
+        parameters=(Parameter("commits_back", Kind.NUMBER, "N", "commits back", default=1, low=1, high=10), _STATE),
         takes_label=True,
         target=TargetRule.WORKERS,
         aliases=("rollback_code",),
@@ -308,12 +310,13 @@ _CODE = (
         tier=Tier.CODE,
         schedulable=True,
         examples=("rollback", "rollback 3 hotfix", "rollback OrionMX 2 slow since noon"),
+        built=True,
     ),
     CommandDefinition(
         "undo",
         "Takes an update or a rollback back: the code is again what it was before.",
         handler="undo_code",
-        parameters=(Parameter("task_id", Kind.TASK_ID, "task_id", "its id; the newest when left out"),),
+        parameters=(Parameter("task_id", Kind.TASK_ID, "task_id", "its id; the newest when left out"), _STATE),
         takes_label=True,
         target=TargetRule.WORKERS,
         aliases=("undo_code",),
@@ -324,6 +327,7 @@ _CODE = (
         notes="By default it needs no approval, because it only returns to code that ran before.",
         tier=Tier.CODE,
         examples=("undo", "undo OrionMX task_20260205_001", "undo task_20260205_001 wrong worker"),
+        built=True,
     ),
 )
 

@@ -83,7 +83,7 @@ class CommandDefinition:
         parts = [self.name]
         if self.target is not TargetRule.NONE:
             parts.append("[target]")
-        parts.extend(parameter.usage for parameter in self.parameters)
+        parts.extend(parameter.usage for parameter in self.parameters if parameter.is_typed)
         if self.takes_label:
             parts.append("[label…]")
         return " ".join(parts)

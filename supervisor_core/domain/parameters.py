@@ -22,6 +22,7 @@ _TOO_LARGE_TO_SAY = 10**15
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CRON_FIELD = re.compile(r"[A-Za-z0-9*/,?#-]{1,60}")
+_STATE = re.compile(r"[0-9a-f]{64}(,[0-9a-f]{64})*")
 _CRON_FIELDS = 5
 
 
@@ -40,6 +41,7 @@ class Kind(Enum):
     COMMAND = "a command"
     TOPIC = "a command's name"
     TEXT = "free words"
+    STATE = "the state that a preview showed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class Parameter:
     choices: tuple[str, ...] = ()
     keyword: str = ""
     required: bool = False
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether people type it; programs alone know what a preview was made from."""
+        return self.kind is not Kind.STATE
 
     @property
     def usage(self) -> str:
@@ -113,6 +120,8 @@ def check_all(owner: str, parameters: Iterable[Parameter], params: Mapping[str, 
     checked = {}
     for name, parameter in known.items():
         value = given.get(name)
+        if value is None and not parameter.is_typed:
+            continue
         checked[name] = parameter.default if value is None else check_value(parameter, value)
         if checked[name] is None and parameter.required:
             typed = f"{owner} needs {parameter.word}: {parameter.help}."
@@ -243,4 +252,5 @@ _CHECKS: Mapping[Kind, Callable[[Parameter, object], Any]] = {
     Kind.COMMAND: _text,
     Kind.TOPIC: _text,
     Kind.TEXT: _text,
+    Kind.STATE: _matching(_STATE, "what a preview calls its state: 64 hexadecimal digits"),
 }

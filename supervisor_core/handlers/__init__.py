@@ -14,6 +14,9 @@ from supervisor_core.handlers.diagnostics import generate_diagnostics
 from supervisor_core.handlers.pause import pause_watcher
 from supervisor_core.handlers.restart import restart_watcher
 from supervisor_core.handlers.resume import resume_watcher
+from supervisor_core.handlers.rollback_code import rollback_code
+from supervisor_core.handlers.undo_code import undo_code
+from supervisor_core.handlers.update_code import update_code
 from supervisor_core.handlers.verify_database import verify_database
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
@@ -21,6 +24,9 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "pause": pause_watcher,
         "resume": resume_watcher,
         "restart_watcher": restart_watcher,
+        "update_code": update_code,
+        "rollback_code": rollback_code,
+        "undo_code": undo_code,
         "diagnostics": generate_diagnostics,
         "verify_db": verify_database,
     }
@@ -34,5 +40,8 @@ __all__ = [
     "pause_watcher",
     "restart_watcher",
     "resume_watcher",
+    "rollback_code",
+    "undo_code",
+    "update_code",
     "verify_database",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from supervisor_core.adapters.drive import TIMEOUT_SECONDS
+from supervisor_core.adapters.git_changing import OPERATION_SECONDS
 from supervisor_core.adapters.processes_stop import FREEZE_BOUND_SECONDS, KILL_WAIT_SECONDS, REST_GRACE_SECONDS
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.handlers.diagnostics import PART_SECONDS
@@ -14,6 +15,10 @@ from supervisor_core.handlers.restart import BETWEEN_SECONDS
 
 ENDING_SECONDS = REST_GRACE_SECONDS + FREEZE_BOUND_SECONDS + KILL_WAIT_SECONDS
 """What ending a worker may take beyond the time that it has to end by itself."""
+
+CODE_OPERATIONS = 4
+"""So many operations of git may each take their whole time: a fetch, the change, the way back, a push. The others of a
+command take milliseconds."""
 
 DRIVE_SECONDS = TIMEOUT_SECONDS
 """Once for each command: the first call that hangs is waited for, and those after it fail at once."""
@@ -36,6 +41,16 @@ def _resumed(worker: Worker) -> float:
     return worker.start_grace_seconds
 
 
+def _code_changed(worker: Worker) -> float:
+    """Its sharers go through it at the same time; what can take long is each operation of git, and both starts."""
+    lives = 2 * (_stopped(worker) + worker.start_grace_seconds)
+    return lives + CODE_OPERATIONS * OPERATION_SECONDS
+
+
+def _packages_changed(worker: Worker) -> float:
+    return _code_changed(worker) + 2 * worker.code.pip_timeout_seconds
+
+
 def _diagnosed(_worker: Worker) -> float:
     return PART_SECONDS
 
@@ -51,6 +66,10 @@ BOUNDS: Mapping[str, Callable[[Worker], float]] = MappingProxyType(
         "pause": _paused,
         "resume": _resumed,
         "restart_watcher": _restarted,
+        "update_code": _code_changed,
+        "update_code_deps": _packages_changed,
+        "rollback_code": _code_changed,
+        "undo_code": _code_changed,
         "diagnostics": _diagnosed,
         "verify_db": _verified,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from supervisor_core.adapters.drive import Drive
 from supervisor_core.adapters.inbox import Inbox
@@ -13,6 +14,9 @@ from supervisor_core.adapters.processes import ProcessDoor
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.jobs import Job
+
+if TYPE_CHECKING:
+    from supervisor_core.ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,9 @@ class Host:
     inbox: Inbox
     pauses: Pauses
     processes: ProcessDoor
+    ledger: Ledger | None = None
+    """What was done before; None for whoever only looks at workers."""
+    progress: Callable[[str], None] = lambda _words: None
 
     def now(self) -> datetime:
         """The wall clock, in aware UTC."""

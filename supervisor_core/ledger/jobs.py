@@ -119,6 +119,17 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
     return found[0] if found else None
 
 
+def ended(connection: Connection, worker_ids: Collection[str], handlers: Collection[str], most: int) -> list[Job]:
+    """The newest jobs of these workers and handlers that have come to their end, newest first."""
+    query = (
+        select(jobs)
+        .where(jobs.c.state.in_(FINAL), jobs.c.worker_id.in_(tuple(worker_ids)), jobs.c.handler.in_(tuple(handlers)))
+        .order_by(jobs.c.finished_at.desc(), jobs.c.job_id.desc())
+        .limit(most)
+    )
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
 def workers_with_work(connection: Connection) -> set[str]:
     """The workers for whom something waits."""
     query = select(jobs.c.worker_id).where(jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED))).distinct()

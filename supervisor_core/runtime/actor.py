@@ -9,12 +9,15 @@ from collections.abc import Awaitable, Callable
 from supervisor_core.adapters.observation import state_of
 from supervisor_core.adapters.worker import find_watcher, start_watcher
 from supervisor_core.config import Worker
+from supervisor_core.domain.catalog import by_handler
+from supervisor_core.domain.definitions import Tier
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.planning import ActionKind, Wanted, plan
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.executing import Patience, execute
 from supervisor_core.runtime.parts import Parts
 
@@ -52,6 +55,9 @@ class WorkerActor:
         if self._busy is None:
             return None
         stops = WorkerState.STOPPING  # also of a restart it is the half that may take long
+        changes_code = by_handler(self._busy.handler)
+        if changes_code is not None and changes_code.tier is Tier.CODE:
+            return stops
         return {"pause": stops, "restart_watcher": stops, "resume": WorkerState.STARTING}.get(self._busy.handler)
 
     def wake(self) -> None:
@@ -116,9 +122,10 @@ class WorkerActor:
         if plan({worker.id: wanted}, {worker.id: state_of(found)})[worker.id] is not ActionKind.START:
             return True
         try:
-            if host.pauses.read_surely(worker.id) is not None:  # made while we looked, or while the drive hung
-                return True
-            identity = start_watcher(host.processes, host.drive, host.config, worker)
+            with checkout_shared(host, worker, wait=True):
+                if host.pauses.read_surely(worker.id) is not None:  # made while we looked, or while the drive hung
+                    return True
+                identity = start_watcher(host.processes, host.drive, host.config, worker)
         except (SupervisorError, OSError) as error:
             self.start_error = str(error)
             log.error("%s could not be started: %s", worker.id, error)  # noqa: TRY400 (the words say it all)

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from supervisor_core.domain import crashpoints
@@ -18,6 +18,7 @@ from supervisor_core.handlers import HANDLERS, Host
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.writer import LedgerUnavailable
+from supervisor_core.runtime.checkout_lock import checkout_for
 from supervisor_core.runtime.logs import about
 
 DISK_RETRY_SECONDS = 5.0
@@ -53,7 +54,8 @@ def execute(
     trouble: Callable[[str], None] = lambda _: None,
     patience: Patience = ENDLESS,
 ) -> Outcome | None:
-    """Run a queued or claimed job to its end; its outcome as it was written, None where somebody else has it.
+    """Run a queued or claimed job to its end; its outcome as it was written, None where somebody else has it, or where
+    it was told to stop before it could begin.
 
     `trouble` hears, in words, while an outcome can't be written down. Once `patience` is over the job is left as
     started, which is reported as interrupted later, and `NotWrittenDown` says so.
@@ -61,19 +63,26 @@ def execute(
     with about(job.task_id, job.label):
         if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
             return None
-        if not ledger.step(jobs.begin(job, _now())):
-            return None
-        log.info("%s of %s started, asked for by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
-        begun = time.monotonic()
-        outcome = _handle(job, host)
-        duration = time.monotonic() - begun
-        crashpoints.reach("handler:after")
-        outcome = _write_down(job, outcome, duration, ledger, trouble, patience)
-        if outcome.success:
-            log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
-        else:
-            log.error("%s of %s failed: %s", job.handler, job.worker_id, outcome.error)
-        return outcome
+        with checkout_for(job, host, patience.told) as ours:
+            return _execute(job, host, ledger, trouble, patience) if ours else None
+
+
+def _execute(
+    job: Job, host: Host, ledger: Ledger, trouble: Callable[[str], None], patience: Patience
+) -> Outcome | None:
+    if not ledger.step(jobs.begin(job, _now())):
+        return None
+    log.info("%s of %s started, asked for by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
+    begun = time.monotonic()
+    outcome = _handle(job, replace(host, ledger=ledger))
+    duration = time.monotonic() - begun
+    crashpoints.reach("handler:after")
+    outcome = _write_down(job, outcome, duration, ledger, trouble, patience)
+    if outcome.success:
+        log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
+    else:
+        log.error("%s of %s failed: %s", job.handler, job.worker_id, outcome.error)
+    return outcome
 
 
 def _handle(job: Job, host: Host) -> Outcome:

@@ -21,6 +21,7 @@ from supervisor_core.domain.health import FROZEN_SECONDS, Health
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.domain.planning import ActionKind, Wanted, plan
 from supervisor_core.ledger.heartbeats import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
+from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.control_flags import check_control_flags
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.environment import validate_supervisor_environment
@@ -169,11 +170,14 @@ class Supervisor:
         if plan({worker.id: wanted}, {worker.id: seen.observation.state})[worker.id] is not ActionKind.START:
             return seen
         try:
-            if self.host.pauses.read_surely(worker.id) is not None:  # the look may have missed a flag
-                return self.check_watcher_health()
-            note_start(self.config.state_dir, worker, datetime.now(UTC))
-            self.findings.actions.append("started")
-            start_watcher(self.host.processes, self.host.drive, self.config, worker)
+            with checkout_shared(self.host, worker, wait=False) as ours:
+                if not ours:  # whoever changes its code has stopped it, and starts it
+                    return seen
+                if self.host.pauses.read_surely(worker.id) is not None:  # the look may have missed a flag
+                    return self.check_watcher_health()
+                note_start(self.config.state_dir, worker, datetime.now(UTC))
+                self.findings.actions.append("started")
+                start_watcher(self.host.processes, self.host.drive, self.config, worker)
         except (SupervisorError, OSError) as error:
             self.findings.failed(f"{worker.id} could not be started: {error}")
         return self.check_watcher_health()

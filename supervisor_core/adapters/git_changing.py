@@ -1,0 +1,224 @@
+"""What changes a checkout, one operation each: bounded in time, logged, undone by itself where it fails half way."""
+
+from __future__ import annotations
+
+import logging
+
+from supervisor_core.adapters.git import Git, GitError, what_it_said, without_credentials
+from supervisor_core.adapters.git_reading import files_between, has_submodules, in_the_way, remotes, resolve
+from supervisor_core.adapters.programs import Ran
+from supervisor_core.domain import crashpoints
+from supervisor_core.domain.code import Commit, named, new_paths, short
+
+OPERATION_SECONDS = 30.0
+"""For one operation, a fetch among them: what takes longer does not answer, or asks for what nobody is there to say."""
+
+KEPT_REFS = "refs/supervisor/"
+"""Under which the head before each change stays, by the id of the command, so that nothing of it is ever lost."""
+
+LONGEST_LOG = 2000  # characters of what git says
+NAMED_FILES = 5
+
+ASKING = ("terminal prompts disabled", "could not read Username", "could not read Password", "Authentication failed")
+STRANGER = ("Permission denied", "Host key verification failed", "correct access rights")
+
+log = logging.getLogger(__name__)
+
+
+class ConflictError(GitError):
+    """Two changes of the same lines do not fit together."""
+
+
+def keep(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
+    """Keep a commit from being forgotten, under the command's id; the ref's name. The first word on it stays."""
+    name = f"{KEPT_REFS}{task_id}{what}"
+    if not resolve(git, name):
+        _must(git, "update-ref", name, commit, "")
+    return name
+
+
+def kept(git: Git, task_id: str) -> str:
+    """The head before the command with this id changed it; empty where it changed nothing here."""
+    return resolve(git, f"{KEPT_REFS}{task_id}")
+
+
+def keep_changes(git: Git, task_id: str) -> str:
+    """Keep what is changed and not committed, under the command's id; the ref's name, empty where nothing is."""
+    made = _must(git, "stash", "create", f"Before {task_id}").output.strip()
+    return keep(git, task_id, made, what="-changes") if made else ""
+
+
+def restore_changes(git: Git, name: str) -> None:
+    """Have the changes again that were kept under this name."""
+    _must(git, "stash", "apply", "--quiet", "--index", name)
+
+
+def fetch(git: Git, remote: str, branch: str) -> str:
+    """Learn what the remote's branch holds; the hash of its newest commit."""
+    known = remotes(git)
+    if remote not in known:
+        there = f"there are {', '.join(known)}" if known else "there is none"
+        raise GitError(f"{git.folder} has no remote {remote}; {there}.", remedy="Correct workers.ID.code.remote.")
+    place = f"refs/remotes/{remote}/{branch}"
+    words = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", remote, f"+refs/heads/{branch}:{place}"]
+    ran = _operation(_with_own_ssh(git), *words)
+    if not ran.ok:
+        raise _unreachable(ran, remote, branch)
+    return resolve(git, place)
+
+
+def fast_forward(git: Git, commit: str) -> None:
+    """Go forward to a commit that holds the head; nothing is changed where that is not possible."""
+    before = resolve(git, "HEAD")
+    ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-edit", commit)
+    if not ran.ok:
+        put_back(git, before, given_up=commit)
+        raise GitError(f"Going forward to {short(commit)} failed: {_why(ran)}")
+    _submodules(git)
+
+
+def merge(git: Git, commit: str, message: str) -> None:
+    """Merge a commit into the branch; `ConflictError`, and nothing changed, where the two do not fit together."""
+    before = resolve(git, "HEAD")
+    ran = _operation(git, "merge", "--quiet", "--no-ff", "--no-edit", "--no-verify", "-m", message, commit)
+    if not ran.ok:
+        files = _in_conflict(git)
+        _operation(git, "merge", "--abort")
+        put_back(git, before, given_up=commit)
+        raise _failed(f"The merge of {short(commit)}", ran, files)
+    _submodules(git)
+
+
+def reset(git: Git, commit: str) -> None:
+    """Make the branch and all files exactly what they are in this commit."""
+    _must(git, "reset", "--quiet", "--hard", commit)
+    _submodules(git)
+
+
+def revert(git: Git, commit: Commit, message: str) -> str:
+    """Take one commit back with a new one; the hash of that. Where it fails, the checkout is as it was before it."""
+    before = resolve(git, "HEAD")
+    towards = ["-m", "1"] if commit.is_merge else []
+    ran = _operation(git, "revert", "--no-edit", *towards, commit.hash)
+    if not ran.ok:
+        files = _in_conflict(git)
+        _operation(git, "revert", "--abort")
+        put_back(git, before, given_up=commit.parents[0])
+        raise _failed(f"Taking back {commit}", ran, files)
+    # The commit is whole as it is; these words are for people, and for the undo. Git's own say what it takes back.
+    worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
+    if not worded.ok:
+        log.warning("the revert of %s keeps git's own message: %s", commit.hash, what_it_said(worded))
+    _submodules(git)
+    return resolve(git, "HEAD")
+
+
+def commit_tree(git: Git, tree: str, message: str) -> str:
+    """A new commit on top of the head, with exactly these files; its hash. The checkout itself is not touched."""
+    return _must(git, "commit-tree", tree, "-p", "HEAD", "-m", message).output.strip()
+
+
+def push(git: Git, remote: str, branch: str) -> None:
+    """Give the remote what is new here, by force never."""
+    ran = _operation(_with_own_ssh(git), "push", "--no-verify", "--porcelain", remote, f"HEAD:refs/heads/{branch}")
+    if not ran.ok:
+        why = f"{remote} did not take it: {_why(ran)}"
+        raise GitError(why, remedy=f"It stays on this host; push it by hand, from {git.folder}.")
+
+
+def put_back(git: Git, commit: str, *, given_up: str) -> None:
+    """Have the checkout be exactly this commit again, after going to another one failed half way.
+
+    Only for a checkout that was seen without changes of its own, and with nothing in the way of the new files: those
+    that are there now were left by the attempt. Where not even that works, the words say so.
+    """
+    left = in_the_way(git, new_paths(files_between(git, commit, given_up)))
+    if not left and resolve(git, "HEAD") == commit and _is_clean(git):
+        return
+    ran = _operation(git, "reset", "--quiet", "--hard", commit)
+    for path in left:
+        (git.folder / path).unlink(missing_ok=True)
+    if not ran.ok or not _is_clean(git):
+        raise GitError(
+            f"{git.folder} is not as it was: putting it back to {short(commit)} failed: {_why(ran)}",
+            remedy=f"When its cause is gone: git -C {git.folder} reset --hard {commit}",
+        )
+
+
+def _is_clean(git: Git) -> bool:
+    ran = git.run("status", "--porcelain", "--untracked-files=no", timeout=OPERATION_SECONDS)
+    return ran.ok and not ran.output.strip()
+
+
+def _submodules(git: Git) -> None:
+    """Have the submodules that are set up here at the commits that the checkout names."""
+    if has_submodules(git):
+        words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout", "--force"]
+        ran = _operation(_with_own_ssh(git), *words)
+        if not ran.ok:
+            raise GitError(f"The submodules could not be brought along: {_why(ran)}")
+
+
+def _in_conflict(git: Git) -> list[str]:
+    ran = git.run("diff", "--name-only", "--diff-filter=U", "-z")
+    return [path for path in ran.output.split("\0") if path] if ran.ok else []
+
+
+def _failed(what: str, ran: Ran, files: list[str]) -> GitError:
+    if files:
+        return ConflictError(f"{what} does not fit with what came after it, in {named(files, NAMED_FILES)}.")
+    return GitError(f"{what} failed: {_why(ran)}")
+
+
+def _unreachable(ran: Ran, remote: str, branch: str) -> GitError:
+    said = what_it_said(ran)
+    if ran.timed_out:
+        return GitError(
+            f"{remote} did not answer within {OPERATION_SECONDS:g} s.", remedy="Look at the network and at its server."
+        )
+    if "couldn't find remote ref" in said:
+        return GitError(f"{remote} has no branch {branch}.", remedy="Correct workers.ID.code.branch.")
+    if any(words in said for words in ASKING):
+        return GitError(
+            f"{remote} asks for a name and a password, and nobody is there to type them. Git says: {said}",
+            remedy="Give this user of this host a deploy key or a credential helper.",
+        )
+    if any(words in said for words in STRANGER):
+        return GitError(
+            f"{remote} does not let us in. Git says: {said}",
+            remedy="Give this user of this host an SSH key that it knows, and its host key.",
+        )
+    return GitError(f"{remote} can't be reached. Git says: {said}", remedy="Look at the network and at its address.")
+
+
+def _with_own_ssh(git: Git) -> Git:
+    """Where a way to speak SSH is configured (a deploy key, say), it is used; ours would take its place."""
+    own = git.run("config", "--get", "core.sshCommand").output.strip()
+    return git.at(git.folder, GIT_SSH_COMMAND=own) if own else git
+
+
+def _must(git: Git, *words: str) -> Ran:
+    ran = _operation(git, *words)
+    if not ran.ok:
+        raise GitError(f"`git {words[0]}` failed: {_why(ran)}")
+    return ran
+
+
+def _why(ran: Ran) -> str:
+    if ran.timed_out:
+        return f"it did not end within {OPERATION_SECONDS:g} s."
+    return what_it_said(ran)
+
+
+def _operation(git: Git, *words: str) -> Ran:
+    """The one way in which anything is changed."""
+    crashpoints.reach(f"git.{words[0]}:before")
+    ran = git.run(*words, timeout=OPERATION_SECONDS)
+    said = without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:]
+    level = logging.INFO if ran.ok else logging.WARNING
+    how = "was late and was ended" if ran.timed_out else f"ended with {ran.exit_code}"
+    log.log(
+        level, "git %s in %s %s after %.2f s%s", words[0], git.folder, how, ran.seconds, f": {said}" if said else ""
+    )
+    crashpoints.reach(f"git.{words[0]}:after")
+    return ran

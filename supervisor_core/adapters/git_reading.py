@@ -1,0 +1,156 @@
+"""What git knows of a history: commits, how two of them differ, what one branch has and another has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from supervisor_core.adapters.git import Git, GitError
+from supervisor_core.domain.code import Commit, FileChange
+
+READING_SECONDS = 30.0
+"""For one look; the history of ten years, or a tree of a hundred thousand files, on a slow disk."""
+
+BITE = 200  # paths on one command line
+_FORMAT = "%H%n%T%n%P%n%ct%n%an%n%s%n%b"
+_HEADER_LINES = 6
+
+
+def top_of(folder: Path) -> Path:
+    """The topmost folder of the checkout that a folder lies in, without links; the folder itself where it is in none.
+
+    Looked for as git does it, and without git: it is asked before every start and stop of a worker.
+    """
+    folder = folder.resolve()
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
+
+
+def resolve(git: Git, name: str) -> str:
+    """The full hash of the commit that this names; empty where it names none."""
+    ran = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return ran.output.strip() if ran.ok else ""
+
+
+def tree_of(git: Git, commit: str) -> str:
+    """The hash of all that is in a commit: two with the same one have the same files."""
+    return _ask(git, "rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").strip()
+
+
+def commits(git: Git, *which: str, most: int, first_parents: bool = False) -> list[Commit]:
+    """The newest commits of a range, newest first, at most so many; along first parents: as the branch went."""
+    way = ["--first-parent"] if first_parents else ["--topo-order"]
+    words = ["log", "-z", "--no-show-signature", f"--max-count={most}", f"--format={_FORMAT}", *way, *which, "--"]
+    return [_commit(record) for record in _ask(git, *words).split("\0") if record]
+
+
+def how_many(git: Git, *which: str) -> int:
+    """How many commits a range has."""
+    return int(_ask(git, "rev-list", "--count", *which, "--"))
+
+
+def files_between(git: Git, before: str, after: str) -> list[FileChange]:
+    """What becomes of which file on the way from one commit to another, renames recognised."""
+    words = ["diff-tree", "-r", "-z", "-M", "--name-status", "--no-ext-diff", "--no-textconv", before, after, "--"]
+    fields = iter(_ask(git, *words).split("\0"))
+    return [_file(kind, fields) for kind in fields if kind]
+
+
+def in_the_way(git: Git, paths: Iterable[str]) -> list[str]:
+    """What git does not know, and lies where files of these paths are to be written.
+
+    Ignored files count: git itself would overwrite them without a word.
+    """
+    places = {place for path in paths if (place := _occupied(git.folder, path))}
+    found = [
+        place for place in sorted(places) if not (git.folder / place).is_dir() or (git.folder / place).is_symlink()
+    ]
+    folders = sorted(places.difference(found))
+    known = set(_listed(git, found, "--cached"))
+    return [*(place for place in found if place not in known), *_listed(git, folders, "--others")]
+
+
+def common_ancestor(git: Git, one: str, other: str) -> str:
+    """The newest commit that both hold; empty where they have nothing in common."""
+    ran = git.run("merge-base", one, other, timeout=READING_SECONDS)
+    return ran.output.strip() if ran.ok else ""
+
+
+def left_out(git: Git, upstream: str, head: str) -> str:
+    """The newest commit that the remote once had, that `head` still holds, and that the remote has taken out of its
+    branch since; empty where it took nothing out. What the remote once had is known for as long as git keeps its log.
+    """
+    ran = git.run("merge-base", "--fork-point", upstream, head, timeout=READING_SECONDS)
+    forked = ran.output.strip() if ran.ok else ""
+    if not forked or is_ancestor(git, forked, upstream):
+        return ""
+    return forked
+
+
+def is_ancestor(git: Git, older: str, newer: str) -> bool:
+    """Whether the newer commit holds the older one."""
+    return git.run("merge-base", "--is-ancestor", older, newer, timeout=READING_SECONDS).ok
+
+
+def is_shallow(git: Git) -> bool:
+    """Whether the history was cut off when it was fetched."""
+    return git.ask("rev-parse", "--is-shallow-repository").strip() == "true"
+
+
+def remotes(git: Git) -> list[str]:
+    """The names of the remotes that this checkout has."""
+    return git.ask("remote").split()
+
+
+def git_folder(git: Git) -> Path:
+    """Where git keeps what belongs to this checkout alone."""
+    return Path(git.ask("rev-parse", "--absolute-git-dir").strip())
+
+
+def has_submodules(git: Git) -> bool:
+    """Whether submodules are set up here, so that they must come along."""
+    if not (git.folder / ".gitmodules").exists():
+        return False
+    return bool(git.run("config", "--get-regexp", r"^submodule\..*\.(url|active)$").output.strip())
+
+
+def _ask(git: Git, *words: str) -> str:
+    answer = git.ask(*words, timeout=READING_SECONDS)
+    if "bytes left out …" in answer:
+        raise GitError(f"`git {words[0]}` in {git.folder} has more to say than can be read.")
+    return answer
+
+
+def _commit(record: str) -> Commit:
+    lines = record.lstrip("\n").split("\n", _HEADER_LINES)
+    commit, tree, parents, at, author, subject = lines[:_HEADER_LINES]
+    body = lines[_HEADER_LINES] if len(lines) > _HEADER_LINES else ""
+    return Commit(commit, tree, tuple(parents.split()), datetime.fromtimestamp(int(at), UTC), author, subject, body)
+
+
+def _file(kind: str, fields: Iterable[str]) -> FileChange:
+    rest = iter(fields)
+    first = next(rest)
+    return FileChange(kind[0], next(rest), first) if kind[0] in "RC" else FileChange(kind[0], first)
+
+
+def _occupied(folder: Path, path: str) -> str:
+    """What lies there: the path itself, or a file where a folder of it must be; empty where the way is free."""
+    parts = Path(path).parts
+    for number in range(1, len(parts) + 1):
+        place = folder.joinpath(*parts[:number])
+        whole = number == len(parts)
+        if place.is_symlink() or (place.exists() and (whole or not place.is_dir())):
+            return "/".join(parts[:number])
+        if not place.exists():
+            return ""
+    return ""
+
+
+def _listed(git: Git, paths: Sequence[str], which: str) -> list[str]:
+    """The files of this kind at or below these paths; asked in bites, for a command line has an end."""
+    found: list[str] = []
+    for start in range(0, len(paths), BITE):
+        bite = [f":(top,literal){path}" for path in paths[start : start + BITE]]
+        found += _ask(git, "ls-files", "-z", "--full-name", which, "--", *bite).split("\0")
+    return [path for path in found if path]

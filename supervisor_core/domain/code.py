@@ -1,0 +1,139 @@
+"""Code as commands see it: commits, the files they touch, and what a command on code would do. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.domain.times import to_text
+
+SHORT = 7  # letters of a hash, where people read it
+
+TASK = "Supervisor-Task"
+"""The trailer of every commit that a command made; it names the command."""
+
+_REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{40}|[0-9a-f]{64})\b", re.MULTILINE)
+_TASK = re.compile(rf"^{TASK}: ([A-Za-z0-9_-]{{1,128}})$", re.MULTILINE)
+
+CHANGES = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed", "C": "copied", "T": "of another type"}
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit."""
+
+    hash: str
+    tree: str
+    parents: tuple[str, ...]
+    at: datetime
+    author: str
+    subject: str
+    body: str = ""
+
+    @property
+    def is_merge(self) -> bool:
+        """Whether it brings several lines of history together."""
+        return len(self.parents) > 1
+
+    @property
+    def takes_back(self) -> str:
+        """The commit that this one reverts, as its message says; empty where it says nothing of the kind."""
+        found = _REVERTS.search(self.body)
+        return found[1] if found else ""
+
+    @property
+    def task_id(self) -> str:
+        """The command that made it; empty where a person did."""
+        found = _TASK.findall(self.body)
+        return found[-1] if found else ""
+
+    def __str__(self) -> str:
+        return f"{short(self.hash)} {self.subject}"
+
+    def as_json(self) -> dict[str, Any]:
+        """For results, and for programs."""
+        return {
+            "hash": self.hash,
+            "at": to_text(self.at),
+            "author": self.author,
+            "subject": self.subject,
+            "merge": self.is_merge,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What becomes of one file."""
+
+    kind: str
+    """Git's letter: A, M, D, R …"""
+    path: str
+    was: str = ""
+    """What it was called before, where it is renamed."""
+
+    def as_json(self) -> dict[str, str]:
+        """For results, and for programs."""
+        known = {"change": CHANGES.get(self.kind, "changed"), "path": self.path}
+        return {**known, "was": self.was} if self.was else known
+
+
+def new_paths(changes: Iterable[FileChange]) -> list[str]:
+    """Where files come to lie that were not there before."""
+    return [change.path for change in changes if change.kind in "ARC"]
+
+
+def short(commit: str) -> str:
+    """A hash as people read it."""
+    return commit[:SHORT]
+
+
+def revert_message(commit: Commit, who: str, task_id: str) -> str:
+    """The message of the commit that takes this one back: in git's own words first, so that every tool knows it."""
+    towards = f", reversing\nchanges made to {commit.parents[0]}" if commit.is_merge else ""
+    return (
+        f'Revert "{commit.subject}"\n\nThis reverts commit {commit.hash}{towards}.\n\n'
+        f"A rollback, asked for by {who}.\n\n{TASK}: {task_id}\n"
+    )
+
+
+def merge_message(branch: str, kept: int, who: str, task_id: str) -> str:
+    """The message of the merge that an update makes where the branch has commits of its own."""
+    own = "one commit that it does" if kept == 1 else f"{kept} commits that it does"
+    return (
+        f"Merge what is new in {branch}\n\nThis checkout holds {own} not have; they stay in force.\n\n"
+        f"An update, asked for by {who}.\n\n{TASK}: {task_id}\n"
+    )
+
+
+def undo_message(what: str, undone_task_id: str, before: str, who: str, task_id: str) -> str:
+    """The message of the commit that takes a rollback or an update back."""
+    return (
+        f"Undo {what} ({undone_task_id})\n\nEvery file is again as it was in {before}.\n\n"
+        f"An undo, asked for by {who}.\n\n{TASK}: {task_id}\n"
+    )
+
+
+def state_hash(facts: Mapping[str, Any]) -> str:
+    """The same as long as nothing has moved on that somebody relied on when they said yes."""
+    return hashlib.sha256(canonical_json(facts).encode()).hexdigest()
+
+
+def count(number: int, noun: str) -> str:
+    """`1 commit`, `3 commits`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def named(things: Sequence[str], most: int) -> str:
+    """The first of them, and how many there are beside."""
+    said = ", ".join(things[:most])
+    return f"{said} and {len(things) - most} more" if len(things) > most else said
+
+
+def moved(what: str, before: str, after: str) -> str:
+    """From where to where, as people read it."""
+    return f"{what}, from {short(before)} to {short(after)}"

@@ -1,0 +1,213 @@
+"""Changing code under its workers: all who run from it are stopped, the change is made, and all are started again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from supervisor_core.adapters.processes_stop import Ending, StopReport
+from supervisor_core.adapters.worker import check_watcher_process, find_watcher, start_watcher, stop_watcher_gracefully
+from supervisor_core.config import Worker
+from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.jobs import Job
+from supervisor_core.handlers.code_site import CodeRefused, Site
+from supervisor_core.handlers.context import Host
+from supervisor_core.handlers.starting import check_startable, why_it_rests
+from supervisor_core.handlers.stopping import stop_details, stuck
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of a change of the code, before anybody runs it."""
+
+    details: Mapping[str, Any]
+    message: str
+    """What is so now, as a sentence without its end: `the code of OrionMX went from 1a2b3c4 to 5d6e7f8`."""
+    error: str | None = None
+
+
+class Change(Protocol):
+    """What a command does to a checkout while nobody runs from it."""
+
+    def apply(self) -> Made:
+        """Do it. A `SupervisorError` says that nothing was changed."""
+
+    def take_back(self) -> Callable[[str], Made] | None:
+        """How to have what was before, for a worker that lived then and does not live with it; None: it is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How one worker went through it."""
+
+    worker: Worker
+    old_pid: int | None
+    stopped: StopReport | None = None
+    new_pid: int | None = None
+    rests: str = ""
+    """Why it was not started again: paused, quarantined, not enabled."""
+    error: str = ""
+
+    @property
+    def died(self) -> bool:
+        """Whether it ran before, should run, and does not."""
+        return bool(self.old_pid and self.error)
+
+    def as_json(self) -> dict[str, Any]:
+        """For results."""
+        known = {"was_running": self.old_pid is not None, "old_pid": self.old_pid, "new_pid": self.new_pid}
+        how = stop_details(self.stopped) if self.stopped else {}
+        return {**known, **how, "rests": self.rests or None, "error": self.error or None}
+
+
+def change_code(host: Host, job: Job, site: Site, change: Change) -> Outcome:
+    """Stop, change, start. Whatever comes of the change, the workers are started again unless they rest."""
+    turns = _look(host, site)
+    _check_startable(host, turns)
+    turns = _each(turns, lambda turn: _stop(host, turn))
+    if survived := [turn.stopped for turn in turns if turn.stopped and not turn.stopped.stopped]:
+        turns = _start_all(host, turns)
+        return stuck(survived[0], {"workers": _told(turns), "label": job.label}, "The code was not changed under it.")
+    made = _apply(change)
+    turns = _start_all(host, turns)
+    dead, take_back = [turn for turn in turns if turn.died], change.take_back()
+    if dead and take_back and made.error is None:
+        made, turns = _without_it(host, take_back, made, turns, dead)
+    return _outcome(job, site, made, turns)
+
+
+def _look(host: Host, site: Site) -> list[Turn]:
+    turns = []
+    for worker in site.workers:
+        found = find_watcher(host.processes, host.drive, host.config, worker)
+        turns.append(Turn(worker, found.identity.pid if found.identity else None))
+    return turns
+
+
+def _check_startable(host: Host, turns: Iterable[Turn]) -> None:
+    """A worker that works is not stopped where it is plain that it could not be started again."""
+    for turn in turns:
+        if turn.old_pid is None or _why_at_rest(host, turn.worker):
+            continue
+        try:
+            check_startable(host, turn.worker)
+        except (SupervisorError, OSError) as error:
+            raise CodeRefused(f"{turn.worker.id} could not be started again afterwards. {error}") from None
+
+
+def _stop(host: Host, turn: Turn) -> Turn:
+    pid = f", pid {turn.old_pid}" if turn.old_pid else ""
+    if turn.old_pid:
+        host.progress(f"stopping {turn.worker.id}{pid}")
+    return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker))
+
+
+def _apply(change: Change) -> Made:
+    try:
+        return change.apply()
+    except SupervisorError as error:
+        return Made({}, "nothing was changed", str(error))
+    except Exception as error:  # whatever it is, the workers wait to be started
+        log.exception("the change of the code raised")
+        return Made({}, "what was changed is not known", f"Unexpected {type(error).__name__}: {error}.")
+
+
+def _start_all(host: Host, turns: Sequence[Turn]) -> list[Turn]:
+    return _each(turns, lambda turn: start_again(host, turn))
+
+
+def start_again(host: Host, turn: Turn) -> Turn:
+    """Start one worker, unless it rests or runs."""
+    worker = turn.worker
+    if rests := _why_at_rest(host, worker):
+        return replace(turn, rests=rests, new_pid=None, error="")
+    found = check_watcher_process(host.processes, worker)
+    if found.identity is not None:
+        return replace(turn, new_pid=found.identity.pid, error="")
+    host.progress(f"starting {worker.id}")
+    try:
+        started = start_watcher(host.processes, host.drive, host.config, worker)
+    except (SupervisorError, OSError) as error:
+        return replace(turn, new_pid=None, error=str(error))
+    return replace(turn, new_pid=started.pid, error="")
+
+
+def _why_at_rest(host: Host, worker: Worker) -> str:
+    pause = host.pauses.read(worker.id)
+    return str(pause) if pause else why_it_rests(worker)
+
+
+def _without_it(
+    host: Host, take_back: Callable[[str], Made], made: Made, turns: list[Turn], dead: Sequence[Turn]
+) -> tuple[Made, list[Turn]]:
+    """What lived before does not live with the change: have what was before, and start all with that."""
+    why = " ".join(f"{turn.worker.id} does not live with it: {turn.error}" for turn in dead)
+    host.progress(f"{dead[0].worker.id} does not live with it; taking it back")
+    stopped = _each(turns, lambda turn: replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker)))
+    if all(turn.stopped and turn.stopped.stopped for turn in stopped):
+        try:
+            made = take_back(why)
+        except SupervisorError as error:
+            made = replace(made, error=f"{why} Taking it back failed as well. {error}")
+    return made, _start_all(host, stopped)
+
+
+def _each(turns: Iterable[Turn], work: Callable[[Turn], T]) -> list[T]:
+    """Do the same for all of them at once: each has its own time to end, and to come up."""
+    turns = list(turns)
+    if len(turns) == 1:
+        return [work(turns[0])]
+    from concurrent.futures import ThreadPoolExecutor  # seldom needed
+
+    with ThreadPoolExecutor(max_workers=len(turns) or 1, thread_name_prefix="code-change") as pool:
+        return list(pool.map(work, turns))
+
+
+def _outcome(job: Job, site: Site, made: Made, turns: Sequence[Turn]) -> Outcome:
+    dead = [turn for turn in turns if turn.error]
+    details = {**made.details, "message": f"{made.message}; {_how_they_are(turns)}", "label": job.label}
+    details |= {"checkout": str(site.top), "workers": _told(turns)}
+    error = _in_words(made, turns, dead, job) if made.error or dead else None
+    return Outcome(error is None, error, {**details, "success": error is None, "error": error})
+
+
+def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job) -> str:
+    """What matters most comes first: what does not run, then what went wrong with the code."""
+    if not dead:
+        return f"{made.error} {_capital(_how_they_are(turns))}."
+    names = ", ".join(turn.worker.id for turn in dead)
+    before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
+    undo = f" To have the code before again: undo {dead[0].worker.id} {job.task_id}." if before != after else ""
+    words = f"{names} could not be started and does not run now. {_capital(made.message)}.{undo}"
+    return " ".join([words, *([made.error] if made.error else []), *(turn.error for turn in dead)])
+
+
+def _how_they_are(turns: Sequence[Turn]) -> str:
+    """`OrionMX runs as pid 12`, `OrionMX is paused by ann …, and was not started`."""
+    said = []
+    for turn in turns:
+        if turn.error:
+            said.append(f"{turn.worker.id} could not be started")
+        elif turn.new_pid is None:
+            why = turn.rests if turn.rests.startswith(turn.worker.id) else f"{turn.worker.id} is {turn.rests}"
+            said.append(f"{why.rstrip('.')}, and was not started")
+        else:
+            killed = turn.stopped is not None and turn.stopped.ending is Ending.KILLED
+            late = " (the old one was killed, because it did not end when asked)" if killed else ""
+            said.append(f"{turn.worker.id} runs as pid {turn.new_pid}{late}")
+    return ", ".join(said)
+
+
+def _told(turns: Iterable[Turn]) -> dict[str, Any]:
+    return {turn.worker.id: turn.as_json() for turn in turns}
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,183 @@
+"""Working out what an update, a rollback or an undo would do; `CodeRefused` says why it may not.
+
+Nothing of it changes the checkout, but for what an update learns from its remote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from supervisor_core.adapters.git import Git, GitError
+from supervisor_core.adapters.git_changing import fetch
+from supervisor_core.adapters.git_reading import (
+    commits,
+    common_ancestor,
+    files_between,
+    how_many,
+    is_shallow,
+    left_out,
+    resolve,
+    tree_of,
+)
+from supervisor_core.domain.code import Commit, FileChange, count, short
+from supervisor_core.domain.code_plan import LISTED_COMMITS, CodePlan
+from supervisor_core.handlers.code_past import CodeChange, change_to_undo
+from supervisor_core.handlers.code_site import CodeRefused, Site, check_changeable, check_free
+from supervisor_core.handlers.context import Host
+
+
+def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> CodePlan:
+    """What this command would do."""
+    match handler:
+        case "update_code":
+            return plan_update(site, "update", reset=bool(params.get("reset")))
+        case "update_code_deps":
+            return plan_update(site, "update-deps", reset=bool(params.get("reset")))
+        case "rollback_code":
+            return plan_rollback(site, int(params.get("commits_back") or 1))
+        case "undo_code":
+            return plan_undo(host, site, params.get("task_id"))
+    raise ValueError(f"{handler} does not change code")
+
+
+def plan_update(site: Site, command: str, *, reset: bool) -> CodePlan:
+    """Ask the remote what it has, and compare."""
+    git, code = site.git, site.code
+    state = check_changeable(site, drops_changes=reset)
+    newest = fetch(git, code.remote, code.branch)
+    own_count = how_many(git, f"{newest}..{state.head}")
+    coming = how_many(git, f"{state.head}..{newest}")
+    own = commits(git, f"{newest}..{state.head}", most=LISTED_COMMITS) if own_count else []
+    if own and not reset:
+        _check_not_rewritten(site, newest, state.head)
+    base = common_ancestor(git, newest, state.head) if own else state.head
+    if not base and not reset:
+        raise CodeRefused(
+            f"{code.remote}/{code.branch} and {site.top} have no history in common.",
+            remedy="To have exactly what the remote has: update --reset.",
+        )
+    goes = coming or (reset and (own_count or state.changes))
+    files = files_between(git, state.head if reset else base, newest) if goes else []
+    check_free(site, files)
+    notes = []
+    if own and coming and not reset:
+        kept = count(own_count, "commit")
+        notes.append(f"This checkout has {kept} that {code.remote} has not; what comes in is merged, and they stay.")
+    return CodePlan(
+        command=command,
+        head=_commit(git, state.head),
+        target=newest,
+        commits=tuple(commits(git, f"{state.head}..{newest}", most=LISTED_COMMITS)) if coming else (),
+        commit_count=coming,
+        kept=() if reset else tuple(own),
+        dropped=tuple(own) if reset else (),
+        changes=state.changes if reset else (),
+        files=tuple(files),
+        notes=tuple(notes),
+    )
+
+
+def plan_rollback(site: Site, back: int) -> CodePlan:
+    """Resolve the newest commits along the first parents, and look what taking each of them back would touch."""
+    git = site.git
+    state = check_changeable(site)
+    line = commits(git, state.head, most=back + 1, first_parents=True)
+    if len(line) <= back:
+        raise _too_far(site, back, len(line) - 1)
+    newest, before = line[:back], line[1:]
+    skipped = [commit for commit, older in zip(newest, before, strict=True) if commit.tree == older.tree]
+    reverted = [commit for commit in newest if commit not in skipped]
+    check_free(site, [change for commit in reverted for change in _taken_back(git, commit)])
+    return CodePlan(
+        command="rollback",
+        head=line[0],
+        target=before[-1].hash,
+        commits=tuple(reverted),
+        commit_count=len(reverted),
+        skipped=tuple(skipped),
+        files=tuple(files_between(git, state.head, before[-1].hash)),
+        notes=tuple(_notes(git, reverted)),
+    )
+
+
+def plan_undo(host: Host, site: Site, task_id: str | None) -> CodePlan:
+    """Find what is to be taken back, and make sure that nothing came on top of it."""
+    git = site.git
+    state = check_changeable(site)
+    change = change_to_undo(host, site, state.head, task_id)
+    if not resolve(git, change.before):
+        raise GitError(f"{short(change.before)}, to which {change.task_id} would be undone, is not there any more.")
+    if state.head != change.after:
+        raise _something_on_top(site, change, state.head)
+    files = files_between(git, state.head, change.before)
+    check_free(site, files)
+    same = tree_of(git, state.head) == tree_of(git, change.before)
+    made = commits(git, f"{change.before}..{state.head}", most=LISTED_COMMITS)
+    return CodePlan(
+        command="undo",
+        head=_commit(git, state.head),
+        target=change.before,
+        commits=() if same else tuple(made),
+        commit_count=0 if same else how_many(git, f"{change.before}..{state.head}"),
+        files=tuple(files),
+        undone_task_id="" if same else change.task_id,
+        undone=change.what,
+        notes=(
+            f"{change.what.capitalize()} {change.task_id} is undone: every file is again as in {short(change.before)}.",
+        ),
+    )
+
+
+def _check_not_rewritten(site: Site, newest: str, head: str) -> None:
+    code = site.code
+    if once := left_out(site.git, f"refs/remotes/{code.remote}/{code.branch}", head):
+        gone = count(how_many(site.git, f"{newest}..{once}"), "commit")
+        raise CodeRefused(
+            f"The history of {code.remote}/{code.branch} was rewritten: {gone} that this checkout has from it "
+            f"(up to {short(once)}) {'is' if gone.startswith('1 ') else 'are'} not in it any more. A merge would "
+            "bring them back.",
+            remedy="To have exactly what the remote has now: update --reset. What is here stays under refs/supervisor.",
+        )
+
+
+def _too_far(site: Site, back: int, there: int) -> CodeRefused:
+    cut = "Its history was cut off when it was cloned. " if is_shallow(site.git) else ""
+    most = f"At most {count(there, 'commit')} can be taken back here" if there else "No commit can be taken back here"
+    return CodeRefused(
+        f"{site.top} has not so many commits: {back} were to be taken back, and {there} lie on top of the first one. "
+        f"{cut}{most}."
+    )
+
+
+def _something_on_top(site: Site, change: CodeChange, head: str) -> CodeRefused:
+    on_top = commits(site.git, f"{change.after}..{head}", most=3)
+    what = f": {'; '.join(map(str, on_top))}" if on_top else f" ({short(head)} is checked out)"
+    return CodeRefused(
+        f"{change.task_id} can't be undone, because something came on top of it{what}.",
+        remedy="Undo that first, or take single commits back with rollback.",
+    )
+
+
+def _taken_back(git: Git, commit: Commit) -> list[FileChange]:
+    return files_between(git, commit.hash, commit.parents[0])
+
+
+def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
+    notes = []
+    for commit in reverted:
+        if commit.is_merge:
+            towards = short(commit.parents[0])
+            notes.append(f"{short(commit.hash)} is a merge: all that it brought in goes, back to {towards}.")
+        if commit.takes_back:
+            taken = commits(git, commit.takes_back, most=1) if resolve(git, commit.takes_back) else []
+            what = str(taken[0]) if taken else short(commit.takes_back)
+            whose = "your rollback" if commit.task_id else "the revert"
+            notes.append(f"{short(commit.hash)}: this undoes {whose} of {what}, which is in force again then.")
+        elif commit.task_id:
+            notes.append(f"{short(commit.hash)} was made by {commit.task_id}: this takes that back.")
+    return notes
+
+
+def _commit(git: Git, name: str) -> Commit:
+    return commits(git, name, most=1)[0]

@@ -1,0 +1,71 @@
+"""Undo: an update or a rollback is taken back, so that every file is as it was before it, by a commit on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor_core.adapters.git_changing import commit_tree, fast_forward, keep
+from supervisor_core.adapters.git_reading import tree_of
+from supervisor_core.domain.code import short, undo_message
+from supervisor_core.domain.code_plan import LISTED_FILES, CodePlan, as_list
+from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.jobs import Job
+from supervisor_core.handlers.code_change import Made, change_code
+from supervisor_core.handlers.code_past import done_together
+from supervisor_core.handlers.code_seen import checked_plan
+from supervisor_core.handlers.code_site import Site, site_of
+from supervisor_core.handlers.context import Host
+from supervisor_core.handlers.rollback_code import push_if_wanted
+
+
+def undo_code(host: Host, job: Job) -> Outcome:
+    """Have the code as it was before an update or a rollback; refused where something came on top of it."""
+    site = site_of(host, host.config.worker(job.worker_id))
+    if earlier := done_together(host, job, site):
+        return earlier
+    host.progress("looking at the code")
+    plan = checked_plan(host, job, site)
+    if plan.does_nothing:
+        words = f"The files of {site.worker.id} are as they were before it already; nothing was done"
+        return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
+    return change_code(host, job, site, Undo(host, job, site, plan))
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """One new commit with the files of before."""
+
+    host: Host
+    job: Job
+    site: Site
+    plan: CodePlan
+
+    def apply(self) -> Made:
+        """Make the commit beside the checkout, then go forward to it: all of it, or nothing."""
+        git, plan, job = self.site.git, self.plan, self.job
+        keep(git, job.task_id, plan.head.hash)
+        self.host.progress(f"undoing {plan.undone_task_id}: back to the files of {short(plan.target)}")
+        before = f"commit {plan.target}"
+        message = undo_message(plan.undone, plan.undone_task_id, before, job.audit_label, job.task_id)
+        after = commit_tree(git, tree_of(git, plan.target), message)
+        fast_forward(git, after)
+        words = f"{plan.undone} {plan.undone_task_id} of {self.site.worker.id} is undone: by {short(after)} every file is"
+        details = {**_details(plan, after, job), **push_if_wanted(self.host, self.site)}
+        return Made(details, f"{words} as it was in {short(plan.target)}")
+
+    def take_back(self) -> None:
+        """Left as it is: it is what was asked for, and ran before."""
+
+
+def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
+    return {
+        "undone_task_id": plan.undone_task_id or None,
+        "restored_commit": plan.target,
+        "before": plan.head.hash,
+        "after": after,
+        "commits": as_list(plan.commits),
+        "files": [change.as_json() for change in plan.files[:LISTED_FILES]],
+        "file_count": len(plan.files),
+        "label": job.label,
+    }

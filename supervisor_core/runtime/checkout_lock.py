@@ -1,0 +1,84 @@
+"""One lock for each checkout: who changes the code has it alone, who stops or starts a worker that runs from it
+shares it. So nobody starts a worker on code that is half changed, in whichever process of this host they are.
+
+Each execution takes this one lock and no other beside its worker's own, so that no two can wait for each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from supervisor_core.adapters.drive import DriveUnavailable
+from supervisor_core.adapters.git_reading import top_of
+from supervisor_core.adapters.locks import FileLock, LockedError
+from supervisor_core.config import Worker
+from supervisor_core.domain.catalog import by_handler
+from supervisor_core.domain.definitions import Tier
+from supervisor_core.domain.jobs import Job
+from supervisor_core.handlers.context import Host
+
+HEAR_SECONDS = 0.2
+"""How soon it is heard, while somebody else has the checkout, that this program must stop."""
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def checkout_for(job: Job, host: Host, told: Callable[[], object]) -> Iterator[bool]:
+    """Have the checkout of this job's worker as the job needs it; False where it was told to stop before that."""
+    definition = by_handler(job.handler)
+    tier = definition.tier if definition else Tier.REPORT
+    if tier > Tier.LIFECYCLE:
+        yield True
+        return
+    changes = tier is Tier.CODE
+    lock = _lock(host, host.config.worker(job.worker_id), f"{job.handler} of {job.worker_id}")
+    with lock if _taken(lock, exclusive=changes, told=told) else _nothing():
+        yield lock.held
+
+
+@contextmanager
+def checkout_shared(host: Host, worker: Worker, *, wait: bool) -> Iterator[bool]:
+    """Start or stop this worker while nobody changes its code; False where somebody does and that is not waited for."""
+    lock = _lock(host, worker, "")
+    with lock if _taken(lock, exclusive=False, told=lambda: not wait) else _nothing():
+        yield lock.held
+
+
+def _taken(lock: FileLock, *, exclusive: bool, told: Callable[[], object]) -> bool:
+    said = False
+    while True:
+        try:
+            lock.acquire(exclusive=exclusive, timeout=HEAR_SECONDS if said else 0)
+        except LockedError as error:
+            if told():
+                return False
+            if not said:
+                log.info("waiting for %s", error.holder or "whoever stops or starts a worker of the same checkout")
+            said = True
+        else:
+            return True
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _lock(host: Host, worker: Worker, purpose: str) -> FileLock:
+    locks = host.config.state_dir / "locks"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    key = hashlib.sha256(os.fsencode(_top(host, worker))).hexdigest()[:16]
+    return FileLock(locks / f"code_{key}.lock", purpose)
+
+
+def _top(host: Host, worker: Worker) -> Path:
+    try:
+        return host.drive.call(top_of, worker.code.path)  # it may lie on the drive
+    except (DriveUnavailable, OSError):
+        return worker.code.path
