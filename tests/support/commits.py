@@ -154,7 +154,9 @@ class Growing:
 
 def straight(*changes: Mapping[str, Given]) -> History:
     """A history without branches: a commit for each of these changes, each on top of the one before."""
-    growing, files, parents = Growing(), {}, []  # type: Growing, Files, list[int]
+    growing = Growing()
+    files: Files = {}
+    parents: list[int] = []
     for number, change in enumerate(changes, 1):
         for path, given in change.items():
             put(files, path, None if given is None else entry(given))
@@ -174,7 +176,9 @@ def tree_hash(files: Mapping[str, Entry]) -> str:
             rows.append((name.encode(), file.mode.encode(), _hash("blob", file.content)))
     rows += [(name.encode() + b"/", b"40000", tree_hash(inner)) for name, inner in folders.items()]
     rows.sort()  # a folder is sorted as if its name ended with a slash
-    return _hash("tree", b"".join(b"%s %s\0" % (mode, name.rstrip(b"/")) + bytes.fromhex(of) for name, mode, of in rows))
+    return _hash(
+        "tree", b"".join(b"%s %s\0" % (mode, name.rstrip(b"/")) + bytes.fromhex(of) for name, mode, of in rows)
+    )
 
 
 def quoted(path: str) -> bytes:

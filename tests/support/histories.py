@@ -226,14 +226,17 @@ def changes_nothing(history: History, place: int) -> bool:
 NUMBERS = st.integers(0, 40)
 PLAIN_STEP = st.builds(Step, st.sampled_from(sorted(PLAIN_STEPS)), NUMBERS, NUMBERS)
 SIDE = st.tuples(st.integers(0, 3), st.lists(PLAIN_STEP, min_size=1, max_size=3).map(tuple))
-ANY_STEP = st.one_of(
-    PLAIN_STEP,
-    PLAIN_STEP,
-    st.builds(Step, st.just(REVERT), NUMBERS),
-    st.builds(Merge, st.sampled_from(["merge", "ours"]), st.lists(SIDE, min_size=1, max_size=2).map(tuple)),
-)
+SIDES = st.lists(SIDE, min_size=1, max_size=2).map(tuple)
+KINDS = (*sorted(PLAIN_STEPS), REVERT, REVERT, "merge", "merge", "ours")
+
+
+@st.composite
+def any_step(draw: st.DrawFn) -> AnyStep:
+    """A commit of the line."""
+    kind = draw(st.sampled_from(KINDS))
+    return Merge(kind, draw(SIDES)) if kind in ("merge", "ours") else Step(kind, draw(NUMBERS), draw(NUMBERS))
 
 
 def histories(min_steps: int = 1, max_steps: int = 10) -> st.SearchStrategy[History]:
     """Histories of so many commits on their line, beside the first one."""
-    return st.lists(ANY_STEP, min_size=min_steps, max_size=max_steps).map(lambda steps: grown(*steps))
+    return st.lists(any_step(), min_size=min_steps, max_size=max_steps).map(lambda steps: grown(*steps))

@@ -1,11 +1,11 @@
-"""Real git repositories for tests: quick to make, the same hashes each time, nothing of this machine's configuration."""
+"""Real git repositories for tests: quick to make, with the same hashes each time and none of the user's settings."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,9 @@ SETTINGS = (
     f"core.hooksPath={os.devnull}",
 )
 
+MAKERS = frozenset({"commit", "merge", "pull", "revert", "cherry-pick", "rebase", "am", "stash", "tag"})
+"""What makes commits, and so moves the clock; looking at a repository changes no later hash."""
+
 STRAIGHT = straight(
     {"watcher.py": "print('one')\n", "requirements.txt": "# nothing yet\n"},
     {"watcher.py": "print('two')\n"},
@@ -68,14 +71,15 @@ def scrubbed() -> dict[str, str]:
 
 
 class Clock:
-    """Each call of git is a minute after the last one, in all repositories that share the clock."""
+    """Each commit is a minute after the last one, in all repositories that share the clock."""
 
     def __init__(self, at: int = FIRST_AT) -> None:
         self.at = at
 
-    def tick(self) -> dict[str, str]:
-        """The time, for git."""
-        self.at += MINUTE
+    def given(self, words: Collection[str]) -> dict[str, str]:
+        """The time for this call of git."""
+        if not MAKERS.isdisjoint(words):
+            self.at += MINUTE
         date = f"{self.at} +0000"
         return {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
 
@@ -98,7 +102,7 @@ class Repository:
         return subprocess.run(
             ["git", *settings, *words],
             cwd=self.folder,
-            env=scrubbed() | self.clock.tick(),
+            env=scrubbed() | self.clock.given(words),
             input=given if isinstance(given, bytes) else b"".join(given),
             capture_output=True,
             timeout=seconds,
