@@ -6,12 +6,13 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
-from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.catalog import CATALOG, check_params
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.grammar import GrammarError, parse
 from supervisor_core.domain.jobs import FINAL
@@ -33,6 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", metavar="'COMMAND …'", help=words)
     parser.add_argument("--wait", action="store_true", help="come back with the outcome")
     parser.add_argument("--timeout", type=seconds, default=WAIT_SECONDS, metavar="S", help="wait at most so long")
+    parser.add_argument("--preview", action="store_true", help="of an update, a rollback, an undo: show it, do nothing")
+    parser.add_argument("--if-state", metavar="STATE", help="only if all is as this preview showed it, else refuse")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
@@ -40,8 +43,14 @@ def run(options: argparse.Namespace) -> int:
     """Understand, queue, wake the daemon, and wait if that was asked."""
     config = load_supervisor_config(options.config)
     command = parse(" ".join(options.text), grammar_context(config))
+    if options.preview:
+        from supervisor_core.cli.previewing import show
+
+        return show(config, command, as_json=options.json)
     if CATALOG[command.name].handler is None:
         return _inform(command, options)
+    if options.if_state:
+        command = _only_if(command, options.if_state)
     with opened_ledger(config) as ledger:
         issued = Gateway(config, LocalCarrier(ledger)).submit(command, shell_issuer(), "cli")
         awake = _wake(config)
@@ -57,6 +66,13 @@ def run(options: argparse.Namespace) -> int:
             print(f"No longer waiting; {issued.task_id} {still}. `supervisor audit` will tell.", file=sys.stderr)
             raise
     return _outcome(issued, results, options)
+
+
+def _only_if(command: Command, state: str) -> Command:
+    from supervisor_core.cli.previewing import check_has_one
+
+    check_has_one(command, "--if-state")
+    return replace(command, params=check_params(CATALOG[command.name], {**command.params, "state": state}))
 
 
 def _inform(command: Command, options: argparse.Namespace) -> int:

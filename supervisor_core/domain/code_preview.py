@@ -9,10 +9,16 @@ from typing import Any
 
 from supervisor_core.domain.code import CHANGES, Commit, FileChange, count, short
 from supervisor_core.domain.code_plan import CodePlan
-from supervisor_core.domain.times import ago
+from supervisor_core.domain.durations import DAY, HOUR, MINUTE
 
 SHOWN_COMMITS, SHOWN_FILES = 20, 20
 """In words; programs get more."""
+
+WHAT_BECOMES = {
+    "rollback": ("is taken back", "are taken back, newest first"),
+    "undo": ("goes with it", "go with it"),
+}
+"""Of the commits that a command is about; for the others they come in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,55 +90,79 @@ class Preview:
 def in_words(preview: Preview, now: datetime) -> list[str]:
     """The same for people, line by line."""
     lines = [f"{preview.command}, in {preview.folder} on {preview.branch}"]
-    plan = preview.plan
     if preview.refused:
-        lines.append(f"  refused: {preview.refused}")
-    if plan is not None:
-        lines += _plan_lines(plan, now)
+        lines += ["", f"Refused as things are: {preview.refused}"]
+    if preview.plan is not None:
+        lines += _plan_lines(preview.plan, now)
     if preview.conflict:
-        lines.append(f"  it would fail: {preview.conflict}")
-    elif plan is not None and not plan.does_nothing:
-        lines.append("  tried in a worktree of its own: it goes through")
-    if plan is None or not plan.does_nothing:
-        lines.append("workers that are stopped and started again for it:")
-        lines += [f"  {worker}" for worker in preview.workers]
+        lines += ["", f"It would fail: {preview.conflict}"]
+    lines += ["", _title(len(preview.workers), "worker runs", "workers run", "from there:")]
+    lines += [f"  {worker}" for worker in preview.workers]
+    if preview.ok and preview.plan is not None:
+        lines += ["", _verdict(preview.plan, len(preview.workers))]
     return lines
 
 
-def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
-    yield f"  now at  {_line(plan.head, now)}"
+def _verdict(plan: CodePlan, workers: int) -> str:
     if plan.does_nothing:
-        yield "  nothing to do: it is so already"
-    title = {"rollback": "is taken back", "undo": "is undone with it"}.get(plan.command, "comes in")
-    yield from _several(plan.commits, plan.commit_count, title, now)
-    yield from _several(plan.skipped, len(plan.skipped), "changes no file, and is skipped", now)
-    yield from _several(plan.kept, len(plan.kept), "of this checkout alone stays", now)
-    yield from _several(plan.dropped, len(plan.dropped), "of this checkout alone goes (and is kept aside)", now)
+        return "Nothing to do: it is so already, and nobody is stopped."
+    who = "It is" if workers == 1 else "They are"
+    tried = "" if plan.command == "undo" else " Tried in a worktree of its own: it goes through."
+    return f"{who} stopped for it, and started again afterwards.{tried}"
+
+
+def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
+    yield f"  at {_line(plan.head, now)}"
+    one, many = WHAT_BECOMES.get(plan.command, ("comes in", "come in"))
+    yield from _several(plan.commits, plan.commit_count, f"commit {one}:", f"commits {many}:", now)
+    changed_nothing = "commit changes no file, and is skipped:", "commits change no file, and are skipped:"
+    yield from _several(plan.skipped, len(plan.skipped), *changed_nothing, now)
+    stay = "commit of this checkout alone stays in force:", "commits of this checkout alone stay in force:"
+    yield from _several(plan.kept, len(plan.kept), *stay, now)
+    go = (
+        "commit of this checkout alone goes, and is kept aside:",
+        "commits of this checkout alone go, and are kept aside:",
+    )
+    yield from _several(plan.dropped, len(plan.dropped), *go, now)
     if plan.changes:
-        yield f"  changes that no commit has, in {count(len(plan.changes), 'file')}, go (and are kept aside):"
-        yield from (f"    {path}" for path in plan.changes[:SHOWN_FILES])
+        yield from ("", _title(len(plan.changes), "file has", "files have", "changes that go, and are kept aside:"))
+        yield from _listed(plan.changes, len(plan.changes), SHOWN_FILES)
     if plan.files:
-        yield f"  {count(len(plan.files), 'file')}:"
-        yield from (f"    {_file(change)}" for change in plan.files[:SHOWN_FILES])
-        if len(plan.files) > SHOWN_FILES:
-            yield f"    … and {len(plan.files) - SHOWN_FILES} more"
-    yield from (f"  {note}" for note in plan.notes)
+        yield from ("", _title(len(plan.files), "file changes:", "files change:"))
+        yield from _listed([_file(change) for change in plan.files[:SHOWN_FILES]], len(plan.files), SHOWN_FILES)
+    if plan.notes:
+        yield ""
+        yield from plan.notes
 
 
-def _several(commits: Sequence[Commit], all_of_them: int, what: str, now: datetime) -> Iterator[str]:
-    if not commits:
-        return
-    what = what if all_of_them == 1 else what.replace("is ", "are ", 1).replace("comes ", "come ", 1)
-    what = what if all_of_them == 1 else what.replace("changes ", "change ", 1).replace("goes", "go", 1)
-    yield f"  {count(all_of_them, 'commit')} {what if all_of_them == 1 else what.replace('stays', 'stay')}:"
-    yield from (f"    {_line(commit, now)}" for commit in commits[:SHOWN_COMMITS])
-    if all_of_them > SHOWN_COMMITS:
-        yield f"    … and {all_of_them - SHOWN_COMMITS} more"
+def _several(commits: Sequence[Commit], number: int, one: str, many: str, now: datetime) -> Iterator[str]:
+    if commits:
+        yield from ("", _title(number, one, many))
+        yield from _listed([_line(commit, now) for commit in commits[:SHOWN_COMMITS]], number, SHOWN_COMMITS)
+
+
+def _listed(lines: Sequence[str], number: int, most: int) -> Iterator[str]:
+    yield from (f"  {line}" for line in lines[:most])
+    if number > min(len(lines), most):
+        yield f"  … and {number - min(len(lines), most)} more"
+
+
+def _title(number: int, one: str, many: str, rest: str = "") -> str:
+    return f"{number} {one if number == 1 else many} {rest}".rstrip()
 
 
 def _line(commit: Commit, now: datetime) -> str:
     merge = " (merge)" if commit.is_merge else ""
-    return f"{short(commit.hash)}  {ago(commit.at, now):>8}  {commit.author}: {commit.subject}{merge}"
+    return f"{short(commit.hash)}  {_age(commit.at, now):>10}  {commit.author}: {commit.subject}{merge}"
+
+
+def _age(at: datetime, now: datetime) -> str:
+    """How old something is, as roughly as people say it."""
+    seconds = max((now - at).total_seconds(), 0)
+    for size, unit in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
+        if seconds >= size:
+            return count(int(seconds // size), unit)
+    return count(int(seconds), "second")
 
 
 def _file(change: FileChange) -> str:
