@@ -41,6 +41,12 @@ class Site:
         return self.worker.code
 
     @property
+    def are(self) -> str:
+        """Who runs from it, as the beginning of a sentence: `OrionMX is`, `OrionMX and Second are`."""
+        *others, last = self.ids
+        return f"{', '.join(others)} and {last} are" if others else f"{last} is"
+
+    @property
     def ids(self) -> list[str]:
         """Who runs from it."""
         return [worker.id for worker in self.workers]

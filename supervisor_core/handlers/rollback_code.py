@@ -62,7 +62,7 @@ class Rollback:
                 return self._failed(done, commit, error)
             done.append(commit)
         after = resolve(git, "HEAD")
-        what = f"{self.site.worker.id} is rolled back by {count(len(done), 'commit')}"
+        what = f"{self.site.are} rolled back by {count(len(done), 'commit')}"
         if plan.skipped:
             what += f" ({', '.join(map(str, plan.skipped))} changed no file and {_was(plan.skipped)} skipped)"
         details = _details(plan, done, after, None, job)

@@ -35,7 +35,7 @@ def update_code(host: Host, job: Job) -> Outcome:
     host.progress(f"asking {site.code.remote} what is new")
     plan = checked_plan(host, job, site)
     if plan.does_nothing:
-        words = f"{site.worker.id} is up to date, at {plan.head}"
+        words = f"{site.are} up to date, at {plan.head}"
         return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
     try_merge(host, site, plan, job)
     return change_code(host, job, site, Update(host, job, site, plan))
@@ -67,7 +67,7 @@ class Update:
             fast_forward(git, plan.target)
         after = resolve(git, "HEAD")
         way = f"updated by {count(plan.commit_count, 'commit')}" if plan.commit_count else "what its remote has"
-        what = f"{self.site.worker.id} is {way}"
+        what = f"{self.site.are} {way}"
         words = f"{moved(what, plan.head.hash, after)}{self._beside()}"
         return Made({**_details(plan, after, job), "kept_as": dict(self._kept)}, words)
 
@@ -82,7 +82,7 @@ class Update:
         if name := self._kept.get("changes"):
             restore_changes(git, name)
         details = {**_details(self.plan, head, self.job), "tried": tried}
-        return Made(details, f"the code of {self.site.worker.id} is again at {short(head)}", why)
+        return Made(details, f"the code of {' and '.join(self.site.ids)} is again at {short(head)}", why)
 
     def _how(self) -> str:
         if self.job.params.get("reset"):

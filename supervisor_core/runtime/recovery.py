@@ -12,10 +12,14 @@ from datetime import UTC, datetime
 
 from supervisor_core.adapters.worker import check_watcher_process
 from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.definitions import Tier
 from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.handlers import Host
+from supervisor_core.handlers.code_recovery import Left, code_as_it_is, start_all_again
 from supervisor_core.ledger import jobs
+from supervisor_core.ledger.jobs import tier_of
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.logs import about
 
 log = logging.getLogger(__name__)
@@ -35,12 +39,19 @@ def report_interrupted(host: Host, ledger: Ledger, worker_ids: Collection[str]) 
 
 def _what_is_known(job: Job, host: Host) -> Outcome:
     """How the worker stands now, for whoever decides whether to ask again."""
+    left = Left("", {})
+    if tier_of(job.handler) == Tier.CODE:
+        with checkout_shared(host, host.config.worker(job.worker_id), wait=True):
+            left = code_as_it_is(host, job)
+            left = left._replace(details={**left.details, "workers": start_all_again(host, job)})
     found = check_watcher_process(host.processes, host.config.worker(job.worker_id))
     pause = host.pauses.read(job.worker_id)
     running = f"runs as pid {found.identity.pid}" if found.identity else f"is {found.presence}"
     return Outcome.failed(
         f"The supervisor ended while this was under way; it was not run again. {job.worker_id} {running} and is "
-        f"{'paused' if pause else 'not paused'} now. Look at it, and ask again if that is not what you want.",
+        f"{'paused' if pause else 'not paused'} now. {left.words}{' ' if left.words else ''}"
+        "Look at it, and ask again if that is not what you want.",
+        **left.details,
         interrupted=True,
         pid=found.identity.pid if found.identity else None,
         paused=pause is not None,
