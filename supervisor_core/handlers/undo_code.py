@@ -50,7 +50,8 @@ class Undo:
         message = undo_message(plan.undone, plan.undone_task_id, before, job.audit_label, job.task_id)
         after = commit_tree(git, tree_of(git, plan.target), message)
         fast_forward(git, after)
-        words = f"{plan.undone} {plan.undone_task_id} of {' and '.join(self.site.ids)} is undone: by {short(after)} every file is"
+        whose = " and ".join(self.site.ids)
+        words = f"{plan.undone} {plan.undone_task_id} of {whose} is undone: by {short(after)} every file is"
         details = {**_details(plan, after, job), **push_if_wanted(self.host, self.site)}
         return Made(details, f"{words} as it was in {short(plan.target)}")
 
