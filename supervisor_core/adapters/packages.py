@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from supervisor_core.adapters.packages_words import (
     masking_for,
     pip_environment,
 )
-from supervisor_core.adapters.programs import ProgramError, Ran, run_command
+from supervisor_core.adapters.programs import KEPT_BYTES, ProgramError, Ran, run_command
 
 __all__ = [
     "Difference",
@@ -45,6 +46,8 @@ READING_BYTES = 4 * 1024 * 1024
 OPTIONS = ("--no-input", "--disable-pip-version-check", "--no-color")
 FORCING = "--break-system-packages"
 """The one further argument that uninstalling needs as well."""
+
+TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 
 CORRECT_PYTHON = "Put the worker's own interpreter into workers.ID.python."
 CORRECT_REQUIREMENTS = "Correct workers.ID.code.requirements; empty means that nothing is installed."
@@ -72,7 +75,7 @@ class Packages:
         Then anything may have been changed, or nothing: `restore` finds out.
         """
         path = self._requirements(requirements)
-        ran = self._run(["-m", "pip", *OPTIONS, "install", *self._pip_args, "-r", str(path)], timeout)
+        ran = self._change(["install", *self._pip_args, "-r", str(path)], timeout)
         if not ran.ok:
             raise failure(ran, self.python, "install", timeout, self._masking)
 
@@ -110,7 +113,7 @@ class Packages:
             return []
         if left <= 0:
             return ["There was no time left for the others."]
-        ran = self._run(["-m", "pip", *OPTIONS, *words, *requirements], left)
+        ran = self._change([*words, *requirements], left)
         if ran.ok:
             return []
         if len(requirements) == 1 or ran.timed_out:
@@ -143,18 +146,29 @@ class Packages:
         return () if ran.ok else problems
 
     def _look(self, *words: str) -> Ran:
-        return self._run(["-m", "pip", *OPTIONS, *words], READING_SECONDS)
+        return self._run(["-m", "pip", *OPTIONS, *words], READING_SECONDS, keep_bytes=READING_BYTES)
 
-    def _run(self, words: Sequence[str], timeout: float) -> Ran:
+    def _change(self, words: Sequence[str], timeout: float) -> Ran:
+        # One that is ended leaves behind what it has downloaded and half built, which may be gigabytes: not here.
+        try:
+            with tempfile.TemporaryDirectory(prefix="supervisor-pip-", ignore_cleanup_errors=True) as folder:
+                return self._run(["-m", "pip", *OPTIONS, *words], timeout, dict.fromkeys(TEMPORARY, folder))
+        except OSError as error:
+            raise PackagesError(f"There is no place for pip's temporary files: {error.strerror}.") from None
+
+    def _run(
+        self,
+        words: Sequence[str],
+        timeout: float,
+        variables: Mapping[str, str] | None = None,
+        keep_bytes: int = KEPT_BYTES,
+    ) -> Ran:
         # In the checkout, for a requirement like `./wheels/x.whl` starts there. Pip itself takes this folder off the
         # places that it imports from.
+        environment = {**self._environment, **(variables or {})}
         try:
             return run_command(
-                [self.python, *words],
-                cwd=self.folder,
-                env=self._environment,
-                timeout=timeout,
-                keep_bytes=READING_BYTES,
+                [self.python, *words], cwd=self.folder, env=environment, timeout=timeout, keep_bytes=keep_bytes
             )
         except ProgramError as error:
             remedy = CORRECT_PYTHON if self.folder.is_dir() else "Correct workers.ID.code.path."

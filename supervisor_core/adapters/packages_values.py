@@ -18,7 +18,7 @@ _PINNED_ADDRESS = re.compile(r"(?:git|hg)\+\S+@[0-9a-f]{40}(?:#\S*)?|[^\s#]+#(?:
 
 # A login, but for the `git@` that every address of SSH has; and a query, in which a signed address has its signature.
 _LOGIN = re.compile(r"(?<=://)(?!git@)[^/\s]*@")
-_QUERY = re.compile(r"(://[^\s?#]*)\?[^\s#]*")
+_QUERY = re.compile(r"(/[^\s?#]{0,500})\?[^\s#]+")
 
 _COMPLAINT = re.compile(r"(\S+) \S+ (?:has requirement|requires) (.+?), (?:but you have|which is not installed)")
 
@@ -131,7 +131,7 @@ def _shown(line: str) -> str:
 
 
 def without_query(text: str) -> str:
-    """A text whose addresses have no query."""
+    """A text whose addresses have no query, also where pip tells but the end of one."""
     return _QUERY.sub(rf"\1?{MASK}", text)
 
 

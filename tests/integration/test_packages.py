@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from supervisor_core.adapters.packages import Difference, Packages, PackagesError, Restored, differences
+from supervisor_core.adapters.packages_values import brings_back, complaint, read_freeze
 from tests.support.venvs import Venv, a_venv, make_source, make_wheel, offline, pip_free
 from tests.support.waiting import wait_until
 
@@ -121,14 +123,19 @@ time.sleep(99)
 """
 
 
-def test_a_build_that_hangs_is_ended_with_everything_that_it_started(place: Place, tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
+def test_a_build_that_hangs_is_ended_with_everything_that_it_started_and_leaves_no_files(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids, temporary = tmp_path / "pids", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     make_source(place.wheels, "hanging", "1.0", HANGING.format(pids=str(pids)))
     with pytest.raises(PackagesError, match="did not end within 6 s"):
         place.packages().install(place.wants("alpha>=2", "hanging"), 6)
     family = [int(pid) for pid in pids.read_text().split()]
     assert len(family) == 3
     wait_until(lambda: not any(map(alive, family)), 10, "pip, its build and what that started are gone")
+    assert list(temporary.iterdir()) == []
 
 
 def alive(pid: int) -> bool:
@@ -163,10 +170,19 @@ def test_restoring_brings_back_what_was_changed_what_is_gone_and_takes_what_is_n
 
     restored = packages.restore(before, INSTALLING)
     assert restored.complete
+    assert str(restored) == "All packages are as they were."
     assert [str(each) for each in restored.put_back] == ["alpha 1.0 became 2.0", "fresh 1.0 is new", "gone 1.5 is gone"]
     assert place.venv.versions() == {"alpha": "1.0", "gone": "1.5", "same": "1.0"}
     assert place.venv.run("import alpha, gone; print(alpha.VERSION, gone.VERSION)") == "1.0 1.5"
     assert packages.snapshot() == before
+
+
+def test_restoring_that_has_no_time_says_so(place: Place) -> None:
+    packages = place.packages()
+    before = packages.snapshot()
+    place.venv.take("alpha")
+    restored = packages.restore(before, 0)
+    assert str(restored) == "Not put back: alpha: 1.0 wanted, none present. There was no time left for the others."
 
 
 def test_nothing_is_run_where_nothing_differs(place: Place) -> None:
@@ -196,9 +212,6 @@ def test_one_from_a_folder_is_not_tried_and_one_from_an_archive_with_its_hash_is
     packages = place.packages()
     packages.install(place.wants(f"archived @ {archive.as_uri()}"), INSTALLING)
     folder = tmp_path / "edited"
-    mark = "[project]"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text(mark)
     place.has("edited", "1.0")
     origin = f'{{"url": "{folder.as_uri()}", "dir_info": {{"editable": true}}}}'
     (place.venv.site / "edited-1.0.dist-info" / "direct_url.json").write_text(origin)
@@ -232,11 +245,10 @@ def test_no_login_is_told_wherever_pip_has_it_from(place: Place) -> None:
         ["--retries", "0", "--find-links", f"{address}/links"], {"PIP_INDEX_URL": f"{address}/simple/"}
     )
     archive = f"http://t0k3n-of-ours@127.0.0.1:{port}/other-1.0.tar.gz?signature=s1gned"
-    for requirement in (f"other @ {archive}", f"-e {archive}", "missing"):
+    for requirement in (f"other @ {archive}", f"-e {archive}"):
         with pytest.raises(PackagesError, match="failed: ") as caught:
             packages.install(place.wants(requirement), INSTALLING)
         assert not any(secret in str(caught.value) for secret in ("s3cr3t", "t0k3n", "s1gned", "deploy"))
-        print(caught.value)
 
 
 def test_what_the_host_tells_pip_of_its_index_counts_and_not_what_leads_it_elsewhere(
@@ -300,3 +312,48 @@ def test_the_python_of_a_system_is_left_alone_until_it_is_said_otherwise(place: 
     assert place.venv.versions() == {"alpha": "2.0", "fresh": "1.0"}
     assert allowed.restore(before, INSTALLING).complete
     assert os.listdir(place.checkout) == ["requirements.txt"]
+
+
+FREEZE = """
+# Editable install with no version control (Some.Tool==0.3)
+-e /srv/some_tool
+# Editable Git install (other-tool===odd) with either a deleted local remote or invalid URI:
+# 'https://deploy:s3cr3t@example.org/other.git'
+-e /srv/other
+-e git+https://deploy:s3cr3t@example.org/third.git@0123456789012345678901234567890123456789#egg=Third_Tool&subdirectory=a
+-e /srv/nameless
+PyYAML==6.0
+odd===2004d
+fourth @ git+ssh://git@example.org/fourth.git@0123456789012345678901234567890123456789
+fifth @ https://example.org/fifth.whl?signature=s1gned#sha256=abc
+sixth @ file:///srv/sixth
+"""
+
+
+def test_each_kind_of_line_of_pips_list_is_understood_and_no_login_is_kept() -> None:
+    versions = read_freeze(FREEZE)
+    assert dict(versions) == {
+        "some-tool": "-e /srv/some_tool",
+        "other-tool": "-e /srv/other",
+        "third-tool": f"-e git+https://****@example.org/third.git@{'0123456789' * 4}#egg=Third_Tool&subdirectory=a",
+        "nameless": "-e /srv/nameless",
+        "pyyaml": "PyYAML==6.0",
+        "odd": "odd===2004d",
+        "fourth": f"fourth @ git+ssh://git@example.org/fourth.git@{'0123456789' * 4}",
+        "fifth": "fifth @ https://example.org/fifth.whl?****#sha256=abc",
+        "sixth": "sixth @ file:///srv/sixth",
+    }
+    assert [name for name, line in versions.items() if brings_back(line)] == ["pyyaml", "odd", "fourth"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("b 1 has requirement a<2, but you have a 2.", "b 1.1 has requirement a<2, but you have a 3.", True),
+        ("b 1 requires a, which is not installed.", "b 2 requires a, which is not installed.", True),
+        ("b 1 has requirement a<2, but you have a 2.", "b 1 has requirement a<3, but you have a 3.", False),
+        ("b 1 is not supported on this platform", "c 1 is not supported on this platform", False),
+    ],
+)
+def test_a_lack_is_the_same_in_other_versions_of_those_who_have_it(one: str, other: str, same: bool) -> None:
+    assert (complaint(one) == complaint(other)) is same

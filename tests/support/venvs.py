@@ -1,7 +1,7 @@
 """Virtual environments with a pip of their own, and the packages to put into them: real ones, without an index.
 
-`a_venv(tmp_path / "venv")` is a new environment in a fraction of a second. `make_wheel` and `make_source` write packages
-into a folder; with `offline(folder)` among its arguments pip takes them from there.
+`a_venv(tmp_path / "venv")` is a new environment in a fraction of a second. `make_wheel` and `make_source` write
+packages into a folder; with `offline(folder)` among its arguments pip takes them from there.
 """
 
 from __future__ import annotations
