@@ -37,7 +37,7 @@ FORCED = {
     "PYTHONIOENCODING": "utf-8",
 }
 
-_SECRET_NAME = re.compile("TOKEN|PASS|SECRET|KEY", re.IGNORECASE)
+_SECRET_NAME = re.compile("TOKEN|PASSW|SECRET", re.IGNORECASE)  # not KEY: PIP_KEYRING_PROVIDER=import
 _LOGIN = re.compile(r"://([^\s/]+)@")
 
 _NO_PIP = re.compile(r".+: No module named pip(\.__main__;.*)?")
