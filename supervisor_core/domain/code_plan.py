@@ -50,6 +50,11 @@ class CodePlan:
         """Whether two lines of history come together: then they may not fit."""
         return bool(self.commits and self.kept)
 
+    @property
+    def is_tried(self) -> bool:
+        """Whether it may turn out not to fit, so that a trial tells something."""
+        return self.merges or bool(self.commits and self.command == "rollback")
+
     def facts(self) -> dict[str, Any]:
         """What somebody relied on who saw this plan."""
         return {"head": self.head.hash, "target": self.target, "changes": sorted(self.changes)}

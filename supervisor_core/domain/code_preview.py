@@ -107,7 +107,7 @@ def _verdict(plan: CodePlan, workers: int) -> str:
     if plan.does_nothing:
         return "Nothing to do: it is so already, and nobody is stopped."
     who = "It is" if workers == 1 else "They are"
-    tried = "" if plan.command == "undo" else " Tried in a worktree of its own: it goes through."
+    tried = " Tried in a worktree of its own: it goes through." if plan.is_tried else ""
     return f"{who} stopped for it, and started again afterwards.{tried}"
 
 

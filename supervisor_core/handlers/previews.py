@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from supervisor_core.adapters.git import Git
-from supervisor_core.adapters.git_changing import merge, reset, revert
-from supervisor_core.adapters.git_trial import temporary_worktree
 from supervisor_core.adapters.worker import find_watcher
 from supervisor_core.config import Worker
 from supervisor_core.domain.catalog import CATALOG
-from supervisor_core.domain.code_plan import CodePlan
 from supervisor_core.domain.code_preview import Preview, WorkerNow
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.errors import SupervisorError
@@ -19,10 +15,9 @@ from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.handlers.code_plans import plan_of
 from supervisor_core.handlers.code_seen import state_of
 from supervisor_core.handlers.code_site import Site, site_of
+from supervisor_core.handlers.code_trial import why_not
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.starting import why_it_rests
-
-TRIAL = "A trial of the supervisor; nothing comes of it."
 
 
 def preview(host: Host, command: Command) -> list[Preview]:
@@ -41,28 +36,8 @@ def _preview(host: Host, site: Site, command: Command) -> Preview:
         plan = plan_of(host, site, handler, command.params)
     except SupervisorError as error:
         return replace(base, refused=str(error))
-    conflict = "" if plan.does_nothing else _tried(host, site, plan)
+    conflict = why_not(host, site, plan)
     return replace(base, plan=plan, conflict=conflict, state=state_of(host, site, plan, command.params))
-
-
-def _tried(host: Host, site: Site, plan: CodePlan) -> str:
-    """Why it would fail half way; empty where it goes through in a worktree of its own."""
-    try:
-        with temporary_worktree(site.git, host.config.state_dir, plan.head.hash) as there:
-            _try(there, plan)
-    except SupervisorError as error:
-        return str(error)
-    return ""
-
-
-def _try(there: Git, plan: CodePlan) -> None:
-    if plan.command == "rollback":
-        for commit in plan.commits:
-            revert(there, commit, TRIAL)
-    elif plan.merges and plan.command != "undo":
-        merge(there, plan.target, TRIAL)
-    else:
-        reset(there, plan.target)
 
 
 def _now(host: Host, worker: Worker) -> WorkerNow:

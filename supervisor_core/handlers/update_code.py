@@ -15,7 +15,6 @@ from supervisor_core.adapters.git_changing import (
     restore_changes,
 )
 from supervisor_core.adapters.git_reading import resolve
-from supervisor_core.adapters.git_trial import temporary_worktree
 from supervisor_core.domain.code import count, merge_message, moved, short
 from supervisor_core.domain.code_plan import LISTED_FILES, CodePlan, as_list
 from supervisor_core.domain.command import Outcome
@@ -24,6 +23,7 @@ from supervisor_core.handlers.code_change import Made, change_code
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
 from supervisor_core.handlers.code_site import Site, site_of
+from supervisor_core.handlers.code_trial import why_not
 from supervisor_core.handlers.context import Host
 
 
@@ -37,7 +37,10 @@ def update_code(host: Host, job: Job) -> Outcome:
     if plan.does_nothing:
         words = f"{site.are} up to date, at {plan.head}"
         return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
-    try_merge(host, site, plan, job)
+    if plan.merges and (conflict := why_not(host, site, plan)):
+        return Outcome.failed(
+            f"Nothing was done, and nobody was stopped. {conflict}", **_details(plan, plan.head.hash, job)
+        )
     return change_code(host, job, site, Update(host, job, site, plan))
 
 
@@ -96,14 +99,6 @@ class Update:
         gone = [count(len(plan.dropped), "commit")] if plan.dropped else []
         gone += [f"the changes in {count(len(plan.changes), 'file')}"] if plan.changes else []
         return f"; {' and '.join(gone)} of this checkout are dropped, and kept under refs/supervisor/" if gone else ""
-
-
-def try_merge(host: Host, site: Site, plan: CodePlan, job: Job) -> None:
-    """Raise what a merge would meet, before anybody is stopped for it."""
-    if not plan.merges:
-        return
-    with temporary_worktree(site.git, host.config.state_dir, plan.head.hash) as there:
-        merge(there, plan.target, _message(site, plan, job))
 
 
 def _message(site: Site, plan: CodePlan, job: Job) -> str:
