@@ -17,6 +17,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "restart_watcher": ("restarting", "restarted"),
     "diagnostics": ("writing a report", "report written"),
     "verify_db": ("verifying the database", "database verified"),
+    "update_code": ("updating", "updated"),
+    "update_code_deps": ("updating with what it requires", "updated with what it requires"),
+    "rollback_code": ("rolling back", "rolled back"),
+    "undo_code": ("undoing", "undone"),
 }
 """What is said of a worker while it happens, and when it has happened."""
 
@@ -28,6 +32,9 @@ SAID_BY_THE_TITLE = (" is paused", " is running")
 TITLE, LINE, ERROR = 250, 300, 1500
 """Characters; far below Slack's limits, and as much as one reads."""
 
+SHORT = 60
+"""Characters of what one of several workers is doing, so that the lines of all find room on the card."""
+
 ERRORS = 3
 """Errors in full, and commands to type; whoever wants the others looks at the audit trail."""
 
@@ -37,8 +44,8 @@ WORKERS = 20
 
 def card(jobs: Sequence[Job], now: datetime) -> Content:
     """The message for these jobs of one command: `text` and `blocks` say the same."""
-    title = _title(jobs)
-    blocks = [section(f"{_sign(jobs)} *{escape(title)}*")]
+    title, doing = _title(jobs), _doing(jobs[0], TITLE) if len(jobs) == 1 else ""
+    blocks = [section(f"{_sign(jobs)} *{escape(title)}*{doing}")]
     if len(jobs) > 1:
         blocks.append(section("\n".join(_lines(jobs))))
     if notes := _notes(jobs):
@@ -48,7 +55,7 @@ def card(jobs: Sequence[Job], now: datetime) -> Content:
     if step := _next_step(jobs, failed):
         blocks.append(section(step))
     blocks.append(context(" · ".join(_facts(jobs, now))))
-    return {"text": escape(title), "blocks": blocks}
+    return {"text": escape(title) + doing, "blocks": blocks}
 
 
 def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
@@ -127,6 +134,12 @@ def _word(jobs: Sequence[Job]) -> str:
     return f"{doing}, {ended} of {len(jobs)} done" if len(jobs) > 1 else doing
 
 
+def _doing(job: Job, most: int) -> str:
+    """What its handler said last of what it is doing; nothing once there is an outcome."""
+    under_way = job.state is JobState.STARTED and job.progress
+    return f" — {fit(escape(job.progress[-1].words), most)}" if under_way else ""
+
+
 def _sign(jobs: Sequence[Job]) -> str:
     if not _ended(jobs):
         return ":hourglass_flowing_sand:"
@@ -134,8 +147,12 @@ def _sign(jobs: Sequence[Job]) -> str:
 
 
 def _lines(jobs: Sequence[Job]) -> list[str]:
-    lines = [f"{_sign([job])} {escape(fit(job.worker_id, LINE))}: {escape(_word([job]))}" for job in jobs[:WORKERS]]
+    lines = [_line(job) for job in jobs[:WORKERS]]
     return lines if len(jobs) <= WORKERS else [*lines, f"… and {len(jobs) - WORKERS} more"]
+
+
+def _line(job: Job) -> str:
+    return f"{_sign([job])} {escape(fit(job.worker_id, LINE))}: {escape(_word([job]))}{_doing(job, SHORT)}"
 
 
 def _name(job: Job) -> str:

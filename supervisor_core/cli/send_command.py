@@ -7,9 +7,11 @@ import json
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.carriers.local import LocalCarrier
+from supervisor_core.cli.steps import Steps
 from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.catalog import CATALOG, check_params
@@ -21,7 +23,7 @@ from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.host import opened_ledger
-from supervisor_core.runtime.results import result_document
+from supervisor_core.runtime.results import progress_document, result_document
 
 WAIT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
@@ -52,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if options.if_state:
         command = _only_if(command, options.if_state)
     with opened_ledger(config) as ledger:
+        sent_at = datetime.now(UTC)
         issued = Gateway(config, LocalCarrier(ledger)).submit(command, shell_issuer(), "cli")
         awake = _wake(config)
         if not options.wait:
@@ -59,13 +62,17 @@ def run(options: argparse.Namespace) -> int:
         if not awake and not options.json:
             what = "No daemon runs here: it is queued for the next `supervisor run` or `supervisor once`; waiting …"
             print(what, flush=True)
+        steps = None if options.json else Steps(sent_at, several=len(issued.workers) > 1)
         try:
-            results = _wait(config, ledger, issued.task_id, options.timeout)
+            results = _wait(config, ledger, issued.task_id, options.timeout, steps)
         except KeyboardInterrupt:
             still = "goes on" if awake else "stays queued, and runs with the next `supervisor run` or `supervisor once`"
             print(f"No longer waiting; {issued.task_id} {still}. `supervisor audit` will tell.", file=sys.stderr)
             raise
-    return _outcome(issued, results, options)
+        known = _progress(ledger, issued.task_id)
+    if steps is not None:
+        steps.show(known)  # the last ones come together with the outcome
+    return _outcome(issued, results, known, options)
 
 
 def _only_if(command: Command, state: str) -> Command:
@@ -108,24 +115,43 @@ def _queued(command: Command, options: argparse.Namespace, *, awake: bool) -> in
     return 0
 
 
-def _wait(config: SupervisorConfig, ledger: Ledger, task_id: str, seconds: float) -> list[dict[str, Any]] | None:
-    """The outcomes; None where the time was up. Outlives a restart of the daemon."""
+def _wait(
+    config: SupervisorConfig, ledger: Ledger, task_id: str, seconds: float, steps: Steps | None
+) -> list[dict[str, Any]] | None:
+    """The outcomes; None where the time was up. Outlives a restart of the daemon. `steps` are shown as they come."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         try:
             request = {"do": "wait", "task_id": task_id, "seconds": left}
+            if steps is not None:
+                request["seen"] = steps.seen
             answer = ask(str(config.state_dir), request, timeout=left + 1)
+            if steps is not None and answer.get("progress"):
+                steps.show(answer["progress"])
+                continue
             if not answer.get("stopping"):
                 return answer["results"] if answer.get("done") else None
         except (NotRunningError, UnresponsiveError):
             found = ledger.read(lambda connection: jobs.of_task(connection, task_id))
+            if steps is not None:
+                steps.show(progress_document(found))
             if all(job.state in FINAL for job in found):
                 return [result_document(job) for job in found]
         time.sleep(min(LOOK_SECONDS, left))
     return None
 
 
-def _outcome(command: Command, results: list[dict[str, Any]] | None, options: argparse.Namespace) -> int:
+def _progress(ledger: Ledger, task_id: str) -> list[dict[str, str]]:
+    """All steps of its handlers that are known by now."""
+    return progress_document(ledger.read(lambda connection: jobs.of_task(connection, task_id)))
+
+
+def _outcome(
+    command: Command,
+    results: list[dict[str, Any]] | None,
+    progress: list[dict[str, str]],
+    options: argparse.Namespace,
+) -> int:
     if results is None:
         error = f"No outcome after {options.timeout:g} s; {command.task_id} goes on, and `supervisor audit` will tell."
         document: dict[str, Any] = {
@@ -136,6 +162,9 @@ def _outcome(command: Command, results: list[dict[str, Any]] | None, options: ar
         }
     else:
         document = _document(command, results)
+    if len(command.workers) == 1:  # whose each step is goes without saying
+        progress = [{key: step[key] for key in ("at", "words")} for step in progress]
+    document["progress"] = progress
     if options.json:
         print(json.dumps(document))
     else:

@@ -19,10 +19,17 @@ from typing import Any
 
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.labels import audit_label
-from supervisor_core.domain.times import require_aware
+from supervisor_core.domain.texts import one_line
+from supervisor_core.domain.times import require_aware, to_text
 
 TAIL = 7
 """78 thousand million ids in each second; and the longest flag's name with such an id behind it has 255 letters."""
+
+PROGRESS_WORDS = 200
+"""Characters of a step: one line on a card or a terminal."""
+
+MOST_PROGRESS = 50
+"""Steps of one job that are kept; more than anybody reads, and a handler that says too much fills no disk."""
 
 _ALPHABET = string.ascii_lowercase + string.digits
 
@@ -38,6 +45,27 @@ class JobState(StrEnum):
 
 
 FINAL = (JobState.DONE, JobState.INTERRUPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a handler said it was doing from a moment on. The words are data: one line, and no longer than a line."""
+
+    at: datetime
+    words: str
+
+    def __post_init__(self) -> None:
+        require_aware(self.at)
+        object.__setattr__(self, "words", one_line(self.words, PROGRESS_WORDS))
+
+    def as_json(self) -> dict[str, str]:
+        """As it is kept, and as result files and answers have it."""
+        return {"at": to_text(self.at), "words": self.words}
+
+
+def progressed(steps: tuple[Progress, ...], step: Progress) -> tuple[Progress, ...]:
+    """These steps and one more; once there are as many as are kept, the newest takes the place of the one before."""
+    return (*steps[: MOST_PROGRESS - 1], step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +86,7 @@ class Job:
     approvals: tuple[Mapping[str, Any], ...] = ()
     outcome: Outcome | None = None
     finished_at: datetime | None = None
+    progress: tuple[Progress, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from supervisor_core.ledger.store import Ledger
 
 
+def _to_nobody(_words: str) -> None:
+    """Nobody waits to hear it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The doors of this host. Handlers get them here and open none of their own."""
@@ -30,7 +34,9 @@ class Host:
     processes: ProcessDoor
     ledger: Ledger | None = None
     """What was done before; None for whoever only looks at workers."""
-    progress: Callable[[str], None] = lambda _words: None
+    progress: Callable[[str], None] = _to_nobody
+    """Says what the handler is doing now, in a few words: `stopping OrionMX, pid 4711`. It comes back soon and without
+    an error, whatever becomes of the words."""
 
     def now(self) -> datetime:
         """The wall clock, in aware UTC."""

@@ -50,6 +50,8 @@ def pause_watcher(host: Host, job: Job) -> Outcome:
 
 def _stop_all(host: Host, worker: Worker, before: Sighting, details: dict[str, Any]) -> Outcome:
     """Stop the worker, and then whichever copy of it there still is."""
+    if before.found.identity:
+        host.progress(f"stopping {worker.id}, pid {before.found.identity.pid}")
     report, now = _stop(host, worker, before)
     message = f"{worker.id} is paused"
     details = {"message": message, **stop_details(report), **details}

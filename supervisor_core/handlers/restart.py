@@ -45,6 +45,8 @@ def restart_watcher(host: Host, job: Job) -> Outcome:
     except (SupervisorError, OSError) as error:
         return _not_begun(worker, old_pid, error)
     begun = time.monotonic()
+    if old_pid is not None:
+        host.progress(f"stopping {worker.id}, pid {old_pid}")
     report = stop_watcher_gracefully(host.processes, worker)
     details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
     details |= {**stop_details(report), "paused": pause is not None}
@@ -56,6 +58,7 @@ def restart_watcher(host: Host, job: Job) -> Outcome:
     if newer and newer != pause:
         words = f"{worker.id} is stopped and was not started again. {why_paused(worker, newer)}"
         return Outcome.failed(words, **{**details, "paused": True})
+    host.progress(f"starting {worker.id}")
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker)
     except (SupervisorError, OSError) as error:

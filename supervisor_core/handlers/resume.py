@@ -34,6 +34,7 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
     if found.identity is not None:
         message = f"{worker.id} is already running"
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
+    host.progress(f"starting {worker.id}")
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker)
     except (SupervisorError, OSError) as error:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select
+from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Issuer, Outcome
-from supervisor_core.domain.jobs import FINAL, Job, JobState
+from supervisor_core.domain.jobs import FINAL, Job, JobState, Progress, progressed
+from supervisor_core.domain.times import from_text
 from supervisor_core.ledger.steps import Message, Step, record
 from supervisor_core.ledger.tables import jobs
 
@@ -147,6 +148,19 @@ def begin(job: Job, now: datetime) -> Step:
     return Step(jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, values, outbox=(_card(job),))
 
 
+def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Progress) -> bool:
+    """Add a step to a job that is under way, and have its card told anew; False where it is not under way."""
+    mine = (jobs.c.job_id == job.job_id, jobs.c.state == JobState.STARTED)
+    found = connection.execute(select(jobs.c.progress_json).where(*mine)).first()
+    if found is None:
+        return False
+    steps = progressed(_progress(found.progress_json), step)
+    kept = canonical_json([each.as_json() for each in steps])
+    connection.execute(update(jobs).where(*mine).values(progress_json=kept))
+    record(connection, supervisor_id, None, (_card(job),), step.at)
+    return True
+
+
 def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -> Step:
     """started → done: the outcome, the audit row and the result file's row, or nothing of it."""
     word = "success" if outcome.success else "failure"
@@ -215,4 +229,9 @@ def _job(row: RowMapping) -> Job:
         approvals=tuple(json.loads(row["approvals_json"])),
         outcome=outcome,
         finished_at=row["finished_at"],
+        progress=_progress(row["progress_json"]),
     )
+
+
+def _progress(text: str | None) -> tuple[Progress, ...]:
+    return tuple(Progress(from_text(each["at"]), each["words"]) for each in json.loads(text or "[]"))

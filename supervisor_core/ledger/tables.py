@@ -49,6 +49,7 @@ jobs = Table(
     Column("success", Boolean),
     Column("error", LongText),
     Column("details_json", LongText),
+    Column("progress_json", LongText),
     # Rises with every insert and update in one ledger, in the order of the commits: what was changed after a certain
     # change is what lies above its number. Set by itself, so that nobody can forget it.
     Column("changed", RowId, nullable=False, server_default="0", default=_NEXT_CHANGE, onupdate=_NEXT_CHANGE),

@@ -34,11 +34,19 @@ class WorkerActor:
     Nobody else in this program starts or stops the worker, or writes its pause.
     """
 
-    def __init__(self, worker: Worker, parts: Parts, blocking: Blocking, done: Callable[[Job], None]) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        parts: Parts,
+        blocking: Blocking,
+        done: Callable[[Job], None],
+        progressed: Callable[[Job], None] = lambda _: None,
+    ) -> None:
         self.worker = worker
         self._parts = parts
         self._blocking = blocking
         self._done = done
+        self._progressed = progressed
         self._woken = asyncio.Event()
         self._coming_up = True
         self._busy: Job | None = None
@@ -101,7 +109,12 @@ class WorkerActor:
             await self._blocking(host.pauses.settle, self.worker.id)
             return True
         self._busy = job
-        outcome = await self._blocking(execute, job, host, ledger, self._trouble, patience)
+        loop = asyncio.get_running_loop()
+
+        def heard(job: Job) -> None:
+            loop.call_soon_threadsafe(self._progressed, job)
+
+        outcome = await self._blocking(execute, job, host, ledger, self._trouble, patience, heard)
         self._busy = None
         if outcome is not None and outcome.success:
             self.start_error = None

@@ -26,7 +26,7 @@ from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.observing import look
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
-from supervisor_core.runtime.results import result_document
+from supervisor_core.runtime.results import progress_document, result_document
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
 
@@ -58,13 +58,13 @@ class Daemon:
         self._parts = parts
         self._config = parts.host.config
         self._stopping = asyncio.Event()
-        self._finished = asyncio.Condition()
+        self._news = asyncio.Condition()
         self._looking: asyncio.Future[list[dict[str, Any]]] | None = None
         self._interrupted = False
         self._started_at = datetime.now(UTC)
         self._blocking = Blocking(len(self._config.workers) + SPARE_THREADS)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
-        self._dispatcher = Dispatcher(parts, self._blocking, self._job_finished)
+        self._dispatcher = Dispatcher(parts, self._blocking, self._job_finished, self._job_progressed)
         self._chat = chat(self._shared_look, self._dispatcher.wake) if chat else None
         no_forwarder = why_not(self._config)
         forwarder = None if no_forwarder else Forwarder(parts, self._blocking)
@@ -145,10 +145,13 @@ class Daemon:
         self._queue.wake()
         self._tell_waiters()
 
+    def _job_progressed(self, _job: Job) -> None:
+        self._tell_waiters()
+
     def _tell_waiters(self) -> None:
         async def tell() -> None:
-            async with self._finished:
-                self._finished.notify_all()
+            async with self._news:
+                self._news.notify_all()
 
         task = asyncio.ensure_future(tell())
         self._telling = task  # the loop keeps only a weak reference
@@ -165,16 +168,24 @@ class Daemon:
         return {"ok": True, "pid": os.getpid(), "workers": running, "bound_seconds": self._stop_bound}
 
     async def _wait(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The outcomes of a command's jobs, as soon as all have one; `stopping` where that can't be waited for."""
+        """The outcomes of a command's jobs, as soon as all have one; `stopping` where that can't be waited for.
+
+        Who has `seen` so many steps of its handlers is also answered when there are more: with all of them, in the
+        order of their times, so that nothing hangs on which of two workers' steps was written first.
+        """
         task_id = str(request.get("task_id", ""))
+        seen = None if request.get("seen") is None else int(request["seen"])
         seconds = min(float(request.get("seconds", 60.0)), LONGEST_WAIT_SECONDS)
         try:
-            async with asyncio.timeout(seconds), self._finished:
+            async with asyncio.timeout(seconds), self._news:
                 while not self._stopping.is_set():
                     found = await self._blocking(self._jobs_of, task_id)
                     if found and all(job.state in FINAL for job in found):
                         return {"done": True, "results": [result_document(job) for job in found]}
-                    await self._finished.wait()
+                    steps = progress_document(found)
+                    if seen is not None and len(steps) > seen:
+                        return {"done": False, "progress": steps}
+                    await self._news.wait()
                 return {"done": False, "stopping": True}
         except TimeoutError:
             return {"done": False}

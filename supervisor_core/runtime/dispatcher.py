@@ -15,17 +15,24 @@ from supervisor_core.runtime.service_names import DISPATCHER
 
 
 class Dispatcher:
-    """Hands each worker's commands to its actor. `finished` is called after each job, on the event loop."""
+    """Hands each worker's commands to its actor. On the event loop, `finished` is called after each job, and
+    `progressed` after each step that a handler says it takes."""
 
     name = DISPATCHER
 
-    def __init__(self, parts: Parts, blocking: Blocking, finished: Callable[[Job], None]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        blocking: Blocking,
+        finished: Callable[[Job], None],
+        progressed: Callable[[Job], None] = lambda _: None,
+    ) -> None:
         self._parts = parts
         self._blocking = blocking
         self._finished = finished
         self._recovered = False
         workers = parts.host.config.workers.values()
-        self._actors = {worker.id: WorkerActor(worker, parts, blocking, finished) for worker in workers}
+        self._actors = {worker.id: WorkerActor(worker, parts, blocking, finished, progressed) for worker in workers}
 
     def wake(self, worker_ids: Collection[str] | None = None) -> None:
         """Have the actors of these workers look into their queues; of all where none are named."""

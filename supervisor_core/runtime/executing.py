@@ -20,6 +20,7 @@ from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.writer import LedgerUnavailable
 from supervisor_core.runtime.checkout_lock import checkout_for
 from supervisor_core.runtime.logs import about
+from supervisor_core.runtime.progress import Telling
 
 DISK_RETRY_SECONDS = 5.0
 HEAR_SECONDS = 0.2
@@ -53,28 +54,35 @@ def execute(
     ledger: Ledger,
     trouble: Callable[[str], None] = lambda _: None,
     patience: Patience = ENDLESS,
+    heard: Callable[[Job], None] = lambda _: None,
 ) -> Outcome | None:
     """Run a queued or claimed job to its end; its outcome as it was written, None where somebody else has it, or where
     it was told to stop before it could begin.
 
     `trouble` hears, in words, while an outcome can't be written down. Once `patience` is over the job is left as
-    started, which is reported as interrupted later, and `NotWrittenDown` says so.
+    started, which is reported as interrupted later, and `NotWrittenDown` says so. `heard` is called, in this thread,
+    after each step that the handler says it takes.
     """
     with about(job.task_id, job.label):
         if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
             return None
         with checkout_for(job, host, patience.told) as ours:
-            return _execute(job, host, ledger, trouble, patience) if ours else None
+            return _execute(job, host, ledger, trouble, patience, heard) if ours else None
 
 
 def _execute(
-    job: Job, host: Host, ledger: Ledger, trouble: Callable[[str], None], patience: Patience
+    job: Job,
+    host: Host,
+    ledger: Ledger,
+    trouble: Callable[[str], None],
+    patience: Patience,
+    heard: Callable[[Job], None],
 ) -> Outcome | None:
     if not ledger.step(jobs.begin(job, _now())):
         return None
     log.info("%s of %s started, asked for by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
     begun = time.monotonic()
-    outcome = _handle(job, replace(host, ledger=ledger))
+    outcome = _handle(job, replace(host, ledger=ledger, progress=Telling(job, ledger, heard)))
     duration = time.monotonic() - begun
     crashpoints.reach("handler:after")
     outcome = _write_down(job, outcome, duration, ledger, trouble, patience)

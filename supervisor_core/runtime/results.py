@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -59,7 +59,14 @@ def result_document(job: Job) -> dict[str, Any]:
         "success": job.outcome.success,
         "error": job.outcome.error,
         "details": dict(job.outcome.details),
+        "progress": [step.as_json() for step in job.progress],
     }
+
+
+def progress_document(of: Sequence[Job]) -> list[dict[str, str]]:
+    """What the handlers of one command's jobs said they were doing, and for which worker, in the order of its time."""
+    steps = [{"worker_id": job.worker_id, **step.as_json()} for job in of for step in job.progress]
+    return sorted(steps, key=lambda step: step["at"])
 
 
 def _document(ledger: Ledger, payload: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -34,6 +34,7 @@ IN_THE_HANDLER = (
     "handler:before",
     "pause.copy:after",
     "pause.flag:after",
+    "job.progress:after",
     "worker.stop:before",
     "worker.stop:after",
     "handler:after",

@@ -19,7 +19,7 @@ FLAG = f"supervisor_restart_watcher_OrionMX_{TASK}.flag"
 BODY = {"task_id": TASK, "handler": "restart_watcher", "label": "hangs on a scan"}
 
 # The steps of the handler, in their order; the road before and after them is that of every command.
-WITH_THE_OLD_ONE = ("jobs_t.started:after", "handler:before", "worker.stop:before")
+WITH_THE_OLD_ONE = ("jobs_t.started:after", "handler:before", "job.progress:after", "worker.stop:before")
 WITH_NONE = ("worker.stop:after", "worker.start:before")
 WITH_THE_NEW_ONE = ("worker.start:after", "handler:after", "jobs_t.done:before")
 IN_THE_HANDLER = WITH_THE_OLD_ONE + WITH_NONE + WITH_THE_NEW_ONE
@@ -76,7 +76,7 @@ def test_killed_before_the_stop_it_is_interrupted_and_the_old_one_goes_on(home: 
     assert home.running_copies("OrionMX") == [old]
 
 
-@pytest.mark.parametrize("point", WITH_NONE)
+@pytest.mark.parametrize("point", [*WITH_NONE, "job.progress:after#2"])
 def test_killed_between_stop_and_start_it_is_interrupted_and_the_worker_is_brought_up(home: Home, point: str) -> None:
     old = crash_at(home, point)
     assert home.running_copies("OrionMX") == []

@@ -17,9 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.blockkit import check_message
-from bot.views.card import card
+from bot.views.card import WORDS, card
+from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Issuer, Outcome
-from supervisor_core.domain.jobs import Job, JobState
+from supervisor_core.domain.definitions import CommandDefinition
+from supervisor_core.domain.jobs import Job, JobState, Progress
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -35,6 +37,7 @@ def job(
     outcome: Outcome | None = None,
     issuer: Issuer = OPERATOR,
     label: str | None = "hotfix test",
+    progress: Sequence[str] = (),
 ) -> Job:
     return Job(
         job_id=1,
@@ -50,6 +53,7 @@ def job(
         filed_at=NOW - timedelta(seconds=3),
         outcome=outcome,
         finished_at=NOW if outcome else None,
+        progress=tuple(Progress(NOW, words) for words in progress),
     )
 
 
@@ -86,6 +90,16 @@ CASES: Mapping[str, Sequence[Job]] = {
         job("South", state=JobState.STARTED),
         job("West", state=JobState.QUEUED),
     ],
+    "under_way_with_steps": [
+        job(handler="rollback_code", state=JobState.STARTED, progress=["stopping OrionMX", "taking 3 commits back"])
+    ],
+    "ended_after_steps": [job(handler="rollback_code", outcome=Outcome.done(), progress=["stopping OrionMX"])],
+    "several_with_steps": [
+        job("North", outcome=PAUSED, progress=["stopping North, pid 4711"]),
+        job("South", state=JobState.STARTED, progress=["stopping South, pid 4712"]),
+        job("West", state=JobState.STARTED, progress=["taking back: " + "a commit with a very long first line " * 5]),
+    ],
+    "hostile_step": [job(state=JobState.STARTED, progress=["<!channel> & <@U0OPER>\n\0 https://evil.example"])],
     "several_one_failed": [job("North", outcome=PAUSED), job("South", outcome=STUCK)],
     "hostile_words": [
         job(
@@ -124,10 +138,11 @@ def jobs_of_any_kind() -> st.SearchStrategy[list[Job]]:
         job,
         ids,
         st.sampled_from(["pause", "resume", "restart_watcher", "update_code"]),
-        st.sampled_from([JobState.DONE, JobState.INTERRUPTED]),
+        st.sampled_from([JobState.DONE, JobState.INTERRUPTED, JobState.STARTED]),
         outcomes,
         issuers,
         st.none() | st.just("l" * 100),
+        st.lists(words, max_size=3),
     )
     return st.lists(made, min_size=1, max_size=30)
 
@@ -145,3 +160,16 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit() -> None:
     made: dict[str, Any] = card(most, NOW)
     assert check_message(made, update=True) == []
     assert "and 980 more" in json.dumps(made)
+
+
+def test_what_twenty_workers_are_doing_finds_room_on_one_card() -> None:
+    most = [job(f"Worker-{n}", state=JobState.STARTED, progress=["&" * 30 + "x" * 170]) for n in range(20)]
+    made: dict[str, Any] = card(most, NOW)
+    assert check_message(made, update=True) == []
+    lines = made["blocks"][1]["text"]["text"].splitlines()
+    assert [line.split()[1] for line in lines] == [f"Worker-{n}:" for n in range(20)]
+
+
+@pytest.mark.parametrize("definition", [each for each in CATALOG.values() if each.handler], ids=lambda each: each.name)
+def test_every_handler_has_its_words(definition: CommandDefinition) -> None:
+    assert definition.handler in WORDS
