@@ -137,8 +137,7 @@ class Ledger:
     def _number_jobs(self) -> None:
         """Number the jobs that an older program, still running, has ended without one: forwarding goes by numbers.
 
-        One that has not ended gets its number with its next step. Given now, that program's next step would leave
-        the number as it is, and how the job ended would never be forwarded.
+        One that has not ended gets its number with its next step, whoever takes it: a trigger sees to that.
         """
         if self.read(numbering.any_missing):
             with self._engine.begin() as connection:
