@@ -32,7 +32,7 @@ def test_a_command_from_the_shell_stops_a_real_worker_and_the_audit_trail_says_w
     sent = home.supervisor("send", "pause hotfix test", "--wait")
 
     assert (sent.returncode, sent.stderr) == (0, "")
-    assert sent.stdout.startswith("ok: OrionMX is paused")
+    assert "\nok: OrionMX is paused\n" in sent.stdout
     assert not Path(f"/proc/{pid}").exists()
     (row,) = home.audit()
     assert (row["action"], row["target_id"], row["outcome"]) == ("PAUSE", "OrionMX", "success")

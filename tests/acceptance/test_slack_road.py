@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.playground import Playground
-from tests.support.homes import Home, a_home
+from tests.support.homes import Home, a_home, demo_command
 from tests.support.slack_home import ACCESS, SlackHome, asked, started
 
 
@@ -30,6 +30,22 @@ async def test_a_slash_command_stops_a_real_worker_and_one_card_says_so(home: Ho
     assert (row["action"], row["outcome"]) == ("PAUSE", "success")
     assert row["actor"].endswith("/U0OPERATOR")
     assert row["label"].endswith(" - hotfix test")
+
+
+@pytest.mark.playground(patience=20)
+async def test_while_it_goes_on_the_card_says_what_is_being_done_and_afterwards_what_came_of_it(
+    tmp_path: Path, slack: Playground
+) -> None:
+    stubborn = {"command": demo_command("--misbehave", "ignore-term"), "stop_timeout_seconds": 4}
+    workers = {"OrionMX": {**stubborn, "start_grace_seconds": 0.2}}
+    with a_home(tmp_path / "home", workers, make=SlackHome, slack={"access": ACCESS}) as home:
+        await started(home, slack)
+        (old,) = home.running_copies("OrionMX")
+        card = await slack.user("operator").slash("/supervisor restart")
+        await card.becomes(f"OrionMX: restarting — stopping OrionMX, pid {old}")
+        await card.becomes("OrionMX: restarted")
+        await card.lacks("stopping OrionMX")
+        await slack.channel("ops").shows(1, "message")
 
 
 async def test_whoever_may_not_is_told_alone_and_nothing_happens(home: Home, slack: Playground) -> None:

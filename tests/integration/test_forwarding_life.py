@@ -116,6 +116,7 @@ def test_jobs_of_an_older_ledger_are_numbered_by_its_upgrade_and_come(tmp_path: 
             file_job(ledger, f"t{number}")
 
         def go_back(connection: Any) -> None:
+            connection.execute(text("DROP TRIGGER jobs_t_changed"))
             connection.execute(text("DROP INDEX ix_jobs_t_changed"))
             connection.execute(text("ALTER TABLE jobs_t DROP COLUMN changed"))
             connection.execute(text("DROP TABLE forwarding_t"))

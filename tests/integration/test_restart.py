@@ -122,7 +122,7 @@ def test_a_command_from_the_shell_puts_a_new_process_in_the_place_of_the_old(hom
     assert (sent.returncode, sent.stderr) == (0, "")
     (new,) = home.running_copies("OrionMX")
     assert new != old
-    assert sent.stdout.startswith(f"ok: OrionMX is restarted: pid {old} ended; pid {new} runs")
+    assert f"\nok: OrionMX is restarted: pid {old} ended; pid {new} runs\n" in sent.stdout
     (row,) = home.audit()
     assert (row["action"], row["target_id"], row["outcome"]) == ("RESTART_WATCHER", "OrionMX", "success")
     said = json.loads(row["details_json"])
