@@ -85,7 +85,12 @@ def merge(git: Git, commit: str, message: str) -> None:
         files = _in_conflict(git)
         _operation(git, "merge", "--abort")
         put_back(git, before, given_up=commit)
-        raise _failed(f"The merge of {short(commit)}", ran, files)
+        raise _failed(
+            f"What comes in (up to {short(commit)}) and the commits that only this checkout has change the same lines",
+            f"The merge of {short(commit)}",
+            ran,
+            files,
+        )
     _submodules(git)
 
 
@@ -104,7 +109,7 @@ def revert(git: Git, commit: Commit, message: str) -> str:
         files = _in_conflict(git)
         _operation(git, "revert", "--abort")
         put_back(git, before, given_up=commit.parents[0])
-        raise _failed(f"Taking back {commit}", ran, files)
+        raise _failed(f"What came after {commit} changes the same lines", f"Taking back {commit}", ran, files)
     # The commit is whole as it is; these words are for people, and for the undo. Git's own say what it takes back.
     worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
     if not worded.ok:
@@ -164,9 +169,9 @@ def _in_conflict(git: Git) -> list[str]:
     return [path for path in ran.output.split("\0") if path] if ran.ok else []
 
 
-def _failed(what: str, ran: Ran, files: list[str]) -> GitError:
+def _failed(conflict: str, what: str, ran: Ran, files: list[str]) -> GitError:
     if files:
-        return ConflictError(f"{what} does not fit with what came after it, in {named(files, NAMED_FILES)}.")
+        return ConflictError(f"{conflict}, in {named(files, NAMED_FILES)}.")
     return GitError(f"{what} failed: {_why(ran)}")
 
 

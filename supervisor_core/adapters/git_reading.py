@@ -70,6 +70,11 @@ def in_the_way(git: Git, paths: Iterable[str]) -> list[str]:
     return [*(place for place in found if place not in known), *_listed(git, folders, "--others")]
 
 
+def has_file(git: Git, commit: str, path: str) -> bool:
+    """Whether a commit has something at this path."""
+    return git.run("cat-file", "-e", f"{commit}:{path}", timeout=READING_SECONDS).ok
+
+
 def common_ancestor(git: Git, one: str, other: str) -> str:
     """The newest commit that both hold; empty where they have nothing in common."""
     ran = git.run("merge-base", one, other, timeout=READING_SECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,8 @@ class CodePlan:
     undone_task_id: str = ""
     undone: str = ""
     """What that was: `the rollback`."""
+    packages: tuple[Mapping[str, Any], ...] = ()
+    """What it had installed, by environment; that goes as well."""
     notes: tuple[str, ...] = ()
     """What is worth knowing beside all that, a sentence each."""
 

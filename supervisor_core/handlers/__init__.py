@@ -16,7 +16,7 @@ from supervisor_core.handlers.restart import restart_watcher
 from supervisor_core.handlers.resume import resume_watcher
 from supervisor_core.handlers.rollback_code import rollback_code
 from supervisor_core.handlers.undo_code import undo_code
-from supervisor_core.handlers.update_code import update_code
+from supervisor_core.handlers.update_code import update_code, update_code_deps
 from supervisor_core.handlers.verify_database import verify_database
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
@@ -25,6 +25,7 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "resume": resume_watcher,
         "restart_watcher": restart_watcher,
         "update_code": update_code,
+        "update_code_deps": update_code_deps,
         "rollback_code": rollback_code,
         "undo_code": undo_code,
         "diagnostics": generate_diagnostics,
@@ -43,5 +44,6 @@ __all__ = [
     "rollback_code",
     "undo_code",
     "update_code",
+    "update_code_deps",
     "verify_database",
 ]

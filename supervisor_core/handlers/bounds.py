@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from supervisor_core.adapters.drive import TIMEOUT_SECONDS
 from supervisor_core.adapters.git_changing import OPERATION_SECONDS
+from supervisor_core.adapters.packages import READING_SECONDS
 from supervisor_core.adapters.processes_stop import FREEZE_BOUND_SECONDS, KILL_WAIT_SECONDS, REST_GRACE_SECONDS
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.handlers.diagnostics import PART_SECONDS
@@ -48,7 +49,8 @@ def _code_changed(worker: Worker) -> float:
 
 
 def _packages_changed(worker: Worker) -> float:
-    return _code_changed(worker) + 2 * worker.code.pip_timeout_seconds
+    """Waiting for somebody else's installation, our own, the way back; and looks at what is there between them."""
+    return _code_changed(worker) + 3 * worker.code.pip_timeout_seconds + 3 * READING_SECONDS
 
 
 def _diagnosed(_worker: Worker) -> float:

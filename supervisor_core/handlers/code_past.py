@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.jobs import FINAL, Job, JobState
@@ -24,6 +26,8 @@ class CodeChange:
     handler: str
     before: str
     after: str
+    packages: tuple[Mapping[str, Any], ...] = ()
+    """What it installed, by environment."""
 
     @property
     def what(self) -> str:
@@ -91,4 +95,6 @@ def _as_well(other: Job, outcome: Outcome, job: Job) -> Outcome:
 def _change(job: Job) -> CodeChange | None:
     details = job.outcome.details if job.outcome else {}
     before, after = str(details.get("before") or ""), str(details.get("after") or "")
-    return CodeChange(job.task_id, job.handler, before, after) if before and after and before != after else None
+    if not before or not after or before == after:
+        return None
+    return CodeChange(job.task_id, job.handler, before, after, tuple(details.get("packages") or ()))

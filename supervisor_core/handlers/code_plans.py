@@ -20,11 +20,13 @@ from supervisor_core.adapters.git_reading import (
     resolve,
     tree_of,
 )
-from supervisor_core.domain.code import Commit, FileChange, count, short
+from supervisor_core.domain.code import Commit, FileChange, count, named, short
 from supervisor_core.domain.code_plan import LISTED_COMMITS, CodePlan
 from supervisor_core.handlers.code_past import CodeChange, change_to_undo
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_changeable, check_free
 from supervisor_core.handlers.context import Host
+
+NAMED_PACKAGES = 10
 
 
 def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> CodePlan:
@@ -123,9 +125,8 @@ def plan_undo(host: Host, site: Site, task_id: str | None) -> CodePlan:
         files=tuple(files),
         undone_task_id="" if same else change.task_id,
         undone=change.what,
-        notes=(
-            f"{change.what.capitalize()} {change.task_id} is undone: every file is again as in {short(change.before)}.",
-        ),
+        packages=() if same else change.packages,
+        notes=_undo_notes(change),
     )
 
 
@@ -177,6 +178,12 @@ def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
         elif commit.task_id:
             notes.append(f"{short(commit.hash)} was made by {commit.task_id}: this takes that back.")
     return notes
+
+
+def _undo_notes(change: CodeChange) -> tuple[str, ...]:
+    what = f"{change.what.capitalize()} {change.task_id} is undone: every file is again as in {short(change.before)}."
+    packages = [str(each) for one in change.packages for each in one.get("changed", ())]
+    return (what, f"Packages go back, too: {named(packages, NAMED_PACKAGES)}.") if packages else (what,)
 
 
 def _commit(git: Git, name: str) -> Commit:

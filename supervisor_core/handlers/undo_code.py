@@ -10,8 +10,10 @@ from supervisor_core.adapters.git_reading import tree_of
 from supervisor_core.domain.code import short, undo_message
 from supervisor_core.domain.code_plan import LISTED_FILES, CodePlan, as_list
 from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.code_change import Made, change_code
+from supervisor_core.handlers.code_packages import put_back_packages
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
 from supervisor_core.handlers.code_site import Site, site_of
@@ -53,10 +55,21 @@ class Undo:
         whose = " and ".join(self.site.ids)
         words = f"{plan.undone} {plan.undone_task_id} of {whose} is undone: by {short(after)} every file is"
         details = {**_details(plan, after, job), **push_if_wanted(self.host, self.site)}
-        return Made(details, f"{words} as it was in {short(plan.target)}")
+        said = self._packages()
+        return Made({**details, "packages": said or None}, f"{words} as it was in {short(plan.target)}{said}")
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and ran before."""
+
+    def _packages(self) -> str:
+        """What an update had installed goes as well; in words, what came of that."""
+        if not self.plan.packages:
+            return ""
+        self.host.progress("putting the packages back")
+        try:
+            return f"; packages: {put_back_packages(self.plan.packages, self.site.worker).rstrip('.')}"
+        except SupervisorError as error:
+            return f"; whether the packages are as they were is not known: {error}".rstrip(".")
 
 
 def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:

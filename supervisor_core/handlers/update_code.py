@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from supervisor_core.adapters.git_changing import (
@@ -15,14 +15,16 @@ from supervisor_core.adapters.git_changing import (
     restore_changes,
 )
 from supervisor_core.adapters.git_reading import resolve
-from supervisor_core.domain.code import count, merge_message, moved, short
+from supervisor_core.domain.code import count, merge_message, moved, named, short
 from supervisor_core.domain.code_plan import LISTED_FILES, CodePlan, as_list
 from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.code_change import Made, change_code
+from supervisor_core.handlers.code_packages import NAMED, Environment, check_requirements, environments_of
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
-from supervisor_core.handlers.code_site import Site, site_of
+from supervisor_core.handlers.code_site import CodeRefused, Site, site_of
 from supervisor_core.handlers.code_trial import why_not
 from supervisor_core.handlers.context import Host
 
@@ -32,16 +34,34 @@ def update_code(host: Host, job: Job) -> Outcome:
     site = site_of(host, host.config.worker(job.worker_id))
     if earlier := done_together(host, job, site):
         return earlier
+    plan = _looked_at(host, job, site)
+    if plan.does_nothing:
+        return Outcome.done(message=f"{site.are} up to date, at {plan.head}", **details_of(plan, plan.head.hash, job))
+    return change_code(host, job, site, Update(host, job, site, plan))
+
+
+def update_code_deps(host: Host, job: Job) -> Outcome:
+    """Do the same, and install what the code then requires; with nothing to bring, only that."""
+    site = site_of(host, host.config.worker(job.worker_id))
+    if earlier := done_together(host, job, site):
+        return earlier
+    plan = _looked_at(host, job, site)
+    host.progress("looking at the packages that are installed")
+    with environments_of(host, site) as environments:
+        check_requirements(site, environments, plan)
+        return change_code(host, job, site, WithPackages(Update(host, job, site, plan), environments))
+
+
+def _looked_at(host: Host, job: Job, site: Site) -> CodePlan:
+    """The plan; `CodeRefused` where it can be known before anybody is stopped that it would fail."""
     host.progress(f"asking {site.code.remote} what is new")
     plan = checked_plan(host, job, site)
-    if plan.does_nothing:
-        words = f"{site.are} up to date, at {plan.head}"
-        return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
     if plan.merges and (conflict := why_not(host, site, plan)):
-        return Outcome.failed(
-            f"Nothing was done, and nobody was stopped. {conflict}", **_details(plan, plan.head.hash, job)
+        raise CodeRefused(
+            f"Nothing was done, and nobody was stopped. {conflict}",
+            remedy="Bring the two together by hand, or drop what only this checkout has: update --reset.",
         )
-    return change_code(host, job, site, Update(host, job, site, plan))
+    return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +92,20 @@ class Update:
         way = f"updated by {count(plan.commit_count, 'commit')}" if plan.commit_count else "what its remote has"
         what = f"{self.site.are} {way}"
         words = f"{moved(what, plan.head.hash, after)}{self._beside()}"
-        return Made({**_details(plan, after, job), "kept_as": dict(self._kept)}, words)
+        return Made({**details_of(plan, after, job), "kept_as": dict(self._kept)}, words)
 
     def take_back(self) -> Callable[[str], Made]:
         """The code as it was, with what was changed in it."""
-        return self._put_back
+        return self.put_back
 
-    def _put_back(self, why: str) -> Made:
+    def put_back(self, why: str) -> Made:
+        """Have it so; `why` becomes the error."""
         git, head = self.site.git, self.plan.head.hash
         tried = resolve(git, "HEAD")
         reset(git, head)
         if name := self._kept.get("changes"):
             restore_changes(git, name)
-        details = {**_details(self.plan, head, self.job), "tried": tried}
+        details = {**details_of(self.plan, head, self.job), "tried": tried}
         return Made(details, f"the code of {' and '.join(self.site.ids)} is again at {short(head)}", why)
 
     def _how(self) -> str:
@@ -101,12 +122,57 @@ class Update:
         return f"; {' and '.join(gone)} of this checkout are dropped, and kept under refs/supervisor/" if gone else ""
 
 
+@dataclass(frozen=True, slots=True)
+class WithPackages:
+    """An update, then what it requires; where that fails, the code and the packages are put back."""
+
+    update: Update
+    environments: Sequence[Environment]
+
+    def apply(self) -> Made:
+        """Go there, and install."""
+        update, plan = self.update, self.update.plan
+        if plan.does_nothing:
+            made = Made(details_of(plan, plan.head.hash, update.job), f"{update.site.are} up to date, at {plan.head}")
+        else:
+            made = update.apply()
+        try:
+            for each in self.environments:
+                update.host.progress(f"installing what {each.worker.code.requirements} names, into {each.python}")
+                each.install()
+            packages = [each.changed() for each in self.environments]
+        except SupervisorError as error:
+            return self._put_back(f"What the code requires could not be installed. {error}")
+        return Made({**made.details, "packages": packages}, f"{made.message}; {_packages_in_words(packages)}")
+
+    def take_back(self) -> Callable[[str], Made]:
+        """The code and the packages as they were."""
+        return self._put_back
+
+    def _put_back(self, why: str) -> Made:
+        """The code first: what is installed from a folder of it is then what it was."""
+        update = self.update
+        update.host.progress("putting the code and the packages back")
+        if update.plan.does_nothing:
+            head = update.plan.head
+            made = Made(details_of(update.plan, head.hash, update.job), f"the code is at {head}, as before", why)
+        else:
+            made = update.put_back(why)
+        said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
+        return replace(made, error=f"{why} The code is again at {short(update.plan.head.hash)}. {said}")
+
+
+def _packages_in_words(packages: Sequence[Mapping[str, Any]]) -> str:
+    changed = list(dict.fromkeys(each for one in packages for each in one["changed"]))
+    return f"packages: {named(changed, NAMED)}" if changed else "all that it requires was installed already"
+
+
 def _message(site: Site, plan: CodePlan, job: Job) -> str:
     branch = f"{site.code.remote}/{site.code.branch}"
     return merge_message(branch, len(plan.kept), job.audit_label, job.task_id)
 
 
-def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
+def details_of(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
     moved_on = after != plan.head.hash
     return {
         "up_to_date": plan.does_nothing,
