@@ -272,7 +272,8 @@ _UPDATE = CommandDefinition(
     "update",
     "Brings a worker's code up to its remote, and restarts it unless it is paused.",
     handler="update_code",
-    parameters=(_RESET, _STATE),
+    parameters=(_RESET,),
+    untyped=(_STATE,),
     takes_label=True,
     target=TargetRule.WORKERS,
     aliases=("update_code",),
@@ -300,7 +301,8 @@ _CODE = (
         "rollback",
         "Takes the newest commits of a worker's code back, and restarts it unless it is paused.",
         handler="rollback_code",
-        parameters=(Parameter("commits_back", Kind.NUMBER, "N", "commits back", default=1, low=1, high=10), _STATE),
+        parameters=(Parameter("commits_back", Kind.NUMBER, "N", "commits back", default=1, low=1, high=10),),
+        untyped=(_STATE,),
         takes_label=True,
         target=TargetRule.WORKERS,
         aliases=("rollback_code",),
@@ -316,7 +318,8 @@ _CODE = (
         "undo",
         "Takes an update or a rollback back: the code is again what it was before.",
         handler="undo_code",
-        parameters=(Parameter("task_id", Kind.TASK_ID, "task_id", "its id; the newest when left out"), _STATE),
+        parameters=(Parameter("task_id", Kind.TASK_ID, "task_id", "its id; the newest when left out"),),
+        untyped=(_STATE,),
         takes_label=True,
         target=TargetRule.WORKERS,
         aliases=("undo_code",),
@@ -396,4 +399,4 @@ def nearest_command(word: str) -> str | None:
 
 def check_params(definition: CommandDefinition, params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The parameters of a command as they are carried out; `ParameterError` names the key that is wrong."""
-    return check_all(definition.name, definition.parameters, params)
+    return check_all(definition.name, definition.parameters, params, definition.untyped)

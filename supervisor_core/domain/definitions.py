@@ -57,6 +57,8 @@ class CommandDefinition:
     recorded_as: str = ""
     """The audit action of a command without a handler; empty where it leaves no row of its own."""
     parameters: tuple[Parameter, ...] = ()
+    untyped: tuple[Parameter, ...] = ()
+    """Further parameters that nobody types: programs give them."""
     takes_label: bool = False
     target: TargetRule = TargetRule.NONE
     aliases: tuple[str, ...] = ()
@@ -83,7 +85,7 @@ class CommandDefinition:
         parts = [self.name]
         if self.target is not TargetRule.NONE:
             parts.append("[target]")
-        parts.extend(parameter.usage for parameter in self.parameters if parameter.is_typed)
+        parts.extend(parameter.usage for parameter in self.parameters)
         if self.takes_label:
             parts.append("[label…]")
         return " ".join(parts)

@@ -46,7 +46,7 @@ def render(command: Command) -> str:
         parts.append(escaped(command.target))
     for parameter in definition.parameters:
         value = command.params.get(parameter.name)
-        if value is not None and value is not False and parameter.is_typed:
+        if value is not None and value is not False:
             parts.append(_spelled(definition, parameter, value))
     if command.label:
         parts.append(_label(definition, command.label))

@@ -101,11 +101,7 @@ def _rows(definition: CommandDefinition) -> list[tuple[str, str]]:
     rows = []
     if definition.target is not TargetRule.NONE:
         rows.append(("target", _TARGETS[definition.target]))
-    rows += [
-        (parameter.usage.strip("[]"), parameter.description)
-        for parameter in definition.parameters
-        if parameter.is_typed
-    ]
+    rows += [(parameter.usage.strip("[]"), parameter.description) for parameter in definition.parameters]
     if definition.takes_label:
         rows.append(("label…", _LABEL))
     return rows

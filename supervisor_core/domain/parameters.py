@@ -60,11 +60,6 @@ class Parameter:
     required: bool = False
 
     @property
-    def is_typed(self) -> bool:
-        """Whether people type it; programs alone know what a preview was made from."""
-        return self.kind is not Kind.STATE
-
-    @property
     def usage(self) -> str:
         """How it looks in the usage line."""
         text = f"{self.keyword} {self.word}".lstrip()
@@ -105,8 +100,12 @@ def check_value(parameter: Parameter, value: object) -> Any:  # noqa: ANN401 (pa
     return _CHECKS[parameter.kind](parameter, value)
 
 
-def check_all(owner: str, parameters: Iterable[Parameter], params: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def check_all(
+    owner: str, parameters: Iterable[Parameter], params: Mapping[str, Any] | None, untyped: Iterable[Parameter] = ()
+) -> Mapping[str, Any]:
     """The values of all parameters: those left out (or null) at their defaults, none that is not known.
+
+    Those that nobody types, but programs give, are there only where they were given.
 
     They may come as JSON from whoever wrote it, so nothing is taken for granted.
     """
@@ -114,14 +113,13 @@ def check_all(owner: str, parameters: Iterable[Parameter], params: Mapping[str, 
     if not isinstance(given, Mapping):
         raise ParameterError(f"params must be an object, not {type(given).__name__}.", key="params")
     known = {parameter.name: parameter for parameter in parameters}
+    further = {parameter.name: parameter for parameter in untyped}
     for key in given:
-        if key not in known:
+        if key not in known and key not in further:
             raise _unknown_key(owner, str(key), tuple(known))
-    checked = {}
+    checked = {name: check_value(each, given[name]) for name, each in further.items() if given.get(name) is not None}
     for name, parameter in known.items():
         value = given.get(name)
-        if value is None and not parameter.is_typed:
-            continue
         checked[name] = parameter.default if value is None else check_value(parameter, value)
         if checked[name] is None and parameter.required:
             typed = f"{owner} needs {parameter.word}: {parameter.help}."
