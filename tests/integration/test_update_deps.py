@@ -1,0 +1,168 @@
+"""update-deps with real environments and a real pip: installed with the code, and all put back where that fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.homes import ROOT, Home, a_home, demo_command
+from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.venvs import Venv, a_venv, make_source, make_wheel, offline
+
+
+class Place:
+    """A worker with a checkout and an environment of its own, and a folder of wheels in an index's place."""
+
+    def __init__(self, home: Home, clones: Clones, venv: Venv, wheels: Path) -> None:
+        self.home, self.clones, self.venv, self.wheels = home, clones, venv, wheels
+
+    def send(self, text: str) -> dict[str, Any]:
+        document: dict[str, Any] = self.home.json("send", text, "--wait", "--timeout", "50")
+        return document
+
+    def requires(self, lines: str, **files: str) -> str:
+        return self.clones.comes_in({"requirements.txt": lines, **files}, f"Require {lines.strip() or 'nothing'}")
+
+    def pid(self) -> int:
+        (pid,) = self.home.running_copies("OrionMX")
+        return pid
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with _place(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def _place(folder: Path, script: Path | None = None, **code: Any) -> Iterator[Place]:
+    clones, wheels = origin_and_checkout(folder), folder / "wheels"
+    wheels.mkdir()
+    venv = a_venv(folder / "venv")
+    for version in ("1.0", "2.0"):
+        make_wheel(wheels, "alpha", version)
+    settings = {"path": str(clones.checkout.folder), "pip_args": list(offline(wheels)), **code}
+    demo = demo_command()  # {python} -m supervisor_core.demo.worker …
+    command = ["{python}", str(script), *demo[3:]] if script else [sys.executable, *demo[1:]]
+    worker = {"command": command, "python": str(venv.python), "start_grace_seconds": 0.5, "code": settings}
+    worker["env"] = {"PYTHONPATH": str(ROOT)}
+    with a_home(folder / "home", {"OrionMX": worker}) as home:
+        home.start_daemon()
+        yield Place(home, clones, venv, wheels)
+
+
+def test_what_the_new_code_requires_is_installed_with_it(place: Place) -> None:
+    old = place.pid()
+    new = place.requires("alpha==1.0\n")
+    result = place.send("update-deps new parser")
+    assert (result["success"], result["error"]) == (True, None)
+    assert place.venv.versions()["alpha"] == "1.0"
+    assert (place.clones.checkout.head, result["details"]["after"]) == (new, new)
+    assert result["details"]["packages"][0]["changed"] == ["alpha 1.0 is new"]
+    assert result["details"]["label"] == "new parser"
+    assert place.pid() != old
+
+
+def test_with_nothing_to_pull_it_still_installs(place: Place) -> None:
+    place.requires("alpha==1.0\n")
+    assert place.send("update")["success"]
+    assert "alpha" not in place.venv.versions()
+    result = place.send("update-deps")
+    assert result["details"]["up_to_date"]
+    assert place.venv.versions()["alpha"] == "1.0"
+
+
+def test_a_pip_that_fails_puts_the_code_back_and_the_worker_runs(place: Place) -> None:
+    before, old = place.clones.checkout.head, place.pid()
+    place.requires("alpha==1.0\nnowhere-to-be-had\n")
+    result = place.send("update-deps")
+    assert not result["success"]
+    assert "nowhere-to-be-had" in result["error"]
+    assert f"The code is again at {before[:7]}" in result["error"]
+    assert "All packages are as they were" in result["error"]
+    assert (place.clones.checkout.head, place.clones.checkout.status()) == (before, "")
+    assert "alpha" not in place.venv.versions()
+    assert place.pid() != old
+
+
+def test_what_breaks_what_was_there_is_put_back(place: Place) -> None:
+    make_wheel(place.wheels, "beta", "1.0", requires=("alpha<2",))
+    place.requires("alpha==1.0\nbeta\n")
+    assert place.send("update-deps")["success"]
+    before = place.clones.checkout.head
+    place.requires("alpha==2.0\n")
+    result = place.send("update-deps")
+    assert not result["success"]
+    assert "breaks what was there" in result["error"]
+    assert "beta" in result["error"]
+    assert (place.venv.versions()["alpha"], place.clones.checkout.head) == ("1.0", before)
+    assert place.pid()
+
+
+def test_a_pip_that_hangs_is_ended_and_all_is_put_back(tmp_path: Path) -> None:
+    with _place(tmp_path, pip_timeout_seconds=4) as place:
+        before = place.clones.checkout.head
+        backend = "import time\n\ndef build_wheel(*args, **kwargs):\n    time.sleep(600)\n"
+        make_source(place.wheels, "slow", "1.0", backend=backend)
+        place.requires("slow\n")
+        result = place.send("update-deps")
+        assert not result["success"]
+        assert "4 s" in result["error"]
+        assert (place.clones.checkout.head, "slow" in place.venv.versions()) == (before, False)
+        assert place.pid()
+
+
+def test_a_worker_that_does_not_live_with_the_new_packages_has_the_old_ones_again(tmp_path: Path) -> None:
+    """It dies of what was installed, not of the code: both go back, and it runs."""
+    script = tmp_path / "run.py"
+    script.write_text("import alpha, runpy\nrunpy.run_module('supervisor_core.demo.worker', run_name='__main__')\n")
+    with _place(tmp_path, script=script) as place:
+        place.venv.put(place.wheels / "alpha-1.0-py3-none-any.whl")
+        assert place.send("restart")["success"]
+        before, old = place.clones.checkout.head, place.pid()
+        broken = make_wheel(place.wheels, "alpha", "3.0", module_text="raise SystemExit('alpha 3 is broken')\n")
+        assert broken.exists()
+        place.requires("alpha==3.0\n")
+        result = place.send("update-deps")
+        assert not result["success"]
+        assert "alpha 3 is broken" in result["error"], "its last words"
+        assert "All packages are as they were" in result["error"]
+        assert (place.venv.versions()["alpha"], place.clones.checkout.head) == ("1.0", before)
+        assert place.pid() != old
+
+
+def test_an_undo_takes_back_what_was_installed(place: Place) -> None:
+    place.requires("alpha==1.0\n")
+    assert place.send("update-deps")["success"]
+    before = place.clones.checkout.head
+    place.requires("alpha==2.0\n")
+    assert place.send("update-deps")["success"]
+    assert place.venv.versions()["alpha"] == "2.0"
+    undone = place.send("undo")
+    assert undone["success"]
+    assert place.venv.versions()["alpha"] == "1.0"
+    assert place.clones.checkout.tree() == place.clones.checkout.tree(before)
+
+
+def test_a_python_without_pip_is_known_before_anybody_is_stopped(place: Place) -> None:
+    place.venv.take("pip")
+    place.requires("alpha==1.0\n")
+    before, old = place.clones.checkout.head, place.pid()
+    result = place.send("update-deps")
+    assert not result["success"]
+    assert "pip" in result["error"]
+    assert (place.clones.checkout.head, place.pid()) == (before, old)
+
+
+def test_a_requirements_file_that_would_not_come_is_known_before_anybody_is_stopped(place: Place) -> None:
+    old = place.pid()
+    place.clones.comes_in({"requirements.txt": None}, "Require nothing any more")
+    result = place.send("update-deps")
+    assert not result["success"]
+    assert "requirements.txt" in result["error"]
+    assert place.pid() == old
