@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from bot.blockkit import escape, fit
 from bot.views.told import Content, context, section
 from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import FINAL, Job, JobState
 
 WORDS: Mapping[str, tuple[str, str]] = {
@@ -23,6 +24,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "undo_code": ("undoing", "undone"),
 }
 """What is said of a worker while it happens, and when it has happened."""
+
+UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
 
 UNSTYLED = str.maketrans("", "", "*_~`")
 """A name is not styled; there is no escape for these."""
@@ -89,18 +92,35 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job]) -> str:
     if not _ended(jobs):
         return ""
     if not failed:
-        paused = jobs[0].handler == "pause"
-        return f"To let it work again: {_command(jobs, 'resume')}." if paused and len(jobs) == 1 else ""
-    look, again = _command(failed, "status"), _command(failed, _name(jobs[0]), jobs[0].label)
+        return _afterwards(jobs[0]) if len(jobs) == 1 else ""
+    look, again = _command(failed, "status"), _again(failed)
     if any(job.state is JobState.INTERRUPTED for job in failed):
         return f"*What to do:* {look}, then if need be {again}."
     return f"*What to do:* put right what is said here, then ask again: {again}. How it is now: {look}."
 
 
-def _command(jobs: Sequence[Job], name: str, label: str | None = None) -> str:
+def _afterwards(job: Job) -> str:
+    """How a success is ended or taken back, where somebody may want that."""
+    if job.handler == "pause":
+        return f"To let it work again: {_command([job], 'resume')}."
+    details = job.outcome.details if job.outcome else {}
+    if job.handler in UNDOABLE and details.get("before") != details.get("after"):
+        return f"To take it back: `/supervisor undo {job.worker_id} {job.task_id}`."
+    return ""
+
+
+def _command(jobs: Sequence[Job], name: str) -> str:
     """The command as it is typed, for each of these workers."""
-    said = [f"`/supervisor {name} {job.worker_id}{f' {label}' if label else ''}`" for job in jobs[:ERRORS]]
+    said = [f"`/supervisor {name} {job.worker_id}`" for job in jobs[:ERRORS]]
     return ", ".join(said) + (" …" if len(jobs) > ERRORS else "")
+
+
+def _again(jobs: Sequence[Job]) -> str:
+    """The same commands as they are typed once more, with all that was asked for."""
+    typed = [Command(_name(job), job.worker_id, (job.worker_id,), job.params, job.label) for job in jobs[:ERRORS]]
+    return ", ".join(f"`/supervisor {_in_code(render(command))}`" for command in typed) + (
+        " …" if len(jobs) > ERRORS else ""
+    )
 
 
 def who(issuer: Issuer) -> str:

@@ -47,6 +47,7 @@ SETTINGS = (
     "commit.gpgSign=false",  # it would ask for a passphrase
     "rerere.enabled=false",  # a conflict that resolves itself as somebody once did is seen by nobody
     "merge.autoStash=false",
+    "push.gpgSign=false",
     "gc.auto=0",  # it would go on in the background
     "credential.interactive=false",
 )

@@ -196,7 +196,18 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
         mark = "ok" if result["success"] else "failed"
         said = result["details"].get("message") or f"{command.name} {result['worker_id']}"
         lines.append(f"{mark}: {said}" if result["success"] else f"{mark}: {result['error']}")
-    return [*lines, f"({command.task_id})"]
+    undo = (
+        f"; to take it back: supervisor send 'undo {command.workers[0]} {command.task_id}'" if _moved(results) else ""
+    )
+    return [*lines, f"({command.task_id}{undo})"]
+
+
+def _moved(results: list[dict[str, Any]]) -> bool:
+    """Whether the code of one worker is not what it was, by a command that can be undone."""
+    if len(results) != 1 or results[0]["handler"] == "undo_code":
+        return False
+    before, after = (results[0]["details"].get(name) for name in ("before", "after"))
+    return bool(before and after and before != after)
 
 
 def seconds(text: str) -> float:

@@ -38,6 +38,7 @@ def job(
     issuer: Issuer = OPERATOR,
     label: str | None = "hotfix test",
     progress: Sequence[str] = (),
+    **params: object,
 ) -> Job:
     return Job(
         job_id=1,
@@ -45,7 +46,7 @@ def job(
         task_id=TASK,
         worker_id=worker,
         handler=handler,
-        params={},
+        params=params,
         label=label,
         issuer=issuer,
         door="slack",
@@ -61,6 +62,10 @@ PAUSED = Outcome.done(message="OrionMX is paused", ending="terminated")
 STUCK = Outcome.failed(
     "OrionMX is stuck: python 4711 could not be ended. A process that not even KILL ends waits inside the kernel.",
     survivors=["python 4711"],
+)
+HEADS = {"before": "13a071e" + "0" * 33, "after": "d5c6f90" + "0" * 33}
+ROLLED_BACK = Outcome.done(
+    message="OrionMX is rolled back by 2 commits, from 13a071e to d5c6f90; OrionMX runs as pid 4712", **HEADS
 )
 RESTARTED = Outcome.done(message="OrionMX is restarted: pid 4711 ended; pid 4712 runs")
 CASES: Mapping[str, Sequence[Job]] = {
@@ -92,6 +97,10 @@ CASES: Mapping[str, Sequence[Job]] = {
     ],
     "under_way_with_steps": [
         job(handler="rollback_code", state=JobState.STARTED, progress=["stopping OrionMX", "taking 3 commits back"])
+    ],
+    "rolled_back": [job(handler="rollback_code", outcome=ROLLED_BACK, commits_back=2)],
+    "rollback_failed": [
+        job(handler="rollback_code", outcome=Outcome.failed("/srv/orion has changes."), commits_back=3)
     ],
     "ended_after_steps": [job(handler="rollback_code", outcome=Outcome.done(), progress=["stopping OrionMX"])],
     "several_with_steps": [
