@@ -63,10 +63,15 @@ class WorkerActor:
         if self._busy is None:
             return None
         stops = WorkerState.STOPPING  # also of a restart it is the half that may take long
-        changes_code = by_handler(self._busy.handler)
-        if changes_code is not None and changes_code.tier is Tier.CODE:
+        if self.changes_code:
             return stops
         return {"pause": stops, "restart_watcher": stops, "resume": WorkerState.STARTING}.get(self._busy.handler)
+
+    @property
+    def changes_code(self) -> bool:
+        """Whether the code that its worker runs from is being changed: others may run from it as well."""
+        definition = by_handler(self._busy.handler) if self._busy else None
+        return definition is not None and definition.tier is Tier.CODE
 
     def wake(self) -> None:
         """Look into the queue, now."""

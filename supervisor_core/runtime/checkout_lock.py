@@ -50,6 +50,11 @@ def checkout_shared(host: Host, worker: Worker, *, wait: bool) -> Iterator[bool]
         yield lock.held
 
 
+def share_checkout(host: Host, one: Worker, other: Worker) -> bool:
+    """Whether what changes the code of one changes that of the other."""
+    return _top(host, one) == _top(host, other)
+
+
 def _taken(lock: FileLock, *, exclusive: bool, told: Callable[[], object]) -> bool:
     said = False
     while True:

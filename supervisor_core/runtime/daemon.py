@@ -13,12 +13,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.adapters.processes_identity import identify
+from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import FINAL, Job
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers.bounds import longest_seconds
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime import notify, runtime_file
 from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.checkout_lock import share_checkout
 from supervisor_core.runtime.control_server import Answer, ControlServer
 from supervisor_core.runtime.dispatcher import Dispatcher
 from supervisor_core.runtime.forwarder import Forwarder
@@ -217,10 +219,12 @@ class Daemon:
         return await asyncio.shield(self._looking)
 
     def _look(self) -> list[dict[str, Any]]:
-        workers = []
+        workers, changing = [], self._dispatcher.changing_code()
         for seen in look(self._parts.host, list(self._config.workers.values())):
             document, actor = seen.as_json(), self._dispatcher.actor(seen.worker.id)
             doing = actor.state
+            if doing is None and any(share_checkout(self._parts.host, seen.worker, other) for other in changing):
+                doing = WorkerState.STOPPING
             if doing is not None:
                 document |= {"state": str(doing), "fine": not actor.problem, "reason": f"{doing}, this is under way"}
             if actor.problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
+from supervisor_core.config import Worker
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
 from supervisor_core.runtime.actor import WorkerActor
@@ -47,6 +48,10 @@ class Dispatcher:
     def state_of(self, worker_id: str) -> WorkerState | None:
         """What is being done about this worker."""
         return self._actors[worker_id].state
+
+    def changing_code(self) -> list[Worker]:
+        """For whom the code is being changed right now."""
+        return [actor.worker for actor in self._actors.values() if actor.changes_code]
 
     def problem(self) -> str:
         """What keeps actors from their work."""
