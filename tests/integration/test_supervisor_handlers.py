@@ -16,8 +16,10 @@ from sqlalchemy import make_url
 
 from supervisor_core.adapters import is_watcher_paused, write_supervisor_heartbeat_file
 from supervisor_core.domain.times import from_text
+from tests.support.code_homes import WHO, a_code_home, audited, by, message, picture, restarted, rests
 from tests.support.homes import Home, a_home
-from tests.support.passes import ME, beat, carry_out, labelled, rows, state, working
+from tests.support.odd_repositories import BROKEN, with_broken_filter
+from tests.support.passes import ME, beat, carry_out, labelled, log_of, rows, state, working
 from tests.support.reports import (
     ARCHIVE_TABLES,
     OUR_TABLES,
@@ -30,6 +32,7 @@ from tests.support.reports import (
     verified,
     with_database,
 )
+from tests.support.repositories import STRAIGHT, Clones, origin_and_checkout
 from tests.support.waiting import wait_until
 
 FOLDERS = {"state", "raw", "work", "reference", "publish", "logs", "inbox", "outbox"}
@@ -46,6 +49,14 @@ def reporting(tmp_path: Path) -> Iterator[Home]:
     """A home whose worker has its code in a checkout."""
     with a_reporting_home(tmp_path) as home:
         yield home
+
+
+@pytest.fixture
+def coded(tmp_path: Path) -> Iterator[tuple[Home, Clones]]:
+    """A home whose worker has its code in a checkout, and that with its remote."""
+    made = origin_and_checkout(tmp_path / "code")
+    with a_code_home(tmp_path / "home", made.checkout.folder) as home:
+        yield home, made
 
 
 def test_pause_watcher_flag_created(home: Home) -> None:
@@ -275,3 +286,114 @@ def test_verify_db_with_label(tmp_path: Path, database_url: str) -> None:
         assert the_report(answer)["label"] == "after maintenance"
         (row,) = home.audit("v1")
         assert row["label"].endswith(" - after maintenance")
+
+
+def test_update_code_runs_git_pull(coded: tuple[Home, Clones]) -> None:
+    home, code = coded
+    old, before = working(home), code.checkout.head
+    first = code.comes_in({"watcher.py": "print('four')\n"}, "Count on")
+    newest = code.comes_in({"new/file.txt": "here\n"}, "Add a file")
+    result = carry_out(home, "update_code")
+    assert (result["success"], code.checkout.head, code.checkout.on_disk()) == (True, newest, code.colleague.on_disk())
+    told = audited(home, result, "success", ME)
+    assert (told["up_to_date"], told["before"], told["after"]) == (False, before, newest)
+    assert [commit["hash"] for commit in told["commits"]] == [newest, first]
+    assert {file["path"]: file["change"] for file in told["files"]} == {
+        "watcher.py": "changed",
+        "new/file.txt": "added",
+    }
+    new = restarted(home, old, result)
+    again = carry_out(home, "update_code")
+    assert (again["success"], again["details"]["up_to_date"], again["details"]["after"]) == (True, True, newest)
+    assert home.running_copies("OrionMX") == [new], "with nothing to pull, nobody is touched"
+
+
+def test_update_code_with_label(coded: tuple[Home, Clones]) -> None:
+    home, code = coded
+    old = working(home)
+    code.comes_in({"watcher.py": "print('four')\n"})
+    result = carry_out(home, "update_code", "new parser")
+    labelled(home, result, "new parser")
+    assert result["details"]["label"] == "new parser"
+    restarted(home, old, result)
+    assert f"[{result['task_id']} - new parser] git merge in {code.checkout.folder}" in log_of(home)
+
+
+def test_rollback_code_single_commit(coded: tuple[Home, Clones]) -> None:
+    home, code = coded
+    old, before = working(home), code.checkout.head
+    result = carry_out(home, "rollback_code")
+    assert code.checkout.on_disk() == code.checkout.files() == STRAIGHT.back(1).files
+    assert code.checkout.log() == [code.checkout.head, *(commit.hash for commit in STRAIGHT.line)]
+    words = message(code.checkout)
+    assert words.startswith(f'Revert "Change 5"\n\nThis reverts commit {before}.\n')
+    assert words.endswith(f"asked for by {ME}.\n\nSupervisor-Task: {result['task_id']}\n")
+    assert by(code.checkout) == {WHO}, "whoever is configured for the supervisor, and not on the host"
+    told = audited(home, result, "success", ME)
+    assert (told["starting_commit"], told["final_commit"]) == (before, code.checkout.head)
+    assert (told["commits_reverted"], told["reverted_commits"], told["failed_commit"]) == (1, [before], None)
+    assert (told["success"], told["error"], told["label"]) == (True, None, None)
+    assert code.origin.head == before, "it stays on the host"
+    restarted(home, old, result)
+
+
+def test_rollback_code_multiple_commits(coded: tuple[Home, Clones]) -> None:
+    """Each is taken back by a commit of its own, newest first; a second rollback counts these."""
+    home, code = coded
+    old = working(home)
+    result = carry_out(home, "rollback_code", commits_back=3)
+    taken = [commit.hash for commit in STRAIGHT.line[:3]]
+    assert (result["success"], result["details"]["reverted_commits"]) == (True, taken)
+    assert code.checkout.on_disk() == STRAIGHT.back(3).files
+    assert (code.checkout.status(), len(code.checkout.log())) == ("", 5 + 3)
+    for reverted, made in zip(taken, reversed(code.checkout.log()[:3]), strict=True):
+        assert f"This reverts commit {reverted}." in message(code.checkout, made)
+    restarted(home, old, result)
+    carry_out(home, "pause")
+    again = carry_out(home, "rollback_code", commits_back=3)
+    assert (code.checkout.on_disk(), rests(home, again)) == (STRAIGHT.head.files, True)
+
+
+def test_rollback_code_failed_revert(tmp_path: Path) -> None:
+    """The first revert goes through and stays; the second fails, and leaves nothing behind."""
+    code = with_broken_filter(tmp_path / "code").checkout
+    newest, second, *older = code.log()
+    with a_code_home(tmp_path / "home", code.folder) as home:
+        old = working(home)
+        result = carry_out(home, "rollback_code", code=1, commits_back=3)
+        assert not result["success"]
+        told = audited(home, result, "failure", ME)
+        assert (told["starting_commit"], told["final_commit"], told["failed_commit"]) == (newest, code.head, second)
+        assert (told["commits_reverted"], told["reverted_commits"], told["error"]) == (1, [newest], result["error"])
+        for words in (second[:7], BROKEN, "1 commit before it was taken back", f"undo OrionMX {result['task_id']}"):
+            assert words in result["error"]
+        assert code.log() == [code.head, newest, second, *older]
+        assert f"This reverts commit {newest}." in message(code)
+        assert (picture(code).under_way, code.status()) == ((), "")
+        assert code.files() == code.on_disk()
+        restarted(home, old, result)
+
+
+def test_rollback_code_invalid_parameter(coded: tuple[Home, Clones]) -> None:
+    """No number out of 1 to 10: refused at the door. More than there are: before the worker is touched."""
+    home, code = coded
+    old, before = working(home), picture(code.checkout)
+    for wrong in (0, 11, "three"):
+        result = carry_out(home, "rollback_code", code=1, commits_back=wrong)
+        assert (result["success"], "commits_back" in result["error"]) == (False, True), wrong
+        assert [(row["action"], row["outcome"]) for row in home.audit(result["task_id"])] == [("REFUSED", "failure")]
+    too_many = carry_out(home, "rollback_code", code=1, commits_back=5)
+    assert "5 were to be taken back, and 4 lie on top of the first one" in too_many["error"]
+    told = audited(home, too_many, "failure", ME)
+    assert (told["commits_reverted"], told["reverted_commits"], told["success"]) == (0, [], False)
+    assert picture(code.checkout) == before
+    assert home.running_copies("OrionMX") == [old]
+
+
+def test_rollback_code_with_label(coded: tuple[Home, Clones]) -> None:
+    home, code = coded
+    result = carry_out(home, "rollback_code", "hotfix", commits_back=2)
+    labelled(home, result, "hotfix")
+    assert result["details"]["label"] == "hotfix"
+    assert all(f"asked for by {ME} - hotfix." in message(code.checkout, made) for made in code.checkout.log()[:2])
+    assert f"[{result['task_id']} - hotfix] git revert in {code.checkout.folder}" in log_of(home)

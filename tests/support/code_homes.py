@@ -1,4 +1,4 @@
-"""Hosts whose workers run from checkouts: one with fake processes for many questions, a whole home for the real thing."""
+"""Hosts whose workers run from checkouts: one with fake processes, where all else is real, and a whole home."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.executing import execute
 from tests.support.commits import Files
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.repositories import BRANCH, Repository
+from tests.support.repositories import Repository
 
 ANNA = Issuer("cli:anna", "anna")
 AUTHOR = {"author_name": "The Supervisor", "author_email": "supervisor@example.org"}
@@ -133,9 +133,7 @@ class CodeHost:
 
 
 @contextmanager
-def a_code_host(
-    folder: Path, workers: Path | Mapping[str, Path | Mapping[str, Any]], **git: str
-) -> Iterator[CodeHost]:
+def a_code_host(folder: Path, workers: Path | Mapping[str, Path | Mapping[str, Any]], **git: str) -> Iterator[CodeHost]:
     """A host with these checkouts; with one, it is that of `OrionMX`."""
     made = CodeHost(folder, workers if isinstance(workers, Mapping) else {"OrionMX": workers}, **git)
     with made.ledger:
@@ -152,6 +150,29 @@ def a_code_home(folder: Path, workers: Mapping[str, Mapping[str, Any]] | Path, *
     made = {name: {**usual, **worker} for name, worker in given.items()}
     with a_home(folder, made, git=AUTHOR, **settings) as home:
         yield home
+
+
+def restarted(home: Home, old: int, result: Mapping[str, Any], worker_id: str = "OrionMX") -> int:
+    """The worker was asked to end and did, and another one runs in its place; its PID."""
+    (new,) = home.running_copies(worker_id)
+    turn = result["details"]["workers"][worker_id]
+    assert (turn["old_pid"], turn["new_pid"], turn["ending"], turn["error"]) == (old, new, "graceful", None)
+    assert new != old
+    return new
+
+
+def audited(home: Home, result: Mapping[str, Any], word: str, by_whom: str) -> dict[str, Any]:
+    """The one row of the audit trail about it says what it was, who asked, and this; what the handler told in it."""
+    (row,) = home.audit(result["task_id"])
+    assert (row["action"], row["outcome"], row["label"]) == (result["handler"].upper(), word, by_whom)
+    told: dict[str, Any] = json.loads(row["details_json"])["result"]
+    assert told == result["details"]
+    return told
+
+
+def rests(home: Home, result: Mapping[str, Any]) -> bool:
+    """It was not started, because somebody has paused it, and nobody else runs either."""
+    return "paused" in result["details"]["workers"]["OrionMX"]["rests"] and home.everybody() == []
 
 
 @dataclass(frozen=True)
@@ -188,7 +209,7 @@ def picture(checkout: Repository) -> Picture:
 def kept_refs(checkout: Repository) -> dict[str, str]:
     """What is kept under `refs/supervisor/`, by the rest of the name."""
     words = ("for-each-ref", "--format=%(refname:lstrip=2) %(objectname)", "refs/supervisor/")
-    return dict(line.split(" ") for line in checkout.git(*words).splitlines())  # type: ignore[misc]
+    return dict(line.split(" ") for line in checkout.git(*words).splitlines())
 
 
 def message(checkout: Repository, revision: str = "HEAD") -> str:
@@ -199,8 +220,3 @@ def message(checkout: Repository, revision: str = "HEAD") -> str:
 def by(checkout: Repository, revision: str = "HEAD") -> set[str]:
     """Who made a commit: its author and its committer."""
     return set(checkout.git("log", "-1", "--format=%an <%ae>%n%cn <%ce>", revision).splitlines())
-
-
-def not_on(branch: str = BRANCH) -> str:
-    """A branch that is not the configured one."""
-    return f"not-{branch}"

@@ -20,10 +20,13 @@ def state(home: Home) -> Path:
     return home.nas / "00_STATE"
 
 
-def carry_out(home: Home, handler: str, label: str | None = None, code: int | None = 0) -> dict[str, Any]:
+def carry_out(
+    home: Home, handler: str, label: str | None = None, code: int | None = 0, **params: Any
+) -> dict[str, Any]:
     """Drop a flag, run a pass, and see its result."""
     task_id = f"task_{handler}_{len(list(home.outbox.glob('*'))) if home.outbox.exists() else 0}"
-    home.drop_flag(f"supervisor_{handler}_OrionMX_{task_id}.flag", {"label": label} if label else {})
+    body = {name: value for name, value in (("label", label), ("params", params)) if value}
+    home.drop_flag(f"supervisor_{handler}_OrionMX_{task_id}.flag", body)
     done = home.supervisor("once", "--worker-id", "OrionMX")
     assert code is None or done.returncode == code, done.stderr
     result = home.result(handler, task_id)
