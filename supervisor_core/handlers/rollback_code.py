@@ -66,7 +66,8 @@ class Rollback:
         if plan.skipped:
             what += f" ({', '.join(map(str, plan.skipped))} changed no file and {_was(plan.skipped)} skipped)"
         details = _details(plan, done, after, None, job)
-        return Made({**details, **self._pushed()}, moved(what, plan.head.hash, after))
+        pushed, beside = push_if_wanted(self.host, self.site)
+        return Made({**details, **pushed}, f"{moved(what, plan.head.hash, after)}{beside}")
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and an undo is at hand."""
@@ -79,21 +80,21 @@ class Rollback:
         details = _details(self.plan, done, after, commit, self.job, words)
         return Made(details, moved("the rollback failed half way", self.plan.head.hash, after), words)
 
-    def _pushed(self) -> dict[str, Any]:
-        return push_if_wanted(self.host, self.site)
 
+def push_if_wanted(host: Host, site: Site) -> tuple[dict[str, Any], str]:
+    """Give the remote what was made here, where it is configured so: details, and words where it did not take it.
 
-def push_if_wanted(host: Host, site: Site) -> dict[str, Any]:
-    """Give the remote what was made here, where it is configured so; what comes of it does not undo anything."""
+    That undoes nothing, and is no failure: what was asked for is done.
+    """
     code = site.code
     if not code.push_rollbacks:
-        return {"pushed": False}
+        return {"pushed": False}, ""
     host.progress(f"pushing to {code.remote}")
     try:
         push(site.git, code.remote, code.branch)
     except SupervisorError as error:
-        return {"pushed": False, "push_error": str(error)}
-    return {"pushed": True}
+        return {"pushed": False, "push_error": str(error)}, f"; {str(error).rstrip('.')}"
+    return {"pushed": True}, f"; pushed to {code.remote}"
 
 
 def _details(

@@ -54,9 +54,10 @@ class Undo:
         fast_forward(git, after)
         whose = " and ".join(self.site.ids)
         words = f"{plan.undone} {plan.undone_task_id} of {whose} is undone: by {short(after)} every file is"
-        details = {**_details(plan, after, job), **push_if_wanted(self.host, self.site)}
+        pushed, beside = push_if_wanted(self.host, self.site)
         said = self._packages()
-        return Made({**details, "packages": said or None}, f"{words} as it was in {short(plan.target)}{said}")
+        details = {**_details(plan, after, job), **pushed, "packages": said or None}
+        return Made(details, f"{words} as it was in {short(plan.target)}{said}{beside}")
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and ran before."""
