@@ -180,6 +180,7 @@ class Picture:
     """All of a checkout that a command may have to leave as it is."""
 
     head: str
+    """What git writes down of it: the branch, or a commit where none is checked out."""
     refs: tuple[str, ...]
     worktrees: str
     status: str
@@ -195,10 +196,10 @@ def picture(checkout: Repository) -> Picture:
     begun = ("MERGE_HEAD", "REVERT_HEAD", "CHERRY_PICK_HEAD", "sequencer", "index.lock", "rebase-merge")
     git_folder = Path(checkout.git("rev-parse", "--absolute-git-dir"))
     return Picture(
-        head=checkout.git("rev-parse", "HEAD"),
+        head=(git_folder / "HEAD").read_text(),
         refs=tuple(ref for ref in refs if not ref.startswith("refs/remotes/")),
         worktrees=checkout.git("worktree", "list", "--porcelain"),
-        status=checkout.git("status", "--porcelain=v2", "--branch", "--ignored", "--untracked-files=all"),
+        status=checkout.git("status", "--porcelain=v2", "--ignored", "--untracked-files=all"),
         files=checkout.on_disk(),
         under_way=tuple(name for name in begun if (git_folder / name).exists()),
         config=(git_folder / "config").read_text() if (git_folder / "config").exists() else "",
