@@ -115,11 +115,14 @@ class Git:
         self, folder: Path, environ: Mapping[str, str] | None = None, extra: Mapping[str, str] | None = None
     ) -> None:
         self.folder = folder
+        self.is_trial = False
+        """Whether nothing here is to last, so that nothing is fetched for it."""
         self._environment = git_environment(os.environ if environ is None else environ) | dict(extra or {})
 
     def at(self, folder: Path, **extra: str) -> Git:
         """The same git in another folder."""
         other = Git(folder, {})
+        other.is_trial = self.is_trial
         other._environment = {**self._environment, **extra}
         return other
 

@@ -74,7 +74,7 @@ def fast_forward(git: Git, commit: str) -> None:
     if not ran.ok:
         put_back(git, before, given_up=commit)
         raise GitError(f"Going forward to {short(commit)} failed: {_why(ran)}")
-    _submodules(git)
+    _with_submodules(git, before, given_up=commit)
 
 
 def merge(git: Git, commit: str, message: str) -> None:
@@ -91,13 +91,17 @@ def merge(git: Git, commit: str, message: str) -> None:
             ran,
             files,
         )
-    _submodules(git)
+    _with_submodules(git, before, given_up=commit)
 
 
 def reset(git: Git, commit: str) -> None:
-    """Make the branch and all files exactly what they are in this commit."""
-    _must(git, "reset", "--quiet", "--hard", commit)
-    _submodules(git)
+    """Make the branch and all files exactly what they are in this commit; what is not committed is gone in any case."""
+    before = resolve(git, "HEAD")
+    ran = _operation(git, "reset", "--quiet", "--hard", commit)
+    if not ran.ok:
+        put_back(git, before, given_up=commit)
+        raise GitError(f"Going to {short(commit)} failed: {_why(ran)}")
+    _with_submodules(git, before, given_up=commit)
 
 
 def revert(git: Git, commit: Commit, message: str) -> str:
@@ -114,7 +118,7 @@ def revert(git: Git, commit: Commit, message: str) -> str:
     worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
     if not worded.ok:
         log.warning("the revert of %s keeps git's own message: %s", commit.hash, what_it_said(worded))
-    _submodules(git)
+    _with_submodules(git, before, given_up=commit.parents[0])
     return resolve(git, "HEAD")
 
 
@@ -140,9 +144,9 @@ def put_back(git: Git, commit: str, *, given_up: str) -> None:
     left = in_the_way(git, new_paths(files_between(git, commit, given_up)))
     if not left and resolve(git, "HEAD") == commit and _is_clean(git):
         return
+    _remove(git, left)  # first: where a folder was made in place of a file, the file comes back
     ran = _operation(git, "reset", "--quiet", "--hard", commit)
-    for path in left:
-        (git.folder / path).unlink(missing_ok=True)
+    _submodules(git)  # those of before are here already; where not even they can be had, git says so in its status
     if not ran.ok or not _is_clean(git):
         raise GitError(
             f"{git.folder} is not as it was: putting it back to {short(commit)} failed: {_why(ran)}",
@@ -155,13 +159,28 @@ def _is_clean(git: Git) -> bool:
     return ran.ok and not ran.output.strip()
 
 
-def _submodules(git: Git) -> None:
-    """Have the submodules that are set up here at the commits that the checkout names."""
-    if has_submodules(git):
-        words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout", "--force"]
-        ran = _operation(_with_own_ssh(git), *words)
-        if not ran.ok:
-            raise GitError(f"The submodules could not be brought along: {_why(ran)}")
+def _remove(git: Git, paths: list[str]) -> None:
+    for path in paths:
+        try:
+            (git.folder / path).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s was left by an attempt and can't be removed: %s", git.folder / path, error)
+
+
+def _with_submodules(git: Git, before: str, *, given_up: str) -> None:
+    """Bring the submodules along; where they can't be had, all is as it was before."""
+    ran = _submodules(git)
+    if ran is not None and not ran.ok:
+        put_back(git, before, given_up=given_up)
+        raise GitError(f"The submodules could not be brought along: {_why(ran)}")
+
+
+def _submodules(git: Git) -> Ran | None:
+    """Have the submodules that are set up here at the commits that the checkout names; None where there are none."""
+    if git.is_trial or not has_submodules(git):
+        return None
+    words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout", "--force"]
+    return _operation(_with_own_ssh(git), *words)
 
 
 def _in_conflict(git: Git) -> list[str]:

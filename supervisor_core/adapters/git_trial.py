@@ -42,7 +42,7 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
 
     It shares the checkout's objects and its configuration, so its filters and merge drivers are the same. Git knows of
     all the other files and does not write them: in a large checkout that would take most of the time. Large files that
-    live elsewhere (LFS) are not fetched.
+    live elsewhere (LFS) are not fetched, and submodules are left out.
     """
     folder = state_dir / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -61,6 +61,7 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
                     "".join(map(_pattern, (*ALWAYS, *paths))), encoding="utf-8", errors="surrogateescape"
                 )
                 there = git.at(place, GIT_LFS_SKIP_SMUDGE="1", **SPARSE)
+            there.is_trial = True
             _must(there.run("read-tree", "-m", "-u", "HEAD", timeout=SECONDS))
             yield there
         finally:

@@ -83,7 +83,7 @@ class Update:
         if job.params.get("reset"):
             if plan.changes:
                 self._kept["changes"] = keep_changes(git, job.task_id)
-            reset(git, plan.target)
+            self._reset()
         elif plan.kept:
             merge(git, plan.target, _message(self.site, plan, job))
         else:
@@ -103,10 +103,20 @@ class Update:
         git, head = self.site.git, self.plan.head.hash
         tried = resolve(git, "HEAD")
         reset(git, head)
-        if name := self._kept.get("changes"):
-            restore_changes(git, name)
+        self._restore()
         details = {**details_of(self.plan, head, self.job), "tried": tried}
         return Made(details, f"the code of {' and '.join(self.site.ids)} is again at {short(head)}", why)
+
+    def _reset(self) -> None:
+        try:
+            reset(self.site.git, self.plan.target)
+        except SupervisorError:
+            self._restore()
+            raise
+
+    def _restore(self) -> None:
+        if name := self._kept.get("changes"):
+            restore_changes(self.site.git, name)
 
     def _how(self) -> str:
         if self.job.params.get("reset"):
