@@ -13,6 +13,7 @@ READING_SECONDS = 30.0
 """For one look; the history of ten years, or a tree of a hundred thousand files, on a slow disk."""
 
 BITE = 200  # paths on one command line
+SUBMODULE = "160000"  # its mode in a tree
 _FORMAT = "%H%n%T%n%P%n%ct%n%an%n%s%n%b"
 _HEADER_LINES = 6
 
@@ -51,9 +52,9 @@ def how_many(git: Git, *which: str) -> int:
 
 def files_between(git: Git, before: str, after: str) -> list[FileChange]:
     """What becomes of which file on the way from one commit to another, renames recognised."""
-    words = ["diff-tree", "-r", "-z", "-M", "--name-status", "--no-ext-diff", "--no-textconv", before, after, "--"]
+    words = ["diff-tree", "-r", "-z", "-M", "--raw", "--no-ext-diff", "--no-textconv", before, after, "--"]
     fields = iter(_ask(git, *words).split("\0"))
-    return [_file(kind, fields) for kind in fields if kind]
+    return [_file(header, fields) for header in fields if header]
 
 
 def in_the_way(git: Git, paths: Iterable[str]) -> list[str]:
@@ -133,10 +134,13 @@ def _commit(record: str) -> Commit:
     return Commit(commit, tree, tuple(parents.split()), datetime.fromtimestamp(int(at), UTC), author, subject, body)
 
 
-def _file(kind: str, fields: Iterable[str]) -> FileChange:
+def _file(header: str, fields: Iterable[str]) -> FileChange:
+    """`:100644 100755 1a2b… 3c4d… R087`, then the path; two of them where it is renamed."""
+    _, mode, _, _, kind = header.split(" ")
     rest = iter(fields)
     first = next(rest)
-    return FileChange(kind[0], next(rest), first) if kind[0] in "RC" else FileChange(kind[0], first)
+    path, was = (next(rest), first) if kind[0] in "RC" else (first, "")
+    return FileChange(kind[0], path, was, submodule=mode == SUBMODULE)
 
 
 def _occupied(folder: Path, path: str) -> str:

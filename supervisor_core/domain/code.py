@@ -75,6 +75,8 @@ class FileChange:
     path: str
     was: str = ""
     """What it was called before, where it is renamed."""
+    submodule: bool = False
+    """Whether it is no file but the place of a submodule from now on."""
 
     def as_json(self) -> dict[str, str]:
         """For results, and for programs."""
@@ -83,8 +85,8 @@ class FileChange:
 
 
 def new_paths(changes: Iterable[FileChange]) -> list[str]:
-    """Where files come to lie that were not there before."""
-    return [change.path for change in changes if change.kind in "ARC"]
+    """Where files come to lie that were not there before. A submodule's folder may be there from an earlier time."""
+    return [change.path for change in changes if change.kind in "ARC" and not change.submodule]
 
 
 def short(commit: str) -> str:

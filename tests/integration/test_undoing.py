@@ -1,4 +1,4 @@
-"""Undo: every file is as it was before an update or a rollback, by a commit on top; and what is pushed to the remote."""
+"""Undo: every file is as it was before an update or a rollback, by a commit on top; and what the remote gets of it."""
 
 from __future__ import annotations
 

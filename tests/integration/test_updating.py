@@ -1,4 +1,4 @@
-"""Updates: forward or merged or exactly as the remote; what can be known to fail is refused before anybody is stopped."""
+"""Updates: forward, merged, or exactly as the remote; what can be known to fail is refused before anybody is stopped."""
 
 from __future__ import annotations
 
