@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         return show(config, command, as_json=options.json)
     if CATALOG[command.name].handler is None:
         return _inform(command, options)
-    if options.if_state:
+    if options.if_state is not None:  # an empty one is a mistake, and never no condition
         command = _only_if(command, options.if_state)
     with opened_ledger(config) as ledger:
         sent_at = datetime.now(UTC)
