@@ -8,12 +8,16 @@ from pathlib import Path
 
 from supervisor_core.adapters.git import Git, GitError
 from supervisor_core.domain.code import Commit, FileChange
+from supervisor_core.domain.texts import one_line
 
 READING_SECONDS = 30.0
 """For one look; the history of ten years, or a tree of a hundred thousand files, on a slow disk."""
 
 BITE = 200  # paths on one command line
 SUBMODULE = "160000"  # its mode in a tree
+LONGEST_SUBJECT = 500
+"""Characters of it, and of an author's name. What does not print in them is escaped: they are somebody else's words, and
+go to terminals."""
 _FORMAT = "%H%n%T%n%P%n%ct%n%an%n%s%n%b"
 _HEADER_LINES = 6
 
@@ -131,7 +135,8 @@ def _commit(record: str) -> Commit:
     lines = record.lstrip("\n").split("\n", _HEADER_LINES)
     commit, tree, parents, at, author, subject = lines[:_HEADER_LINES]
     body = lines[_HEADER_LINES] if len(lines) > _HEADER_LINES else ""
-    return Commit(commit, tree, tuple(parents.split()), datetime.fromtimestamp(int(at), UTC), author, subject, body)
+    by, what = one_line(author, LONGEST_SUBJECT), one_line(subject, LONGEST_SUBJECT)
+    return Commit(commit, tree, tuple(parents.split()), datetime.fromtimestamp(int(at), UTC), by, what, body)
 
 
 def _file(header: str, fields: Iterable[str]) -> FileChange:

@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.domain.texts import one_line
 from supervisor_core.domain.times import to_text
 
 SHORT = 7  # letters of a hash, where people read it
+LONGEST_NAME = 200  # characters of a file's path, in a sentence
 
 TASK = "Supervisor-Task"
 """The trailer of every commit that a command made; it names the command."""
@@ -132,7 +134,7 @@ def count(number: int, noun: str) -> str:
 
 def named(things: Sequence[str], most: int) -> str:
     """The first of them, and how many there are beside."""
-    said = ", ".join(things[:most])
+    said = ", ".join(one_line(thing, LONGEST_NAME) for thing in things[:most])
     return f"{said} and {len(things) - most} more" if len(things) > most else said
 
 

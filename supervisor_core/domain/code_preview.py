@@ -10,9 +10,13 @@ from typing import Any
 from supervisor_core.domain.code import CHANGES, Commit, FileChange, count, short
 from supervisor_core.domain.code_plan import CodePlan
 from supervisor_core.domain.durations import DAY, HOUR, MINUTE
+from supervisor_core.domain.texts import one_line
 
 SHOWN_COMMITS, SHOWN_FILES = 20, 20
 """In words; programs get more."""
+
+LONGEST_LINE = 1000
+"""Characters. What does not print in a file's name is escaped: it is somebody else's, and goes to a terminal."""
 
 WHAT_BECOMES = {
     "rollback": ("is taken back", "are taken back, newest first"),
@@ -100,7 +104,7 @@ def in_words(preview: Preview, now: datetime) -> list[str]:
     lines += [f"  {worker}" for worker in preview.workers]
     if preview.ok and preview.plan is not None:
         lines += ["", _verdict(preview.plan, len(preview.workers))]
-    return lines
+    return [one_line(line, LONGEST_LINE) for line in lines]
 
 
 def _verdict(plan: CodePlan, workers: int) -> str:
