@@ -16,8 +16,9 @@ READING_SECONDS = 30.0
 BITE = 200  # paths on one command line
 SUBMODULE = "160000"  # its mode in a tree
 LONGEST_SUBJECT = 500
-"""Characters of it, and of an author's name. What does not print in them is escaped: they are somebody else's words, and
-go to terminals."""
+"""Characters, also of an author's name. What does not print is escaped: these words are anybody's, and terminals show
+them."""
+
 _FORMAT = "%H%n%T%n%P%n%ct%n%an%n%s%n%b"
 _HEADER_LINES = 6
 

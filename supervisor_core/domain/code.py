@@ -22,7 +22,7 @@ TASK = "Supervisor-Task"
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{40}|[0-9a-f]{64})\b", re.MULTILINE)
 _TASK = re.compile(rf"^{TASK}: ([A-Za-z0-9_-]{{1,128}})$", re.MULTILINE)
 
-CHANGES = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed", "C": "copied", "T": "of another type"}
+CHANGES = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed", "C": "copied", "T": "retyped"}
 
 
 @dataclass(frozen=True, slots=True)

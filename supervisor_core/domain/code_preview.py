@@ -49,10 +49,15 @@ class WorkerNow:
             "busy": self.busy or None,
         }
 
+    @property
+    def stays(self) -> str:
+        """Why it is not started afterwards; empty where it is."""
+        return self.rests or (f"it is {self.paused}" if self.paused else "")
+
     def __str__(self) -> str:
         runs = f"runs as pid {self.pid}" if self.pid else "does not run"
-        after = f"; {self.rests or f'it is {self.paused}'}, and is not started" if self.rests or self.paused else ""
-        return f"{self.id} {runs}{after}{f'; {self.busy}' if self.busy else ''}"
+        busy = f"; {self.busy}" if self.busy else ""
+        return f"{self.id} {runs}{busy}{f'; not started afterwards: {self.stays}' if self.stays else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +108,28 @@ def in_words(preview: Preview, now: datetime) -> list[str]:
     lines += ["", _title(len(preview.workers), "worker runs", "workers run", "from there:")]
     lines += [f"  {worker}" for worker in preview.workers]
     if preview.ok and preview.plan is not None:
-        lines += ["", _verdict(preview.plan, len(preview.workers))]
+        lines += ["", _verdict(preview.plan, preview.workers)]
     return [one_line(line, LONGEST_LINE) for line in lines]
 
 
-def _verdict(plan: CodePlan, workers: int) -> str:
+def _verdict(plan: CodePlan, workers: Sequence[WorkerNow]) -> str:
     if plan.does_nothing:
         return "Nothing to do: it is so already, and nobody is stopped."
-    who = "It is" if workers == 1 else "They are"
     tried = " Tried in a worktree of its own: it goes through." if plan.is_tried else ""
-    return f"{who} stopped for it, and started again afterwards.{tried}"
+    return f"{_stopped_and_started(workers)}{tried}"
+
+
+def _stopped_and_started(workers: Sequence[WorkerNow]) -> str:
+    run = [worker.id for worker in workers if worker.pid]
+    start = [worker.id for worker in workers if not worker.stays]
+    if len(run) == len(start) == len(workers):
+        return f"{'It is' if len(workers) == 1 else 'They are'} stopped for it, and started again afterwards."
+    stopped, started = _are(run) if run else "Nobody is", _are(start) if start else "nobody is"
+    return f"{stopped} stopped for it; {started} started afterwards."
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:

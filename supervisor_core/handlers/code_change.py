@@ -190,14 +190,14 @@ def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job)
 
 
 def _how_they_are(turns: Sequence[Turn]) -> str:
-    """`OrionMX runs as pid 12`, `OrionMX is paused by ann …, and was not started`."""
+    """`OrionMX runs as pid 12`, `OrionMX was not started: it is paused by ann …`."""
     said = []
     for turn in turns:
         if turn.error:
             said.append(f"{turn.worker.id} could not be started")
         elif turn.new_pid is None:
-            why = turn.rests if turn.rests.startswith(turn.worker.id) else f"{turn.worker.id} is {turn.rests}"
-            said.append(f"{why.rstrip('.')}, and was not started")
+            why = turn.rests if turn.rests.startswith(turn.worker.id) else f"it is {turn.rests}"
+            said.append(f"{turn.worker.id} was not started: {why.rstrip('.')}")
         else:
             killed = turn.stopped is not None and turn.stopped.ending is Ending.KILLED
             late = " (the old one was killed, because it did not end when asked)" if killed else ""

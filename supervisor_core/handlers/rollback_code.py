@@ -37,7 +37,14 @@ def rollback_code(host: Host, job: Job) -> Outcome:
         what = f"The newest {count(len(plan.skipped), 'commit')} of {site.worker.id} change no file"
         words = f"{what}; nothing was taken back, and nobody was stopped"
         return Outcome(success=True, details={"message": words, **_details(plan, [], plan.head.hash, None, job)})
-    return change_code(host, job, site, Rollback(host, job, site, plan))
+    try:
+        outcome = change_code(host, job, site, Rollback(host, job, site, plan))
+    except SupervisorError as error:  # nobody was stopped for it
+        outcome = Outcome.failed(str(error), refused=True)
+    if "commits_reverted" in outcome.details or not ({"refused", "survivors"} & outcome.details.keys()):
+        return outcome
+    untouched = _details(plan, [], plan.head.hash, None, job, outcome.error)
+    return Outcome(success=False, error=outcome.error, details={**untouched, **outcome.details})
 
 
 @dataclass(frozen=True, slots=True)
