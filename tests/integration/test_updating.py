@@ -1,4 +1,4 @@
-"""Updates: forward, merged, or exactly as the remote; what can be known to fail is refused before anybody is stopped."""
+"""Updates: forward, merged, or exactly as the remote; what is known to fail is refused before anybody is stopped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor_core.domain.code_preview import in_words
 from tests.support.code_homes import WHO, CodeHost, a_code_home, a_code_host, by, kept_refs, message, picture, restarted
 from tests.support.passes import carry_out, working
 from tests.support.remotes import no_such
@@ -238,9 +239,24 @@ def test_one_that_can_not_be_started_again_is_not_stopped(place: CodeHost, code:
     code.comes_in(COMES)
     place.configure(OrionMX={"command": ["no-such-program"]})
     before, pids = picture(code.checkout), place.pids
+    assert "OrionMX could not be started again afterwards" in place.do("update").error
+    rollback = place.do("rollback 1")
+    assert "OrionMX could not be started again afterwards" in rollback.error
+    assert (rollback.details["commits_reverted"], rollback.details["final_commit"]) == (0, code.checkout.head)
+    assert (rollback.details["success"], rollback.details["error"]) == (False, rollback.error)
+    assert (picture(code.checkout), place.pids) == (before, pids)
+
+
+def test_under_one_that_can_not_be_ended_the_code_is_not_changed(place: CodeHost, code: Clones) -> None:
+    code.comes_in(COMES)
+    before = picture(code.checkout)
+    place.processes.unkillable("OrionMX")
     for words in ("update", "rollback 1"):
-        assert "OrionMX could not be started again afterwards" in place.do(words).error
-    assert (picture(code.checkout).files, place.pids) == (before.files, pids)
+        done = place.do(words)
+        assert "could not be ended. The code was not changed under it." in done.error
+        assert done.details["survivors"]
+    assert (done.details["commits_reverted"], done.details["final_commit"]) == (0, code.checkout.head)
+    assert picture(code.checkout) == before
 
 
 def test_a_worker_that_dies_with_the_new_code_gets_the_old_one_back(tmp_path: Path) -> None:
@@ -300,7 +316,7 @@ def test_a_paused_sibling_is_stopped_if_it_runs_and_not_started(tmp_path: Path, 
         assert turns["Second"]["new_pid"] is None
         assert "paused" in turns["Second"]["rests"]
         assert place.pids == [turns["OrionMX"]["new_pid"]] != [first]
-        assert "and was not started" in done.details["message"]
+        assert "Second was not started: it is paused by bob" in done.details["message"]
 
 
 def test_who_runs_from_another_checkout_is_left_alone(tmp_path: Path, code: Clones) -> None:
@@ -311,6 +327,16 @@ def test_who_runs_from_another_checkout_is_left_alone(tmp_path: Path, code: Clon
         assert done.outcomes["Other"].details["up_to_date"] is True
         assert list(done.details["workers"]) == ["OrionMX"]
         assert place.pids[1] == other
+
+
+def test_whatever_a_commit_is_called_nothing_of_it_reaches_a_terminal_as_it_is(place: CodeHost, code: Clones) -> None:
+    code.comes_in({"line\nbreak \x1b[2J.txt": "x\n"}, "Clear \x1b[2J it", "A\x1b[31mda <a@example.org>")
+    seen = place.preview("update")
+    assert all(line.isprintable() for line in in_words(seen, place.host.now()))
+    assert seen.plan is not None
+    assert (seen.plan.commits[0].subject, seen.plan.commits[0].author) == (r"Clear \x1b[2J it", r"A\x1b[31mda")
+    (code.checkout.folder / "line\nbreak \x1b[2J.txt").write_text("in the way\n")
+    assert r"line\nbreak \x1b[2J.txt would be overwritten" in assert_refused(place, code.checkout, "overwritten")
 
 
 def test_a_pass_for_a_paused_worker_updates_its_code_and_leaves_it_paused(tmp_path: Path, code: Clones) -> None:
