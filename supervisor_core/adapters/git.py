@@ -45,6 +45,7 @@ SETTINGS = (
     "core.quotePath=false",
     "protocol.ext.allow=never",  # an address that is a program
     "commit.gpgSign=false",  # it would ask for a passphrase
+    "commit.cleanup=whitespace",  # else lines of a message may count as comments
     "rerere.enabled=false",  # a conflict that resolves itself as somebody once did is seen by nobody
     "merge.autoStash=false",
     "push.gpgSign=false",

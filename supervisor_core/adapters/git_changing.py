@@ -70,7 +70,7 @@ def fetch(git: Git, remote: str, branch: str) -> str:
 def fast_forward(git: Git, commit: str) -> None:
     """Go forward to a commit that holds the head; nothing is changed where that is not possible."""
     before = resolve(git, "HEAD")
-    ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-edit", commit)
+    ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-squash", "--no-edit", commit)
     if not ran.ok:
         put_back(git, before, given_up=commit)
         raise GitError(f"Going forward to {short(commit)} failed: {_why(ran)}")
@@ -80,7 +80,8 @@ def fast_forward(git: Git, commit: str) -> None:
 def merge(git: Git, commit: str, message: str) -> None:
     """Merge a commit into the branch; `ConflictError`, and nothing changed, where the two do not fit together."""
     before = resolve(git, "HEAD")
-    ran = _operation(git, "merge", "--quiet", "--no-ff", "--no-edit", "--no-verify", "-m", message, commit)
+    how = ("--no-ff", "--no-squash", "--commit", "--no-edit", "--no-verify")  # whatever branch.NAME.mergeOptions says
+    ran = _operation(git, "merge", "--quiet", *how, "-m", message, commit)
     if not ran.ok:
         files = _in_conflict(git)
         _operation(git, "merge", "--abort")

@@ -27,6 +27,8 @@ from supervisor_core.handlers.code_site import CodeRefused, Site, check_changeab
 from supervisor_core.handlers.context import Host
 
 NAMED_PACKAGES = 10
+OWN_COMMITS = 1000
+"""So many commits that the remote has not are looked at; a checkout that has more is hardly one of this remote."""
 
 
 def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> CodePlan:
@@ -50,7 +52,7 @@ def plan_update(site: Site, command: str, *, reset: bool) -> CodePlan:
     newest = fetch(git, code.remote, code.branch)
     own_count = how_many(git, f"{newest}..{state.head}")
     coming = how_many(git, f"{state.head}..{newest}")
-    own = commits(git, f"{newest}..{state.head}", most=LISTED_COMMITS) if own_count else []
+    own = commits(git, f"{newest}..{state.head}", most=min(own_count, OWN_COMMITS)) if own_count else []
     if own and not reset:
         _check_not_rewritten(site, newest, state.head)
     base = common_ancestor(git, newest, state.head) if own else state.head
