@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.support.code_homes import a_code_host, picture
+from tests.support.code_homes import a_code_host, message, picture
 from tests.support.commits import straight
 from tests.support.odd_repositories import ALLOWED, with_submodule
 from tests.support.repositories import Clones, Repository, origin_and_checkout
@@ -47,6 +47,46 @@ def test_an_update_that_fails_leaves_no_folder_where_a_file_was(tmp_path: Path) 
         now = picture(made.checkout)
         assert (now.files, now.status, now.under_way) == (before.files, before.status, ())
         assert len(place.pids) == 1
+
+
+ODD_SETTINGS = {
+    "branch.main.mergeOptions": "--squash",
+    "merge.ff": "only",
+    "merge.conflictStyle": "diff3",
+    "commit.cleanup": "strip",
+    "core.commentChar": "T",  # as in `This reverts commit`
+    "core.quotePath": "true",
+    "status.showUntrackedFiles": "no",
+    "diff.renames": "false",
+    "diff.noprefix": "true",
+    "diff.external": "false",
+    "format.pretty": "oneline",
+    "log.showSignature": "true",
+    "log.follow": "true",
+    "revert.reference": "true",
+    "color.ui": "always",
+    "fetch.prune": "true",
+}
+
+
+def test_whatever_the_checkout_has_set_for_people_does_not_lead_a_command_astray(tmp_path: Path) -> None:
+    code = origin_and_checkout(tmp_path / "code")
+    for name, value in ODD_SETTINGS.items():
+        code.checkout.git("config", name, value)
+    with a_code_host(tmp_path / "host", code.checkout.folder) as place:
+        newest = code.comes_in({"a": "1\n"})
+        place.did("update")
+        assert (code.checkout.git("rev-parse", "HEAD"), code.checkout.status()) == (newest, "")
+        done = place.did("rollback 2")
+        assert message(code.checkout).splitlines()[2].startswith("This reverts commit ")
+        assert message(code.checkout).endswith(f"Supervisor-Task: {done.task_id}\n")
+        last = code.comes_in({"b": "2\n"})
+        assert place.preview("update").ok
+        place.did("update")
+        assert code.checkout.git("rev-parse", "HEAD^2") == last
+        assert not (code.checkout.folder / "a").exists()
+        place.did("undo")
+        assert not (code.checkout.folder / "b").exists()
 
 
 def submodule_of(outer: Clones) -> Repository:

@@ -83,6 +83,15 @@ def test_a_merge_keeps_a_rollback_in_force_and_says_so(place: CodeHost, code: Cl
     assert words.endswith(f"asked for by anna - new parser.\n\nSupervisor-Task: {done.task_id}\n")
 
 
+def test_a_merge_counts_all_that_stays_however_much_it_is(place: CodeHost, code: Clones) -> None:
+    for number in range(51):
+        code.checkout.git("commit", "--quiet", "--allow-empty", f"--message=Own {number}")
+    code.comes_in({"other.py": "print('other')\n"})
+    done = place.did("update")
+    assert "51 commits of this checkout that origin has not stay" in done.details["message"]
+    assert len(done.details["kept"]) == 50, "the others are counted"
+
+
 def test_a_conflict_is_found_before_anybody_is_stopped(place: CodeHost, code: Clones) -> None:
     code.checkout.commit(BACK_AGAIN)
     code.comes_in(COMES)
