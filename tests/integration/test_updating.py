@@ -97,7 +97,7 @@ def test_a_conflict_is_found_before_anybody_is_stopped(place: CodeHost, code: Cl
     code.comes_in(COMES)
     before, pids = picture(code.checkout), place.pids
     seen = place.preview("update")
-    assert "does not fit with what came after it, in watcher.py" in seen.conflict
+    assert "change the same lines, in watcher.py" in seen.conflict
     assert not seen.ok
     assert "in watcher.py" in place.do("update").error
     assert (picture(code.checkout), place.pids) == (before, pids)
