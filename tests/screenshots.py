@@ -1,4 +1,7 @@
-"""`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo."""
+"""`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo and from real commands.
+
+`python -m tests.screenshots slack` takes those of the demo alone, `… terminal` those of the commands.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,51 @@ from typing import TYPE_CHECKING
 
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
 from tests.support.browser import ARGUMENTS, CHROMIUM
+from tests.support.terminal_scenes import scenes
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from playwright.async_api import Page
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, HEIGHT = 1180, 760
+SHARPNESS = 1.5  # of small letters, where a page shows them smaller than they are
+KINDS = ("slack", "terminal")
 PATIENCE_MS = 20_000
 
 
-async def main() -> int:
+async def main(wanted: Collection[str] = KINDS) -> int:
     """Take them all; 1 where there is no browser, or something was left behind."""
     if not CHROMIUM.exists():
         print(f"There is no Chromium at {CHROMIUM}.", file=sys.stderr)
         return 1
     problems: list[str] = []
-    async with set_up(0, asyncio.Event(), problems) as stage:
-        await stage.during(_take(stage))
+    if "slack" in wanted:
+        async with set_up(0, asyncio.Event(), problems) as stage:
+            await stage.during(_take(stage))
+    if "terminal" in wanted:
+        pages = await asyncio.to_thread(lambda: list(scenes()))
+        await _draw(pages)
     print("\n".join(problems), end="", file=sys.stderr)
     return 1 if problems else 0
+
+
+async def _draw(pages: Sequence[tuple[str, str]]) -> None:
+    """The pictures of terminals, each as large as what is in it."""
+    from playwright.async_api import async_playwright
+
+    IMAGES.mkdir(exist_ok=True)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        page = await browser.new_page(
+            viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="dark", device_scale_factor=SHARPNESS
+        )
+        for name, content in pages:
+            await page.set_content(content)
+            await page.locator("main").screenshot(path=IMAGES / name, omit_background=True)
+            print(f"docs/images/{name}")
+        await browser.close()
 
 
 async def _take(stage: Stage) -> None:
@@ -70,4 +99,4 @@ async def _save(page: Page, name: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(asyncio.run(main(sys.argv[1:] or KINDS)))
