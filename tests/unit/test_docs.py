@@ -36,6 +36,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor[1:] in anchors(there), f"{page.name} links to {target}{anchor}"
 
 
+def test_every_picture_of_a_terminal_is_taken_from_a_run_and_shown() -> None:
+    shown = {Path(target).name for page in PAGES for target, _ in LINK.findall(page.read_text())}
+    pictures = {picture.name for picture in (ROOT / "docs" / "images").glob("terminal_*")}
+    assert pictures <= shown
+    taken = set(re.findall(r'"(terminal_\w+\.png)"', (ROOT / "tests/support/terminal_scenes.py").read_text()))
+    assert taken == pictures
+
+
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     for page in (ROOT / "docs").rglob("*.md"):
