@@ -100,6 +100,8 @@ class CodeState:
     ahead: int | None
     """Commits that the remote did not have when it was last fetched; None where that is not known."""
     behind: int | None
+    unmerged: tuple[str, ...] = ()
+    """Those of the changes that are conflicts which nobody has resolved."""
     lock: Path | None = None
     """Git's own lock, where there is one."""
 
@@ -131,7 +133,7 @@ class Git:
         """Run git in the checkout, whatever comes of it."""
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         command = ["git", "--no-pager", "-C", str(self.folder), *settings, *words]
-        return run_command(command, env=self._environment, timeout=timeout, keep_bytes=READ_BYTES)
+        return run_command(command, env=self._environment, timeout=timeout, keep_bytes=READ_BYTES, exact=True)
 
     def ask(self, *words: str, timeout: float = GIT_SECONDS) -> str:
         """What git answers; `GitError` with its own words where it fails or is late."""
@@ -164,6 +166,7 @@ class Git:
             committed_at=at,
             branch="" if on == "(detached)" else on,
             changes=tuple(path for line in fields if (path := _changed(line))),
+            unmerged=tuple(line.split(" ", 10)[-1] for line in fields if line.startswith("u ")),
             untracked=tuple(line[2:] for line in fields if line.startswith("? ")),
             under_way=next((word for name, word in UNDER_WAY.items() if (git_folder / name).exists()), ""),
             lock=next((git_folder / name for name in LOCKS if (git_folder / name).exists()), None),
@@ -222,4 +225,6 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def _changed(line: str) -> str:
     count = _PATH_FIELD.get(line[:1])
     fields = line.split(" ", count) if count else []
+    if fields[1:3] == [".M", "S..U"]:  # a submodule in which lies what it does not know itself: no change either
+        return ""
     return fields[-1] if count and len(fields) == count + 1 else ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
+import shlex
 
 from supervisor_core.adapters.git import Git, GitError, what_it_said, without_credentials
-from supervisor_core.adapters.git_reading import files_between, has_submodules, in_the_way, remotes, resolve
+from supervisor_core.adapters.git_reading import files_between, git_folder, has_submodules, in_the_way, remotes, resolve
 from supervisor_core.adapters.programs import Ran
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.code import Commit, named, new_paths, short
@@ -16,11 +18,17 @@ OPERATION_SECONDS = 30.0
 KEPT_REFS = "refs/supervisor/"
 """Under which the head before each change stays, by the id of the command, so that nothing of it is ever lost."""
 
+CHANGES = "-changes"
+"""What that is called, of the same command, which was changed and in no commit."""
+
 LONGEST_LOG = 2000  # characters of what git says
 NAMED_FILES = 5
 
 ASKING = ("terminal prompts disabled", "could not read Username", "could not read Password", "Authentication failed")
-STRANGER = ("Permission denied", "Host key verification failed", "correct access rights")
+STRANGER = ("Permission denied", "Host key verification failed")
+
+SUBMODULE = re.compile(r"submodule path '([^'\n]+)'")
+"""Where git says which one it is about; there are words of its remote all around."""
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +39,7 @@ class ConflictError(GitError):
 
 def keep(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
     """Keep a commit from being forgotten, under the command's id; the ref's name. The first word on it stays."""
-    name = f"{KEPT_REFS}{task_id}{what}"
+    name = _kept_as(git, task_id, what)
     if not resolve(git, name):
         _must(git, "update-ref", name, commit, "")
     return name
@@ -39,18 +47,31 @@ def keep(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
 
 def kept(git: Git, task_id: str) -> str:
     """The head before the command with this id changed it; empty where it changed nothing here."""
-    return resolve(git, f"{KEPT_REFS}{task_id}")
+    return resolve(git, _kept_as(git, task_id))
 
 
 def keep_changes(git: Git, task_id: str) -> str:
     """Keep what is changed and not committed, under the command's id; the ref's name, empty where nothing is."""
     made = _must(git, "stash", "create", f"Before {task_id}").output.strip()
-    return keep(git, task_id, made, what="-changes") if made else ""
+    return keep(git, task_id, made, what=CHANGES) if made else ""
+
+
+def kept_changes(git: Git, task_id: str) -> str:
+    """The name under which the command with this id kept what was changed; empty where it kept nothing."""
+    name = _kept_as(git, task_id, CHANGES)
+    return name if resolve(git, name) else ""
 
 
 def restore_changes(git: Git, name: str) -> None:
     """Have the changes again that were kept under this name."""
     _must(git, "stash", "apply", "--quiet", "--index", name)
+
+
+def _kept_as(git: Git, task_id: str, what: str = "") -> str:
+    """The name of a ref. All worktrees of a repository share its refs, and one command may change several of them."""
+    place = git_folder(git)
+    where = f"-in-{place.name}" if place.parent.name == "worktrees" else ""
+    return f"{KEPT_REFS}{task_id}{where}{what}"
 
 
 def fetch(git: Git, remote: str, branch: str) -> str:
@@ -60,7 +81,7 @@ def fetch(git: Git, remote: str, branch: str) -> str:
         there = f"there are {', '.join(known)}" if known else "there is none"
         raise GitError(f"{git.folder} has no remote {remote}; {there}.", remedy="Correct workers.ID.code.remote.")
     place = f"refs/remotes/{remote}/{branch}"
-    words = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", remote, f"+refs/heads/{branch}:{place}"]
+    words = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--", remote, f"+refs/heads/{branch}:{place}"]
     ran = _operation(_with_own_ssh(git), *words)
     if not ran.ok:
         raise _unreachable(ran, remote, branch)
@@ -130,9 +151,11 @@ def commit_tree(git: Git, tree: str, message: str) -> str:
 
 def push(git: Git, remote: str, branch: str) -> None:
     """Give the remote what is new here, by force never."""
-    ran = _operation(_with_own_ssh(git), "push", "--no-verify", "--porcelain", remote, f"HEAD:refs/heads/{branch}")
+    words = ["push", "--no-verify", "--porcelain", "--", remote, f"HEAD:refs/heads/{branch}"]
+    ran = _operation(_with_own_ssh(git), *words)
     if not ran.ok:
-        why = f"{remote} did not take it: {_why(ran)}"
+        said = [line.split("\t")[-1] for line in ran.output.splitlines() if line.startswith("!")]
+        why = f"{remote} did not take it: {' '.join([*said, _why(ran)])}"
         raise GitError(why, remedy=f"It stays on this host; push it by hand, from {git.folder}.")
 
 
@@ -151,8 +174,14 @@ def put_back(git: Git, commit: str, *, given_up: str) -> None:
     if not ran.ok or not _is_clean(git):
         raise GitError(
             f"{git.folder} is not as it was: putting it back to {short(commit)} failed: {_why(ran)}",
-            remedy=f"When its cause is gone: git -C {git.folder} reset --hard {commit}",
+            remedy=f"When its cause is gone: {_by_hand(git, commit)}",
         )
+
+
+def _by_hand(git: Git, commit: str) -> str:
+    there = f"git -C {shlex.quote(str(git.folder))}"
+    submodules = f" && {there} submodule update --recursive" if has_submodules(git) else ""
+    return f"{there} reset --hard {commit}{submodules}"
 
 
 def _is_clean(git: Git) -> bool:
@@ -173,7 +202,9 @@ def _with_submodules(git: Git, before: str, *, given_up: str) -> None:
     ran = _submodules(git)
     if ran is not None and not ran.ok:
         put_back(git, before, given_up=given_up)
-        raise GitError(f"The submodules could not be brought along: {_why(ran)}")
+        which = sorted(set(SUBMODULE.findall(without_credentials(ran.errors))))
+        who = f"The submodule {named(which, NAMED_FILES)}" if which else "A submodule"
+        raise GitError(f"{who} could not be brought along: {_why(ran)}", remedy="Look at its remote.")
 
 
 def _submodules(git: Git) -> Ran | None:
@@ -240,7 +271,7 @@ def _operation(git: Git, *words: str) -> Ran:
     crashpoints.reach(f"git.{words[0]}:before")
     ran = git.run(*words, timeout=OPERATION_SECONDS)
     said = without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:]
-    level = logging.INFO if ran.ok else logging.WARNING
+    level = logging.DEBUG if git.is_trial else logging.INFO if ran.ok else logging.WARNING
     how = "was late and was ended" if ran.timed_out else f"ended with {ran.exit_code}"
     log.log(
         level, "git %s in %s %s after %.2f s%s", words[0], git.folder, how, ran.seconds, f": {said}" if said else ""

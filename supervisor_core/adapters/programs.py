@@ -63,8 +63,11 @@ def run_command(
     env: Mapping[str, str] | None = None,
     timeout: float = SECONDS,
     keep_bytes: int = KEPT_BYTES,
+    exact: bool = False,
 ) -> Ran:
     """Run a program without input, and come back when it has ended or its time is over.
+
+    What it says is decoded for people; with `exact`, so that names of files which are no UTF-8 are found by it again.
 
     With the program ends its whole group, whatever it started and left there. Its environment is `env` and nothing
     else, ours where that is None. `ProgramError` where it can't be started; everything later is in the answer.
@@ -83,7 +86,7 @@ def run_command(
         _end_group(child.pid)  # before the program is reaped: until then its number is nobody else's
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(GONE_SECONDS)
-    output, errors = (stream.text() for stream in streams)
+    output, errors = (stream.text("surrogateescape" if exact else "replace") for stream in streams)
     return Ran(tuple(words), child.returncode, output, errors, time.monotonic() - begun, not in_time)
 
 
@@ -128,11 +131,11 @@ class _Stream(threading.Thread):
                     self._left_out += over
                     del self._last[:over]
 
-    def text(self) -> str:
+    def text(self, undecodable: str) -> str:
         """What was said. Somebody outside of the group may hold the pipe open for ever: that is not waited for."""
         self.join(GONE_SECONDS)
         middle = f"\n… {self._left_out} bytes left out …\n" if self._left_out else ""
-        return bytes(self._first).decode(errors="replace") + middle + bytes(self._last).decode(errors="replace")
+        return bytes(self._first).decode(errors=undecodable) + middle + bytes(self._last).decode(errors=undecodable)
 
 
 def _chunks(pipe: IO[bytes]) -> Iterable[bytes]:

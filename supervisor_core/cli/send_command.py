@@ -16,6 +16,7 @@ from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.catalog import CATALOG, check_params
 from supervisor_core.domain.command import Command
+from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.grammar import GrammarError, parse
 from supervisor_core.domain.jobs import FINAL
 from supervisor_core.gateway import Gateway, grammar_context
@@ -46,6 +47,10 @@ def run(options: argparse.Namespace) -> int:
     config = load_supervisor_config(options.config)
     command = parse(" ".join(options.text), grammar_context(config))
     if options.preview:
+        if options.if_state is not None:
+            raise UsageError(
+                "--preview does nothing, so there is nothing for --if-state to hold it to. Give one of them."
+            )
         from supervisor_core.cli.previewing import show
 
         return show(config, command, as_json=options.json)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from supervisor_core.adapters.git_reading import resolve
 from supervisor_core.adapters.processes_stop import Ending, StopReport
 from supervisor_core.adapters.worker import check_watcher_process, find_watcher, start_watcher, stop_watcher_gracefully
 from supervisor_core.config import Worker
+from supervisor_core.domain.code import moved, short
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
@@ -41,6 +43,9 @@ class Change(Protocol):
 
     def take_back(self) -> Callable[[str], Made] | None:
         """How to have what was before, for a worker that lived then and does not live with it; None: it is left."""
+
+    def afterwards(self, made: Made) -> Made:
+        """What may be done once the workers run again, and fails nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +80,13 @@ def change_code(host: Host, job: Job, site: Site, change: Change) -> Outcome:
     if survived := [turn.stopped for turn in turns if turn.stopped and not turn.stopped.stopped]:
         turns = _start_all(host, turns)
         return stuck(survived[0], {"workers": _told(turns), "label": job.label}, "The code was not changed under it.")
-    made = _apply(change)
+    made = _apply(site, change)
     turns = _start_all(host, turns)
     dead, take_back = [turn for turn in turns if turn.died], change.take_back()
     if dead and take_back and made.error is None:
         made, turns = _without_it(host, take_back, made, turns, dead)
+    if made.error is None:
+        made = change.afterwards(made)
     return _outcome(job, site, made, turns)
 
 
@@ -109,14 +116,18 @@ def _stop(host: Host, turn: Turn) -> Turn:
     return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker))
 
 
-def _apply(change: Change) -> Made:
+def _apply(site: Site, change: Change) -> Made:
+    before = resolve(site.git, "HEAD")
     try:
         return change.apply()
     except SupervisorError as error:
-        return Made({}, "nothing was changed", str(error))
+        words = str(error)
     except Exception as error:  # whatever it is, the workers wait to be started
         log.exception("the change of the code raised")
-        return Made({}, "what was changed is not known", f"Unexpected {type(error).__name__}: {error}.")
+        words = f"Unexpected {type(error).__name__}: {error}."
+    after = resolve(site.git, "HEAD")
+    said = moved("the code went", before, after) if after != before else f"the code is at {short(after)}, as before"
+    return Made({"before": before, "after": after}, said, words)
 
 
 def _start_all(host: Host, turns: Sequence[Turn]) -> list[Turn]:

@@ -28,6 +28,8 @@ class CodeChange:
     after: str
     packages: tuple[Mapping[str, Any], ...] = ()
     """What it installed, by environment."""
+    changes: str = ""
+    """The name under which it kept what was changed and in no commit."""
 
     @property
     def what(self) -> str:
@@ -97,4 +99,5 @@ def _change(job: Job) -> CodeChange | None:
     before, after = str(details.get("before") or ""), str(details.get("after") or "")
     if not before or not after or before == after:
         return None
-    return CodeChange(job.task_id, job.handler, before, after, tuple(details.get("packages") or ()))
+    changes = str((details.get("kept_as") or {}).get("changes") or "")
+    return CodeChange(job.task_id, job.handler, before, after, tuple(details.get("packages") or ()), changes)

@@ -145,11 +145,11 @@ def _check_not_rewritten(site: Site, newest: str, head: str) -> None:
 
 
 def _too_far(site: Site, back: int, there: int) -> CodeRefused:
-    cut = "Its history was cut off when it was cloned. " if is_shallow(site.git) else ""
-    most = f"At most {count(there, 'commit')} can be taken back here" if there else "No commit can be taken back here"
+    cut = " Its history was cut off when it was cloned." if is_shallow(site.git) else ""
+    can = f"at most {count(there, 'commit')}" if there else "none"
     return CodeRefused(
-        f"{site.top} has not so many commits: {back} were to be taken back, and {there} lie on top of the first one. "
-        f"{cut}{most}."
+        f"{site.top} has not so many commits: {back} were to be taken back, and beside its first one there "
+        f"{'is' if there == 1 else 'are'} {there}.{cut} So {can} can be taken back here."
     )
 
 
@@ -185,7 +185,11 @@ def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
 def _undo_notes(change: CodeChange) -> tuple[str, ...]:
     what = f"{change.what.capitalize()} {change.task_id} is undone: every file is again as in {short(change.before)}."
     packages = [str(each) for one in change.packages for each in one.get("changed", ())]
-    return (what, f"Packages go back, too: {named(packages, NAMED_PACKAGES)}.") if packages else (what,)
+    said = [f"Packages go back, too; it had done this: {named(packages, NAMED_PACKAGES)}."] if packages else []
+    said += [f"What was changed and in no commit then stays aside: git stash apply {change.changes}"] * bool(
+        change.changes
+    )
+    return (what, *said)
 
 
 def _commit(git: Git, name: str) -> Commit:

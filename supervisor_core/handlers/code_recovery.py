@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from supervisor_core.adapters.git import CodeState, GitError
-from supervisor_core.adapters.git_changing import kept
-from supervisor_core.adapters.git_reading import commits
-from supervisor_core.domain.code import named, short
+from supervisor_core.adapters.git_changing import kept, kept_changes
+from supervisor_core.adapters.git_reading import commits, files_between, in_the_way, resolve
+from supervisor_core.domain.code import named, new_paths, short
 from supervisor_core.domain.code_plan import LISTED_COMMITS, as_list
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
@@ -38,14 +39,17 @@ def code_as_it_is(host: Host, job: Job) -> Left:
         state = _settled(site)
         before = kept(site.git, job.task_id)
         made = commits(site.git, f"{before}..{state.head}", most=LISTED_COMMITS) if before else []
+        unclean = _unclean(site, job, before, state)
+        changes = kept_changes(site.git, job.task_id)
     except (SupervisorError, OSError) as error:
         return Left(f"How its code stands could not be seen. {error}", {})
     details: dict[str, Any] = {"before": before or state.head, "after": state.head, "commits": as_list(made)}
     details |= {"starting_commit": before or state.head, "final_commit": state.head}
-    unclean = _unclean(site, state)
+    details["kept_as"] = {"changes": changes} if changes else {}
     details["checkout"] = {"folder": str(site.top), "clean": not unclean, "under_way": state.under_way or None}
     details["checkout"] |= {"changes": list(state.changes), "lock": str(state.lock) if state.lock else None}
-    return Left(" ".join(filter(None, (_moved(site, job, before, state), unclean))), details)
+    aside = f"What was changed in it and in no commit is kept as {changes}." if changes else ""
+    return Left(" ".join(filter(None, (_moved(site, job, before, state), aside, unclean))), details)
 
 
 def start_all_again(host: Host, job: Job) -> dict[str, Any]:
@@ -74,18 +78,41 @@ def _moved(site: Site, job: Job, before: str, state: CodeState) -> str:
         return f"Its code was not touched; it is at {head}."
     if before == state.head:
         return f"Its code is at {head}, as before."
-    return (
-        f"Its code had gone from {short(before)} to {head}. To have it as before: undo {site.worker.id} {job.task_id}."
-    )
+    back = f"undo {site.worker.id} {job.task_id}"
+    if job.handler == "undo_code":  # which can't be undone itself
+        back = f"rollback {site.worker.id} 1"
+    return f"Its code had gone from {short(before)} to {head}. To have it as before: {back}."
 
 
-def _unclean(site: Site, state: CodeState) -> str:
+def _unclean(site: Site, job: Job, before: str, state: CodeState) -> str:
     """What is half done in the checkout, and what to do about it; empty where it is clean."""
-    top, back = site.top, f"git -C {site.top} reset --hard {short(state.head)}"
+    if state.lock is None and not state.under_way and not state.changes:
+        return ""
+    top, back = site.top, _back(site, job, before, state)
     if state.lock is not None:
         return f"Git was cut off in {top}: when no git runs there, delete {state.lock}, then: {back}"
     if state.under_way:
         return f"In {top} a {state.under_way} was begun and not ended. To take that back: {back}"
-    if state.changes:
-        return f"In {top}, {named(state.changes, NAMED_FILES)} differ from that. To have them as committed: {back}"
-    return ""
+    return f"In {top}, {named(state.changes, NAMED_FILES)} differ from that. To have them as committed: {back}"
+
+
+def _back(site: Site, job: Job, before: str, state: CodeState) -> str:
+    """The command after which the checkout is what is committed in it.
+
+    New files that were written, and git was cut off before it knew them, would be in the way of the next attempt.
+    Nothing lay in their places when this one began; as part of the commit that they came from they go again.
+    """
+    reset = f"git -C {shlex.quote(str(site.top))} reset --hard"
+    there = resolve(site.git, _went_to(site, job, before)) if before else ""
+    if there and in_the_way(site.git, new_paths(files_between(site.git, state.head, there))):
+        return f"{reset} {there} && {reset} {state.head}"
+    return f"{reset} {state.head}"
+
+
+def _went_to(site: Site, job: Job, before: str) -> str:
+    """The commit whose files it was about to write."""
+    if job.handler == "rollback_code":
+        return f"{before}~{job.params.get('commits_back') or 1}"
+    if job.handler == "undo_code":
+        return kept(site.git, str(job.params.get("task_id")))
+    return f"refs/remotes/{site.code.remote}/{site.code.branch}"

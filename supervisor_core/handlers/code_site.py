@@ -89,6 +89,11 @@ def check_changeable(site: Site, *, drops_changes: bool = False) -> CodeState:
             f"{top} is {on}, and workers.{site.worker.id}.code.branch is {code.branch}.",
             remedy=f"Switch it (git -C {top} switch {code.branch}), or correct the configuration.",
         )
+    if state.unmerged:
+        raise CodeRefused(
+            f"In {top}, {named(state.unmerged, NAMED)} hold conflicts that nobody has resolved.",
+            remedy=f"Resolve them, or drop what is not committed: git -C {top} reset --hard",
+        )
     if state.changes and not drops_changes:
         raise CodeRefused(
             f"{top} has changes that no commit has: {named(state.changes, NAMED)}.",

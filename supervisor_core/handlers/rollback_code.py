@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from supervisor_core.adapters.git_changing import keep, push, revert
@@ -73,11 +73,14 @@ class Rollback:
         if plan.skipped:
             what += f" ({', '.join(map(str, plan.skipped))} changed no file and {_was(plan.skipped)} skipped)"
         details = _details(plan, done, after, None, job)
-        pushed, beside = push_if_wanted(self.host, self.site)
-        return Made({**details, **pushed}, f"{moved(what, plan.head.hash, after)}{beside}")
+        return Made(details, moved(what, plan.head.hash, after))
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and an undo is at hand."""
+
+    def afterwards(self, made: Made) -> Made:
+        """The remote may have it, too."""
+        return pushed_if_wanted(self.host, self.site, made)
 
     def _failed(self, done: list[Commit], commit: Commit, error: SupervisorError) -> Made:
         after = resolve(self.site.git, "HEAD") or self.plan.head.hash
@@ -88,20 +91,18 @@ class Rollback:
         return Made(details, moved("the rollback failed half way", self.plan.head.hash, after), words)
 
 
-def push_if_wanted(host: Host, site: Site) -> tuple[dict[str, Any], str]:
-    """Give the remote what was made here, where it is configured so: details, and words where it did not take it.
-
-    That undoes nothing, and is no failure: what was asked for is done.
-    """
+def pushed_if_wanted(host: Host, site: Site, made: Made) -> Made:
+    """Give the remote what was made here, where it is configured so. That it does not take it fails nothing."""
     code = site.code
     if not code.push_rollbacks:
-        return {"pushed": False}, ""
+        return replace(made, details={**made.details, "pushed": False})
     host.progress(f"pushing to {code.remote}")
     try:
         push(site.git, code.remote, code.branch)
     except SupervisorError as error:
-        return {"pushed": False, "push_error": str(error)}, f"; {str(error).rstrip('.')}"
-    return {"pushed": True}, f"; pushed to {code.remote}"
+        details = {**made.details, "pushed": False, "push_error": str(error)}
+        return replace(made, details=details, message=f"{made.message}; {str(error).rstrip('.')}")
+    return replace(made, details={**made.details, "pushed": True}, message=f"{made.message}; pushed to {code.remote}")
 
 
 def _details(

@@ -18,7 +18,7 @@ from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
 from supervisor_core.handlers.code_site import Site, site_of
 from supervisor_core.handlers.context import Host
-from supervisor_core.handlers.rollback_code import push_if_wanted
+from supervisor_core.handlers.rollback_code import pushed_if_wanted
 
 
 def undo_code(host: Host, job: Job) -> Outcome:
@@ -54,13 +54,16 @@ class Undo:
         fast_forward(git, after)
         whose = " and ".join(self.site.ids)
         words = f"{plan.undone} {plan.undone_task_id} of {whose} is undone: by {short(after)} every file is"
-        pushed, beside = push_if_wanted(self.host, self.site)
         said = self._packages()
-        details = {**_details(plan, after, job), **pushed, "packages": said or None}
-        return Made(details, f"{words} as it was in {short(plan.target)}{said}{beside}")
+        details = {**_details(plan, after, job), "packages": said or None}
+        return Made(details, f"{words} as it was in {short(plan.target)}{said}")
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and ran before."""
+
+    def afterwards(self, made: Made) -> Made:
+        """The remote may have it, too."""
+        return pushed_if_wanted(self.host, self.site, made)
 
     def _packages(self) -> str:
         """What an update had installed goes as well; in words, what came of that."""

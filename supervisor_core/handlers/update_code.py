@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from supervisor_core.adapters.git import GitError
 from supervisor_core.adapters.git_changing import (
     fast_forward,
     keep,
@@ -36,7 +37,9 @@ def update_code(host: Host, job: Job) -> Outcome:
         return earlier
     plan = _looked_at(host, job, site)
     if plan.does_nothing:
-        return Outcome.done(message=f"{site.are} up to date, at {plan.head}", **details_of(plan, plan.head.hash, job))
+        beside = f"; {_own(plan, site)}" if plan.kept else ""
+        words = f"{site.are} up to date, at {plan.head}{beside}"
+        return Outcome.done(message=words, **details_of(plan, plan.head.hash, job))
     return change_code(host, job, site, Update(host, job, site, plan))
 
 
@@ -79,7 +82,8 @@ class Update:
         """Go there."""
         git, plan, job = self.site.git, self.plan, self.job
         self._kept["head"] = keep(git, job.task_id, plan.head.hash)
-        self.host.progress(f"{self._how()} {short(plan.target)} ({count(plan.commit_count, 'commit')})")
+        coming = f" ({count(plan.commit_count, 'commit')})" if plan.commit_count else ""
+        self.host.progress(f"{self._how()} {short(plan.target)}{coming}")
         if job.params.get("reset"):
             if plan.changes:
                 self._kept["changes"] = keep_changes(git, job.task_id)
@@ -94,9 +98,24 @@ class Update:
         words = f"{moved(what, plan.head.hash, after)}{self._beside()}"
         return Made({**details_of(plan, after, job), "kept_as": dict(self._kept)}, words)
 
+    def _reset(self) -> None:
+        try:
+            reset(self.site.git, self.plan.target)
+        except GitError as error:
+            try:
+                self._restore()
+            except GitError:
+                kept = self._kept["changes"]
+                raise GitError(f"{error} What was changed and in no commit is kept as {kept}.") from None
+            raise
+
     def take_back(self) -> Callable[[str], Made]:
         """The code as it was, with what was changed in it."""
         return self.put_back
+
+    def afterwards(self, made: Made) -> Made:
+        """Nothing more."""
+        return made
 
     def put_back(self, why: str) -> Made:
         """Have it so; `why` becomes the error."""
@@ -105,14 +124,8 @@ class Update:
         reset(git, head)
         self._restore()
         details = {**details_of(self.plan, head, self.job), "tried": tried}
-        return Made(details, f"the code of {' and '.join(self.site.ids)} is again at {short(head)}", why)
-
-    def _reset(self) -> None:
-        try:
-            reset(self.site.git, self.plan.target)
-        except SupervisorError:
-            self._restore()
-            raise
+        said = f"the code of {' and '.join(self.site.ids)} is again at {short(head)}"
+        return Made(details, said, f"{why} {said[0].upper()}{said[1:]}.")
 
     def _restore(self) -> None:
         if name := self._kept.get("changes"):
@@ -126,10 +139,10 @@ class Update:
     def _beside(self) -> str:
         plan = self.plan
         if plan.kept:
-            return f"; {count(len(plan.kept), 'commit')} of this checkout that {self.site.code.remote} has not stay"
+            return f"; {_own(plan, self.site)}"
         gone = [count(len(plan.dropped), "commit")] if plan.dropped else []
         gone += [f"the changes in {count(len(plan.changes), 'file')}"] if plan.changes else []
-        return f"; {' and '.join(gone)} of this checkout are dropped, and kept under refs/supervisor/" if gone else ""
+        return f"; dropped, and kept under refs/supervisor/: {' and '.join(gone)} of this checkout" if gone else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,22 +172,32 @@ class WithPackages:
         """The code and the packages as they were."""
         return self._put_back
 
+    def afterwards(self, made: Made) -> Made:
+        """Nothing more."""
+        return made
+
     def _put_back(self, why: str) -> Made:
         """The code first: what is installed from a folder of it is then what it was."""
         update = self.update
         update.host.progress("putting the code and the packages back")
         if update.plan.does_nothing:
             head = update.plan.head
-            made = Made(details_of(update.plan, head.hash, update.job), f"the code is at {head}, as before", why)
+            said = f"the code is at {short(head.hash)}, as before"
+            made = Made(details_of(update.plan, head.hash, update.job), said, f"{why} The code is as it was.")
         else:
             made = update.put_back(why)
         said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
-        return replace(made, error=f"{why} The code is again at {short(update.plan.head.hash)}. {said}")
+        return replace(made, error=f"{made.error} {said}")
 
 
 def _packages_in_words(packages: Sequence[Mapping[str, Any]]) -> str:
     changed = list(dict.fromkeys(each for one in packages for each in one["changed"]))
     return f"packages: {named(changed, NAMED)}" if changed else "all that it requires was installed already"
+
+
+def _own(plan: CodePlan, site: Site) -> str:
+    stay = "stays" if len(plan.kept) == 1 else "stay"
+    return f"{count(len(plan.kept), 'commit')} of this checkout that {site.code.remote} has not {stay} in force"
 
 
 def _message(site: Site, plan: CodePlan, job: Job) -> str:

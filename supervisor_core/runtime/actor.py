@@ -80,7 +80,7 @@ class WorkerActor:
     async def run(self, stopping: asyncio.Event) -> None:
         """Bring the worker up, then do what is queued until asked to stop, which is heard between two jobs."""
         try:
-            await self._careful(self._blocking(self._bring_up))
+            await self._careful(self._blocking(self._bring_up, stopping.is_set))
             self._coming_up = False
             while not stopping.is_set():
                 self._woken.clear()
@@ -130,7 +130,7 @@ class WorkerActor:
         """Called from the handler's thread; one assignment is all it does."""
         self.problem = words
 
-    def _bring_up(self) -> bool:
+    def _bring_up(self, told: Callable[[], object]) -> bool:
         """Start the worker if it should run and does not, once; find it if it runs."""
         host, worker = self._parts.host, self.worker
         found = find_watcher(host.processes, host.drive, host.config, worker)
@@ -140,7 +140,9 @@ class WorkerActor:
         if plan({worker.id: wanted}, {worker.id: state_of(found)})[worker.id] is not ActionKind.START:
             return True
         try:
-            with checkout_shared(host, worker, wait=True):
+            with checkout_shared(host, worker, wait=True, told=told) as ours:
+                if not ours:
+                    return True
                 if host.pauses.read_surely(worker.id) is not None:  # made while we looked, or while the drive hung
                     return True
                 identity = start_watcher(host.processes, host.drive, host.config, worker)

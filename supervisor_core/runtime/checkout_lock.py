@@ -1,7 +1,8 @@
 """One lock for each checkout: who changes the code has it alone, who stops or starts a worker that runs from it
 shares it. So nobody starts a worker on code that is half changed, in whichever process of this host they are.
 
-Each execution takes this one lock and no other beside its worker's own, so that no two can wait for each other.
+Each execution takes this one lock, and beneath it at most those of Python environments, in the order of their names: so
+no two can wait for each other.
 """
 
 from __future__ import annotations
@@ -43,10 +44,13 @@ def checkout_for(job: Job, host: Host, told: Callable[[], object]) -> Iterator[b
 
 
 @contextmanager
-def checkout_shared(host: Host, worker: Worker, *, wait: bool) -> Iterator[bool]:
-    """Start or stop this worker while nobody changes its code; False where somebody does and that is not waited for."""
+def checkout_shared(
+    host: Host, worker: Worker, *, wait: bool, told: Callable[[], object] = lambda: False
+) -> Iterator[bool]:
+    """Start or stop this worker while nobody changes its code; False where somebody does and that is not waited for,
+    or where it was told to stop before."""
     lock = _lock(host, worker, "")
-    with lock if _taken(lock, exclusive=False, told=lambda: not wait) else _nothing():
+    with lock if _taken(lock, exclusive=False, told=lambda: not wait or told()) else _nothing():
         yield lock.held
 
 

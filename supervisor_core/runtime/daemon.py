@@ -66,7 +66,9 @@ class Daemon:
         self._started_at = datetime.now(UTC)
         self._blocking = Blocking(len(self._config.workers) + SPARE_THREADS)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
-        self._dispatcher = Dispatcher(parts, self._blocking, self._job_finished, self._job_progressed)
+        self._dispatcher = Dispatcher(
+            parts, self._blocking, self._job_finished, self._job_progressed, self._stopping.is_set
+        )
         self._chat = chat(self._shared_look, self._dispatcher.wake) if chat else None
         no_forwarder = why_not(self._config)
         forwarder = None if no_forwarder else Forwarder(parts, self._blocking)

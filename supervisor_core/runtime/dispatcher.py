@@ -17,7 +17,7 @@ from supervisor_core.runtime.service_names import DISPATCHER
 
 class Dispatcher:
     """Hands each worker's commands to its actor. On the event loop, `finished` is called after each job, and
-    `progressed` after each step that a handler says it takes."""
+    `progressed` after each step that a handler says it takes. `told` says whether the program must stop."""
 
     name = DISPATCHER
 
@@ -27,8 +27,10 @@ class Dispatcher:
         blocking: Blocking,
         finished: Callable[[Job], None],
         progressed: Callable[[Job], None] = lambda _: None,
+        told: Callable[[], object] = lambda: False,
     ) -> None:
         self._parts = parts
+        self._told = told
         self._blocking = blocking
         self._finished = finished
         self._recovered = False
@@ -61,7 +63,8 @@ class Dispatcher:
         """Report what a crash interrupted; once, for later what is under way is our own."""
         if self._recovered:
             return
-        ended = await self._blocking(report_interrupted, self._parts.host, self._parts.ledger, list(self._actors))
+        host, ledger = self._parts.host, self._parts.ledger
+        ended = await self._blocking(report_interrupted, host, ledger, list(self._actors), self._told)
         self._recovered = True
         for job in ended:
             self._finished(job)

@@ -7,7 +7,7 @@ What was claimed and not yet started needs no recovery: it is simply the next to
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from supervisor_core.adapters.worker import check_watcher_process
@@ -25,23 +25,32 @@ from supervisor_core.runtime.logs import about
 log = logging.getLogger(__name__)
 
 
-def report_interrupted(host: Host, ledger: Ledger, worker_ids: Collection[str]) -> list[Job]:
-    """Give every job of these workers that was under way its outcome, its audit row and its result; which they were."""
+def report_interrupted(
+    host: Host, ledger: Ledger, worker_ids: Collection[str], told: Callable[[], object] = lambda: False
+) -> list[Job]:
+    """Give every job of these workers that was under way its outcome, its audit row and its result; which they were.
+
+    Whoever has the checkout of one is waited for. Once told to stop, such a job is left to the next program.
+    """
     ended = []
     for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
         with about(job.task_id, job.label):
-            outcome = _what_is_known(job, host)
+            outcome = _what_is_known(job, host, told)
+            if outcome is None:
+                continue
             if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
                 ended.append(job)
                 log.error("%s of %s was interrupted: %s", job.handler, job.worker_id, outcome.error)
     return ended
 
 
-def _what_is_known(job: Job, host: Host) -> Outcome:
+def _what_is_known(job: Job, host: Host, told: Callable[[], object]) -> Outcome | None:
     """How the worker stands now, for whoever decides whether to ask again."""
     left = Left("", {})
     if tier_of(job.handler) == Tier.CODE:
-        with checkout_shared(host, host.config.worker(job.worker_id), wait=True):
+        with checkout_shared(host, host.config.worker(job.worker_id), wait=True, told=told) as ours:
+            if not ours:
+                return None
             left = code_as_it_is(host, job)
             left = left._replace(details={**left.details, "workers": start_all_again(host, job)})
     found = check_watcher_process(host.processes, host.config.worker(job.worker_id))

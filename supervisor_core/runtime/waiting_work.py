@@ -20,7 +20,7 @@ def do_what_waits(
     host: Host, worker: Worker, ledger: Ledger, findings: Findings, told: Told, *, sweep: bool = True
 ) -> None:
     """All of it, in this order; once told to stop, nothing more is begun, and what has its outcome is delivered."""
-    for ended in report_interrupted(host, ledger, [worker.id]):
+    for ended in report_interrupted(host, ledger, [worker.id], lambda: told):
         findings.noted(f"{ended.handler} was interrupted, and not run again")
     if sweep and not told:
         _take_flags(host, worker, ledger, findings)

@@ -128,7 +128,8 @@ def test_more_commits_than_there_are_is_refused_and_nothing_changes(
     before = picture(checkout)
     done = place.do(f"rollback {back}")
     assert not done.outcome.success
-    assert f"{back} were to be taken back, and {history.depth} lie on top of the first one" in done.error
+    there = f"there {'is' if history.depth == 1 else 'are'} {history.depth}"
+    assert f"{back} were to be taken back, and beside its first one {there}" in done.error
     assert picture(checkout) == before
     assert place.preview(f"rollback {back}").refused == done.error
 

@@ -383,7 +383,7 @@ def test_rollback_code_invalid_parameter(coded: tuple[Home, Clones]) -> None:
         assert (result["success"], "commits_back" in result["error"]) == (False, True), wrong
         assert [(row["action"], row["outcome"]) for row in home.audit(result["task_id"])] == [("REFUSED", "failure")]
     too_many = carry_out(home, "rollback_code", code=1, commits_back=5)
-    assert "5 were to be taken back, and 4 lie on top of the first one" in too_many["error"]
+    assert "5 were to be taken back, and beside its first one there are 4" in too_many["error"]
     told = audited(home, too_many, "failure", ME)
     assert (told["commits_reverted"], told["reverted_commits"], told["success"]) == (0, [], False)
     assert picture(code.checkout) == before

@@ -83,7 +83,7 @@ def test_a_pip_that_fails_puts_the_code_back_and_the_worker_runs(place: Place) -
     result = place.send("update-deps")
     assert not result["success"]
     assert "nowhere-to-be-had" in result["error"]
-    assert f"The code is again at {before[:7]}" in result["error"]
+    assert f"The code of OrionMX is again at {before[:7]}" in result["error"]
     assert "All packages are as they were" in result["error"]
     assert (place.clones.checkout.head, place.clones.checkout.status()) == (before, "")
     assert "alpha" not in place.venv.versions()

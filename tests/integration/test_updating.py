@@ -123,7 +123,10 @@ def test_a_reset_goes_to_the_remote_exactly_and_keeps_what_it_drops(place: CodeH
     assert changes["requirements.txt"].content == b"changed by hand\n"
     assert changes["src/staged.py"].content == b"staged\n"
     assert [commit["hash"] for commit in done.details["dropped"]] == [own]
-    assert "1 commit and the changes in 2 files of this checkout are dropped" in done.details["message"]
+    assert (
+        "dropped, and kept under refs/supervisor/: 1 commit and the changes in 2 files of this checkout"
+        in done.details["message"]
+    )
 
 
 def test_a_reset_without_anything_new_still_drops_what_is_here(place: CodeHost, code: Clones) -> None:
