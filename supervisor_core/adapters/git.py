@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -33,6 +34,7 @@ SCRUBBED = {
     "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
     "GIT_OPTIONAL_LOCKS": "0",  # a look takes no lock that somebody else's commit would stumble over
     "GIT_PAGER": "cat",
+    "GIT_PROGRESS_DELAY": "1000000",  # seconds; one that tells how far it is dies of it where nobody listens any more
     "GIT_EDITOR": "true",  # nobody is there to edit a message
     "GIT_MERGE_AUTOEDIT": "no",
     "GIT_NO_REPLACE_OBJECTS": "1",  # commits as they are, not as somebody would rather have them
@@ -204,6 +206,22 @@ def git_version() -> str:
     """Which git there is; `ProgramError` where there is none."""
     said = run_command(["git", "--version"], env=git_environment(os.environ), timeout=GIT_SECONDS).output
     return said.strip().removeprefix("git version ")
+
+
+def git_at_work(folder: Path) -> bool:
+    """Whether a git works in this folder or below that nobody sits in front of, as one that outlives its supervisor.
+
+    Its lock does not tell: it is given back before the branch is moved, and stays where git is killed.
+    """
+    import psutil  # seldom needed
+
+    for process in psutil.process_iter(["name", "cwd"]):
+        name, cwd = process.info["name"] or "", process.info["cwd"]
+        if name.startswith("git") and cwd and Path(cwd).is_relative_to(folder):
+            with contextlib.suppress(psutil.Error):
+                if not (hasattr(process, "terminal") and process.terminal()):
+                    return True
+    return False
 
 
 def what_it_said(ran: Ran) -> str:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from supervisor_core.adapters.git import CodeState, GitError
-from supervisor_core.adapters.git_changing import kept, kept_changes
+from supervisor_core.adapters.git import CodeState, GitError, git_at_work
+from supervisor_core.adapters.git_changing import OPERATION_SECONDS, kept, kept_changes
 from supervisor_core.adapters.git_reading import commits, files_between, in_the_way, resolve
 from supervisor_core.domain.code import named, new_paths, short
 from supervisor_core.domain.code_plan import LISTED_COMMITS, as_list
@@ -18,8 +18,8 @@ from supervisor_core.handlers.code_change import Turn, start_again
 from supervisor_core.handlers.code_site import Site, site_of
 from supervisor_core.handlers.context import Host
 
-SETTLE_SECONDS = 5.0
-"""A git that outlived its supervisor is waited for so long: what it had in hand it mostly ends within a second."""
+SETTLE_SECONDS = OPERATION_SECONDS
+"""A git that outlived its supervisor is waited for as long as it would have been: nobody is started on half a change."""
 
 LOOK_SECONDS = 0.1
 NAMED_FILES = 5
@@ -63,13 +63,12 @@ def start_all_again(host: Host, job: Job) -> dict[str, Any]:
 
 def _settled(site: Site) -> CodeState:
     deadline = time.monotonic() + SETTLE_SECONDS
-    while True:
-        state = site.git.state(site.code.remote, site.code.branch)
-        if not state.head:
-            raise GitError(f"{site.top} has no commit.")
-        if state.lock is None or time.monotonic() >= deadline:
-            return state
+    while git_at_work(site.top) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
+    state = site.git.state(site.code.remote, site.code.branch)
+    if not state.head:
+        raise GitError(f"{site.top} has no commit.")
+    return state
 
 
 def _moved(site: Site, job: Job, before: str, state: CodeState) -> str:
