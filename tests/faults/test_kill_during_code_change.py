@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,9 @@ from tests.support.waiting import wait_until
 
 TASK = "task_20260205_001"
 EARLIER = "task_20260204_001"
+PROGRESS_SECONDS = 2.2
+"""After two seconds git tells how far it is, if it is left to itself."""
+
 OWN_CHANGE = "VERSION = 'by hand'\n"
 
 
@@ -260,6 +264,9 @@ class Slow:
     def reached(self) -> None:
         wait_until(self._reached.exists, 20, "git hangs in the middle")
 
+    def told_how_far_it_is(self) -> bool:
+        return time.time() - self._reached.stat().st_mtime > PROGRESS_SECONDS
+
     def go(self) -> None:
         self._go.touch()
 
@@ -305,6 +312,7 @@ def test_a_git_that_outlives_its_supervisor_is_waited_for_and_the_worker_is_star
     hanging(home, slow, "update_code")
     home.start_daemon(wait=False)
     wait_until(lambda: recovering(home), 20, "the next one looks at the checkout")
+    wait_until(slow.told_how_far_it_is, 20, "git would have told how far it is, and died of it")
     slow.go()
     result = told(home, FORWARD, before)
     assert result["details"]["after"] == home.clones.colleague.head
