@@ -19,7 +19,7 @@ from supervisor_core.handlers.code_site import Site, site_of
 from supervisor_core.handlers.context import Host
 
 SETTLE_SECONDS = OPERATION_SECONDS
-"""A git that outlived its supervisor is waited for as long as it would have been: nobody is started on half a change."""
+"""A git that outlived its supervisor is waited for so long, as it would have been: nobody starts on half a change."""
 
 LOOK_SECONDS = 0.1
 NAMED_FILES = 5
