@@ -69,4 +69,4 @@ def test_the_service_in_the_docs_leaves_that_time(tmp_path: Path) -> None:
     longest = longest_seconds(configured(tmp_path)) + STOP_MARGIN_SECONDS + CANCEL_SECONDS
     assert int(found[1]) >= longest
     slow = configured(tmp_path, stop_timeout_seconds=200)
-    assert longest_seconds(slow) + STOP_MARGIN_SECONDS + CANCEL_SECONDS <= 3 * 200 + 60, "as the page says"
+    assert longest_seconds(slow) + STOP_MARGIN_SECONDS + CANCEL_SECONDS <= 3 * 600 + 3 * 200 + 350, "as the page says"
