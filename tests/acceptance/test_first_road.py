@@ -200,7 +200,7 @@ def test_a_secret_that_a_worker_prints_before_it_dies_is_not_told(tmp_path: Path
 
 
 def test_what_is_not_built_yet_says_so(home: Home) -> None:
-    sent = home.supervisor("send", "rollback 3 hotfix")
+    sent = home.supervisor("send", "mute 2h")
     assert (sent.returncode, "not built yet" in sent.stderr) == (1, True)
     assert home.audit() == []
 
