@@ -51,6 +51,8 @@ SETTINGS = (
     "rerere.enabled=false",  # a conflict that resolves itself as somebody once did is seen by nobody
     "merge.autoStash=false",
     "push.gpgSign=false",
+    "submodule.recurse=false",  # they are brought along by a step of their own, which a trial leaves out
+    "core.fsync=all",  # what the ledger says was done is on the disk
     "gc.auto=0",  # it would go on in the background
     "credential.interactive=false",
 )
@@ -102,6 +104,8 @@ class CodeState:
     ahead: int | None
     """Commits that the remote did not have when it was last fetched; None where that is not known."""
     behind: int | None
+    in_submodules: tuple[str, ...] = ()
+    """Those of the changes that lie within a submodule: nothing here could keep them."""
     unmerged: tuple[str, ...] = ()
     """Those of the changes that are conflicts which nobody has resolved."""
     lock: Path | None = None
@@ -168,6 +172,7 @@ class Git:
             committed_at=at,
             branch="" if on == "(detached)" else on,
             changes=tuple(path for line in fields if (path := _changed(line))),
+            in_submodules=tuple(path for line in fields if _within_submodule(line) and (path := _changed(line))),
             unmerged=tuple(line.split(" ", 10)[-1] for line in fields if line.startswith("u ")),
             untracked=tuple(line[2:] for line in fields if line.startswith("? ")),
             under_way=next((word for name, word in UNDER_WAY.items() if (git_folder / name).exists()), ""),
@@ -246,3 +251,9 @@ def _changed(line: str) -> str:
     if fields[1:3] == [".M", "S..U"]:  # a submodule in which lies what it does not know itself: no change either
         return ""
     return fields[-1] if count and len(fields) == count + 1 else ""
+
+
+def _within_submodule(line: str) -> bool:
+    """Whether this line of the status is of a submodule whose own files have changes."""
+    words = line.split(" ", 3)
+    return line[:1] in _PATH_FIELD and len(words) > 2 and words[2].startswith("S") and "M" in words[2]

@@ -90,57 +90,57 @@ def fetch(git: Git, remote: str, branch: str) -> str:
 
 def fast_forward(git: Git, commit: str) -> None:
     """Go forward to a commit that holds the head; nothing is changed where that is not possible."""
-    before = resolve(git, "HEAD")
+    attempt = _Attempt(git, commit)
     ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-squash", "--no-edit", commit)
     if not ran.ok:
-        put_back(git, before, given_up=commit)
+        attempt.take_back()
         raise GitError(f"Going forward to {short(commit)} failed: {_why(ran)}")
-    _with_submodules(git, before, given_up=commit)
+    attempt.bring_submodules_along()
 
 
 def merge(git: Git, commit: str, message: str) -> None:
     """Merge a commit into the branch; `ConflictError`, and nothing changed, where the two do not fit together."""
-    before = resolve(git, "HEAD")
+    attempt = _Attempt(git, commit)
     how = ("--no-ff", "--no-squash", "--commit", "--no-edit", "--no-verify")  # whatever branch.NAME.mergeOptions says
     ran = _operation(git, "merge", "--quiet", *how, "-m", message, commit)
     if not ran.ok:
         files = _in_conflict(git)
         _operation(git, "merge", "--abort")
-        put_back(git, before, given_up=commit)
+        attempt.take_back()
         raise _failed(
             f"What comes in (up to {short(commit)}) and the commits that only this checkout has change the same lines",
             f"The merge of {short(commit)}",
             ran,
             files,
         )
-    _with_submodules(git, before, given_up=commit)
+    attempt.bring_submodules_along()
 
 
 def reset(git: Git, commit: str) -> None:
     """Make the branch and all files exactly what they are in this commit; what is not committed is gone in any case."""
-    before = resolve(git, "HEAD")
+    attempt = _Attempt(git, commit)
     ran = _operation(git, "reset", "--quiet", "--hard", commit)
     if not ran.ok:
-        put_back(git, before, given_up=commit)
+        attempt.take_back()
         raise GitError(f"Going to {short(commit)} failed: {_why(ran)}")
-    _with_submodules(git, before, given_up=commit)
+    attempt.bring_submodules_along()
 
 
 def revert(git: Git, commit: Commit, message: str) -> str:
     """Take one commit back with a new one; the hash of that. Where it fails, the checkout is as it was before it."""
-    before = resolve(git, "HEAD")
+    attempt = _Attempt(git, commit.parents[0])
     towards = ["-m", "1"] if commit.is_merge else []
     ran = _operation(git, "revert", "--no-edit", *towards, commit.hash)
     if not ran.ok:
         files = _in_conflict(git)
         _operation(git, "revert", "--abort")
-        put_back(git, before, given_up=commit.parents[0])
+        attempt.take_back()
         raise _failed(f"What came after {commit} changes the same lines", f"Taking back {commit}", ran, files)
     # The commit is whole as it is; these words are for people, and for the undo. Git's own say what it takes back.
     worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
     if not worded.ok:
         log.warning("the revert of %s keeps git's own message: %s", commit.hash, what_it_said(worded))
-    _with_submodules(git, before, given_up=commit.parents[0])
+    attempt.bring_submodules_along()
     return resolve(git, "HEAD")
 
 
@@ -159,23 +159,41 @@ def push(git: Git, remote: str, branch: str) -> None:
         raise GitError(why, remedy=f"It stays on this host; push it by hand, from {git.folder}.")
 
 
-def put_back(git: Git, commit: str, *, given_up: str) -> None:
-    """Have the checkout be exactly this commit again, after going to another one failed half way.
+class _Attempt:
+    """Going to another commit, and the way back where that fails half way.
 
-    Only for a checkout that was seen without changes of its own, and with nothing in the way of the new files: those
-    that are there now were left by the attempt. Where not even that works, the words say so.
+    Only for a checkout without changes of its own. What lay in the places of new files before is nobody's to remove.
     """
-    left = in_the_way(git, new_paths(files_between(git, commit, given_up)))
-    if not left and resolve(git, "HEAD") == commit and _is_clean(git):
-        return
-    _remove(git, left)  # first: where a folder was made in place of a file, the file comes back
-    ran = _operation(git, "reset", "--quiet", "--hard", commit)
-    _submodules(git)  # those of before are here already; where not even they can be had, git says so in its status
-    if not ran.ok or not _is_clean(git):
-        raise GitError(
-            f"{git.folder} is not as it was: putting it back to {short(commit)} failed: {_why(ran)}",
-            remedy=f"When its cause is gone: {_by_hand(git, commit)}",
-        )
+
+    def __init__(self, git: Git, commit: str) -> None:
+        self._git = git
+        self._before = resolve(git, "HEAD")
+        self._new = new_paths(files_between(git, self._before, commit))
+        self._lay = set(in_the_way(git, self._new))
+
+    def take_back(self) -> None:
+        """Have the checkout be exactly what it was before. Where not even that works, the words say so."""
+        git, before = self._git, self._before
+        left = [path for path in in_the_way(git, self._new) if path not in self._lay]
+        if not left and resolve(git, "HEAD") == before and _is_clean(git):
+            return
+        _remove(git, left)  # first: where a folder was made in place of a file, the file comes back
+        ran = _operation(git, "reset", "--quiet", "--hard", before)
+        _submodules(git, "--force")  # those of before are here already; where they can't be had, the status says so
+        if not ran.ok or not _is_clean(git):
+            raise GitError(
+                f"{git.folder} is not as it was: putting it back to {short(before)} failed: {_why(ran)}",
+                remedy=f"When its cause is gone: {_by_hand(git, before)}",
+            )
+
+    def bring_submodules_along(self) -> None:
+        """Have them at what is checked out now; where they can't be had, all is as it was before."""
+        ran = _submodules(self._git)
+        if ran is not None and not ran.ok:
+            self.take_back()
+            which = sorted(set(SUBMODULE.findall(without_credentials(ran.errors))))
+            who = f"The submodule {named(which, NAMED_FILES)}" if which else "A submodule"
+            raise GitError(f"{who} could not be brought along: {_why(ran)}", remedy="Look at its remote.")
 
 
 def _by_hand(git: Git, commit: str) -> str:
@@ -197,21 +215,14 @@ def _remove(git: Git, paths: list[str]) -> None:
             log.warning("%s was left by an attempt and can't be removed: %s", git.folder / path, error)
 
 
-def _with_submodules(git: Git, before: str, *, given_up: str) -> None:
-    """Bring the submodules along; where they can't be had, all is as it was before."""
-    ran = _submodules(git)
-    if ran is not None and not ran.ok:
-        put_back(git, before, given_up=given_up)
-        which = sorted(set(SUBMODULE.findall(without_credentials(ran.errors))))
-        who = f"The submodule {named(which, NAMED_FILES)}" if which else "A submodule"
-        raise GitError(f"{who} could not be brought along: {_why(ran)}", remedy="Look at its remote.")
+def _submodules(git: Git, *how: str) -> Ran | None:
+    """Have the submodules that are set up here at the commits that the checkout names; None where there are none.
 
-
-def _submodules(git: Git) -> Ran | None:
-    """Have the submodules that are set up here at the commits that the checkout names; None where there are none."""
+    Not by force on the way forward: a file that a submodule does not know must not be overwritten.
+    """
     if git.is_trial or not has_submodules(git):
         return None
-    words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout", "--force"]
+    words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout", *how]
     return _operation(_with_own_ssh(git), *words)
 
 

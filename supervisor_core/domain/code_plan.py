@@ -34,6 +34,8 @@ class CodePlan:
     changes: tuple[str, ...] = ()
     """Files with changes that no commit has, and that go."""
     files: tuple[FileChange, ...] = ()
+    on_the_way: tuple[FileChange, ...] = ()
+    """Files that come and go between its steps; nothing may lie in their places either."""
     undone_task_id: str = ""
     undone: str = ""
     """What that was: `the rollback`."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from supervisor_core.adapters.git_reading import resolve
+from supervisor_core.adapters.processes_launch import LaunchError
 from supervisor_core.adapters.processes_stop import Ending, StopReport
 from supervisor_core.adapters.worker import check_watcher_process, find_watcher, start_watcher, stop_watcher_gracefully
 from supervisor_core.config import Worker
@@ -38,6 +40,9 @@ class Made:
 class Change(Protocol):
     """What a command does to a checkout while nobody runs from it."""
 
+    def check(self) -> None:
+        """Raise `CodeRefused` where the checkout is not any more what the plan was made from."""
+
     def apply(self) -> Made:
         """Do it. A `SupervisorError` says that nothing was changed."""
 
@@ -59,11 +64,13 @@ class Turn:
     rests: str = ""
     """Why it was not started again: paused, quarantined, not enabled."""
     error: str = ""
+    by_itself: bool = False
+    """Whether the error is that it did not live, and not that something kept us from starting it."""
 
     @property
     def died(self) -> bool:
-        """Whether it ran before, should run, and does not."""
-        return bool(self.old_pid and self.error)
+        """Whether it ran before, and does not live now."""
+        return bool(self.old_pid and self.error and self.by_itself)
 
     def as_json(self) -> dict[str, Any]:
         """For results."""
@@ -73,13 +80,12 @@ class Turn:
 
 
 def change_code(host: Host, job: Job, site: Site, change: Change) -> Outcome:
-    """Stop, change, start. Whatever comes of the change, the workers are started again unless they rest."""
+    """Stop, look again, change, start. Whatever comes of it, the workers are started again unless they rest."""
     turns = _look(host, site)
     _check_startable(host, turns)
     turns = _each(turns, lambda turn: _stop(host, turn))
-    if survived := [turn.stopped for turn in turns if turn.stopped and not turn.stopped.stopped]:
-        turns = _start_all(host, turns)
-        return stuck(survived[0], {"workers": _told(turns), "label": job.label}, "The code was not changed under it.")
+    if kept := [turn for turn in turns if not (turn.stopped and turn.stopped.stopped)]:
+        return _not_stopped(job, kept, _start_all(host, turns))
     made = _apply(site, change)
     turns = _start_all(host, turns)
     dead, take_back = [turn for turn in turns if turn.died], change.take_back()
@@ -88,6 +94,16 @@ def change_code(host: Host, job: Job, site: Site, change: Change) -> Outcome:
     if made.error is None:
         made = change.afterwards(made)
     return _outcome(job, site, made, turns)
+
+
+def _not_stopped(job: Job, kept: Sequence[Turn], turns: Sequence[Turn]) -> Outcome:
+    """Somebody still runs from there, or may: the code is not changed under them, and the others run again."""
+    details = {"workers": _told(turns), "label": job.label}
+    survived = [turn.stopped for turn in kept if turn.stopped]
+    if survived:
+        return stuck(survived[0], details, f"The code was not changed under it; {_how_they_are(turns)}.")
+    why = " ".join(f"{turn.worker.id} could not be stopped: {turn.error}" for turn in kept)
+    return Outcome.failed(f"Nothing was changed. {why} {_capital(_how_they_are(turns))}.", **details)
 
 
 def _look(host: Host, site: Site) -> list[Turn]:
@@ -113,21 +129,35 @@ def _stop(host: Host, turn: Turn) -> Turn:
     pid = f", pid {turn.old_pid}" if turn.old_pid else ""
     if turn.old_pid:
         host.progress(f"stopping {turn.worker.id}{pid}")
-    return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker))
+    return _stopped(host, turn)
+
+
+def _stopped(host: Host, turn: Turn) -> Turn:
+    """The worker at rest; else why not, which must keep nobody else from being started again."""
+    try:
+        return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker), error="")
+    except (SupervisorError, OSError) as error:
+        return replace(turn, stopped=None, error=str(error))
 
 
 def _apply(site: Site, change: Change) -> Made:
-    before = resolve(site.git, "HEAD")
+    """Make the change, unless something happened to the code while its workers came to their end."""
+    before = ""
     try:
+        before = resolve(site.git, "HEAD")
+        change.check()
         return change.apply()
     except SupervisorError as error:
         words = str(error)
     except Exception as error:  # whatever it is, the workers wait to be started
         log.exception("the change of the code raised")
         words = f"Unexpected {type(error).__name__}: {error}."
-    after = resolve(site.git, "HEAD")
+    try:
+        after = resolve(site.git, "HEAD")
+    except SupervisorError:
+        return Made({}, "how the code stands could not be seen", words)
     said = moved("the code went", before, after) if after != before else f"the code is at {short(after)}, as before"
-    return Made({"before": before, "after": after}, said, words)
+    return Made({"before": before or after, "after": after}, said, words)
 
 
 def _start_all(host: Host, turns: Sequence[Turn]) -> list[Turn]:
@@ -145,6 +175,8 @@ def start_again(host: Host, turn: Turn) -> Turn:
     host.progress(f"starting {worker.id}")
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker)
+    except LaunchError as error:
+        return replace(turn, new_pid=None, error=str(error), by_itself=True)
     except (SupervisorError, OSError) as error:
         return replace(turn, new_pid=None, error=str(error))
     return replace(turn, new_pid=started.pid, error="")
@@ -161,12 +193,15 @@ def _without_it(
     """What lived before does not live with the change: have what was before, and start all with that."""
     why = " ".join(f"{turn.worker.id} does not live with it: {turn.error}" for turn in dead)
     host.progress(f"{dead[0].worker.id} does not live with it; taking it back")
-    stopped = _each(turns, lambda turn: replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker)))
+    stopped = _each(turns, lambda turn: _stopped(host, turn))
     if all(turn.stopped and turn.stopped.stopped for turn in stopped):
         try:
             made = take_back(why)
         except SupervisorError as error:
             made = replace(made, error=f"{why} Taking it back failed as well. {error}")
+        except Exception as error:  # as above
+            log.exception("taking the change of the code back raised")
+            made = replace(made, error=f"{why} Taking it back failed as well: {type(error).__name__}: {error}.")
     return made, _start_all(host, stopped)
 
 
@@ -178,7 +213,9 @@ def _each(turns: Iterable[Turn], work: Callable[[Turn], T]) -> list[T]:
     from concurrent.futures import ThreadPoolExecutor  # seldom needed
 
     with ThreadPoolExecutor(max_workers=len(turns) or 1, thread_name_prefix="code-change") as pool:
-        return list(pool.map(work, turns))
+        # What is logged there belongs to this command, too.
+        waiting = [pool.submit(copy_context().run, work, turn) for turn in turns]
+        return [each.result() for each in waiting]
 
 
 def _outcome(job: Job, site: Site, made: Made, turns: Sequence[Turn]) -> Outcome:
@@ -195,8 +232,9 @@ def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job)
         return f"{made.error} {_capital(_how_they_are(turns))}."
     names = ", ".join(turn.worker.id for turn in dead)
     before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
-    undo = f" To have the code before again: undo {dead[0].worker.id} {job.task_id}." if before != after else ""
-    words = f"{names} could not be started and does not run now. {_capital(made.message)}.{undo}"
+    undo = f" To have the code before again: {way_back(job)}." if before != after else ""
+    does = "does" if len(dead) == 1 else "do"
+    words = f"{names} could not be started and {does} not run now. {_capital(made.message)}.{undo}"
     return " ".join([words, *([made.error] if made.error else []), *(turn.error for turn in dead)])
 
 
@@ -222,3 +260,10 @@ def _told(turns: Iterable[Turn]) -> dict[str, Any]:
 
 def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
+
+
+def way_back(job: Job) -> str:
+    """The command that takes this one back; an undo can't be undone itself, but is a commit like any other."""
+    if job.handler == "undo_code":
+        return f"rollback {job.worker_id} 1"
+    return f"undo {job.worker_id} {job.task_id}"

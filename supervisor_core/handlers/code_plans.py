@@ -92,7 +92,8 @@ def plan_rollback(site: Site, back: int) -> CodePlan:
     newest, before = line[:back], line[1:]
     skipped = [commit for commit, older in zip(newest, before, strict=True) if commit.tree == older.tree]
     reverted = [commit for commit in newest if commit not in skipped]
-    check_free(site, [change for commit in reverted for change in _taken_back(git, commit)])
+    on_the_way = [change for commit in reverted for change in _taken_back(git, commit)]
+    check_free(site, on_the_way)
     return CodePlan(
         command="rollback",
         head=line[0],
@@ -101,6 +102,7 @@ def plan_rollback(site: Site, back: int) -> CodePlan:
         commit_count=len(reverted),
         skipped=tuple(skipped),
         files=tuple(files_between(git, state.head, before[-1].hash)),
+        on_the_way=tuple(on_the_way),
         notes=tuple(_notes(git, reverted)),
     )
 

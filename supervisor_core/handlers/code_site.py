@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,6 +95,11 @@ def check_changeable(site: Site, *, drops_changes: bool = False) -> CodeState:
             f"In {top}, {named(state.unmerged, NAMED)} hold conflicts that nobody has resolved.",
             remedy=f"Resolve them, or drop what is not committed: git -C {top} reset --hard",
         )
+    if state.in_submodules:
+        raise CodeRefused(
+            f"In {top}, the submodule {named(state.in_submodules, NAMED)} has changes that no commit has.",
+            remedy="Commit them there or put them aside (git stash) first; nothing here could keep them.",
+        )
     if state.changes and not drops_changes:
         raise CodeRefused(
             f"{top} has changes that no commit has: {named(state.changes, NAMED)}.",
@@ -102,7 +108,7 @@ def check_changeable(site: Site, *, drops_changes: bool = False) -> CodeState:
     return state
 
 
-def check_free(site: Site, changes: list[FileChange]) -> None:
+def check_free(site: Site, changes: Sequence[FileChange]) -> None:
     """`CodeRefused` where something lies in the way of files that would come."""
     if found := in_the_way(site.git, new_paths(changes)):
         raise CodeRefused(
@@ -114,3 +120,19 @@ def check_free(site: Site, changes: list[FileChange]) -> None:
 def _sharing(config: SupervisorConfig, top: Path) -> tuple[Worker, ...]:
     sharing = (worker for worker in config.workers.values() if top_of(worker.code.path) == top)
     return tuple(sorted(sharing, key=lambda worker: worker.id))
+
+
+def check_unmoved(site: Site, head: str, changes: Sequence[str], files: Sequence[FileChange]) -> None:
+    """`CodeRefused` where the checkout is not any more what it was when this was planned.
+
+    Asked once its workers are at rest: one that ends may write what it knows into the very folder that it runs from.
+    """
+    state = check_changeable(site, drops_changes=bool(changes))
+    if state.head != head:
+        raise CodeRefused(f"Somebody committed in {site.top} meanwhile; nothing was changed.", remedy="Ask again.")
+    if new := sorted(set(state.changes) - set(changes)):
+        raise CodeRefused(
+            f"In {site.top}, {named(new, NAMED)} changed while its workers were stopped; nothing else was changed.",
+            remedy="Look at that first: what no commit has would be lost.",
+        )
+    check_free(site, files)

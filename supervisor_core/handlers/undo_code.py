@@ -16,7 +16,7 @@ from supervisor_core.handlers.code_change import Made, change_code
 from supervisor_core.handlers.code_packages import put_back_packages
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
-from supervisor_core.handlers.code_site import Site, site_of
+from supervisor_core.handlers.code_site import Site, check_unmoved, site_of
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.rollback_code import pushed_if_wanted
 
@@ -42,6 +42,10 @@ class Undo:
     job: Job
     site: Site
     plan: CodePlan
+
+    def check(self) -> None:
+        """The checkout is what it was."""
+        check_unmoved(self.site, self.plan.head.hash, self.plan.changes, (*self.plan.files, *self.plan.on_the_way))
 
     def apply(self) -> Made:
         """Make the commit beside the checkout, then go forward to it: all of it, or nothing."""

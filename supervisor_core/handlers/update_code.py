@@ -25,7 +25,7 @@ from supervisor_core.handlers.code_change import Made, change_code
 from supervisor_core.handlers.code_packages import NAMED, Environment, check_requirements, environments_of
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
-from supervisor_core.handlers.code_site import CodeRefused, Site, site_of
+from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved, site_of
 from supervisor_core.handlers.code_trial import why_not
 from supervisor_core.handlers.context import Host
 
@@ -77,6 +77,10 @@ class Update:
     plan: CodePlan
     _kept: dict[str, str] = field(default_factory=dict)
     """What was dropped, by what it is; where it is kept."""
+
+    def check(self) -> None:
+        """The checkout is what it was."""
+        check_unmoved(self.site, self.plan.head.hash, self.plan.changes, (*self.plan.files, *self.plan.on_the_way))
 
     def apply(self) -> Made:
         """Go there."""
@@ -151,6 +155,10 @@ class WithPackages:
 
     update: Update
     environments: Sequence[Environment]
+
+    def check(self) -> None:
+        """The checkout is what it was."""
+        self.update.check()
 
     def apply(self) -> Made:
         """Go there, and install."""
