@@ -41,6 +41,7 @@ SHORT = 60
 ERRORS = 3
 """Errors in full, and commands to type; whoever wants the others looks at the audit trail."""
 
+NOTES = 5  # of one command, beside its message
 WORKERS = 20
 """Lines of workers on a card; more of them are counted."""
 
@@ -80,6 +81,8 @@ def _notes(jobs: Sequence[Job]) -> list[str]:
         message = str(details.get("message") or "")
         if message and len(jobs) == 1 and not message.endswith(SAID_BY_THE_TITLE):
             notes.append(f"{escape(fit(message, LINE))}.")
+        if len(jobs) == 1:
+            notes += [escape(fit(str(note), LINE)) for note in list(details.get("notes") or ())[:NOTES]]
         if details.get("report_path") and len(jobs) == 1:
             notes.append(f"The report: `{_in_code(str(details['report_path']))}`")
         if details.get("drive"):
@@ -94,6 +97,8 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job]) -> str:
     if not failed:
         return _afterwards(jobs[0]) if len(jobs) == 1 else ""
     look, again = _command(failed, "status"), _again(failed)
+    if any("state" in job.params for job in failed):
+        return f"How it is now: {look}."  # asked for by what a preview showed: a new one comes first
     if any(job.state is JobState.INTERRUPTED for job in failed):
         return f"*What to do:* {look}, then if need be {again}."
     return f"*What to do:* put right what is said here, then ask again: {again}. How it is now: {look}."

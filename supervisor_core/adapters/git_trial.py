@@ -12,7 +12,7 @@ from pathlib import Path
 from supervisor_core.adapters.git import Git, GitError, what_it_said
 from supervisor_core.adapters.git_changing import OPERATION_SECONDS
 from supervisor_core.adapters.git_reading import git_folder
-from supervisor_core.adapters.locks import FileLock
+from supervisor_core.adapters.locks import FileLock, LockedError
 from supervisor_core.adapters.programs import Ran
 
 FOLDER = "trials"
@@ -36,6 +36,10 @@ LOCK_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
+class TrialError(GitError):
+    """It could not be tried; that says nothing of whether it would go through."""
+
+
 @contextlib.contextmanager
 def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection[str]) -> Iterator[Git]:
     """These files of a commit, in a folder of their own that is gone afterwards. The checkout itself is not touched.
@@ -46,7 +50,7 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
     """
     folder = state_dir / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    with FileLock(folder / "lock", "a trial").acquire(timeout=LOCK_SECONDS):
+    with _alone(folder):
         _clear(git, folder)
         place = folder / uuid.uuid4().hex
         there = git.at(place, GIT_LFS_SKIP_SMUDGE="1")
@@ -71,7 +75,14 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
 def _must(ran: Ran) -> None:
     if not ran.ok:
         why = f"it took more than {SECONDS:g} s" if ran.timed_out else what_it_said(ran)
-        raise GitError(f"It could not be tried in a worktree of its own: {why}")
+        raise TrialError(f"It could not be tried in a worktree of its own: {why}")
+
+
+def _alone(folder: Path) -> FileLock:
+    try:
+        return FileLock(folder / "lock", "a trial").acquire(timeout=LOCK_SECONDS)
+    except LockedError as error:
+        raise TrialError(f"It could not be tried, because others are at it: {error}") from None
 
 
 def _pattern(path: str) -> str:

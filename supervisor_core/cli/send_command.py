@@ -71,13 +71,20 @@ def run(options: argparse.Namespace) -> int:
         try:
             results = _wait(config, ledger, issued.task_id, options.timeout, steps)
         except KeyboardInterrupt:
-            still = "goes on" if awake else "stays queued, and runs with the next `supervisor run` or `supervisor once`"
-            print(f"No longer waiting; {issued.task_id} {still}. `supervisor audit` will tell.", file=sys.stderr)
+            print(f"No longer waiting. {issued.task_id} {_still(awake=awake)}", file=sys.stderr)
             raise
         known = _progress(ledger, issued.task_id)
     if steps is not None:
         steps.show(known)  # the last ones come together with the outcome
-    return _outcome(issued, results, known, options)
+    return _outcome(issued, results, known, options, awake=results is not None or _wake(config))
+
+
+def _still(*, awake: bool) -> str:
+    """What becomes of a command that is not waited for any more."""
+    if awake:
+        return "goes on, and `supervisor audit` will tell. Do not send it again."
+    words = "waits: no daemon runs here. The next `supervisor run` or `supervisor once` carries it out or tells of it."
+    return f"{words} Do not send it again."
 
 
 def _only_if(command: Command, state: str) -> Command:
@@ -156,9 +163,11 @@ def _outcome(
     results: list[dict[str, Any]] | None,
     progress: list[dict[str, str]],
     options: argparse.Namespace,
+    *,
+    awake: bool,
 ) -> int:
     if results is None:
-        error = f"No outcome after {options.timeout:g} s; {command.task_id} goes on, and `supervisor audit` will tell."
+        error = f"No outcome after {options.timeout:g} s. {command.task_id} {_still(awake=awake)}"
         document: dict[str, Any] = {
             "task_id": command.task_id,
             "success": False,
@@ -200,19 +209,20 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
     for result in results:
         mark = "ok" if result["success"] else "failed"
         said = result["details"].get("message") or f"{command.name} {result['worker_id']}"
-        lines.append(f"{mark}: {said}" if result["success"] else f"{mark}: {result['error']}")
-    undo = (
-        f"; to take it back: supervisor send 'undo {command.workers[0]} {command.task_id}'" if _moved(results) else ""
-    )
+        whose = (
+            f"{result['worker_id']}: " if len(results) > 1 and result["worker_id"] not in str(result["error"]) else ""
+        )
+        lines.append(f"{mark}: {said}" if result["success"] else f"{mark}: {whose}{result['error']}")
+        lines += [note for note in result["details"].get("notes", ()) if note not in lines]
+    who = command.target or command.workers[0]
+    undo = f"; to take it back: supervisor send 'undo {who} {command.task_id}'" if any(map(_moved, results)) else ""
     return [*lines, f"({command.task_id}{undo})"]
 
 
-def _moved(results: list[dict[str, Any]]) -> bool:
-    """Whether the code of one worker is not what it was, by a command that can be undone."""
-    if len(results) != 1 or results[0]["handler"] == "undo_code":
-        return False
-    before, after = (results[0]["details"].get(name) for name in ("before", "after"))
-    return bool(before and after and before != after)
+def _moved(result: dict[str, Any]) -> bool:
+    """Whether the code of this worker is not what it was, by a command that can be undone."""
+    before, after = (result["details"].get(name) for name in ("before", "after"))
+    return bool(before and after and before != after and result["handler"] != "undo_code")
 
 
 def seconds(text: str) -> float:

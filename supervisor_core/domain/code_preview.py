@@ -71,6 +71,8 @@ class Preview:
     plan: CodePlan | None = None
     """None where it is refused as things are."""
     refused: str = ""
+    untried: str = ""
+    """Why that trial could not be made."""
     conflict: str = ""
     """Why it would fail half way, by a trial in a worktree of its own."""
     state: str = ""
@@ -90,6 +92,7 @@ class Preview:
             "ok": self.ok,
             "refused": self.refused or None,
             "conflict": self.conflict or None,
+            "untried": self.untried or None,
             "workers": [worker.as_json() for worker in self.workers],
             "state": self.state or None,
             **(self.plan.as_json() if self.plan else {}),
@@ -98,25 +101,27 @@ class Preview:
 
 def in_words(preview: Preview, now: datetime) -> list[str]:
     """The same for people, line by line."""
-    lines = [f"{preview.command}, in {preview.folder} on {preview.branch}"]
+    lines = [f"{preview.command}, in {preview.folder}, for branch {preview.branch}"]
     if preview.refused:
         lines += ["", f"Refused as things are: {preview.refused}"]
     if preview.plan is not None:
         lines += _plan_lines(preview.plan, now)
     if preview.conflict:
         lines += ["", f"It would fail: {preview.conflict}"]
+    if preview.untried:
+        lines += ["", preview.untried]
     lines += ["", _title(len(preview.workers), "worker runs", "workers run", "from there:")]
     lines += [f"  {worker}" for worker in preview.workers]
     if preview.ok and preview.plan is not None:
-        lines += ["", _verdict(preview.plan, preview.workers)]
+        lines += ["", _verdict(preview.plan, preview.workers, tried=not preview.untried)]
     return [one_line(line, LONGEST_LINE) for line in lines]
 
 
-def _verdict(plan: CodePlan, workers: Sequence[WorkerNow]) -> str:
+def _verdict(plan: CodePlan, workers: Sequence[WorkerNow], *, tried: bool) -> str:
     if plan.does_nothing:
         return "Nothing to do: it is so already, and nobody is stopped."
-    tried = " Tried in a worktree of its own: it goes through." if plan.is_tried else ""
-    return f"{_stopped_and_started(workers)}{tried}"
+    shown = " Tried in a worktree of its own: it goes through." if plan.is_tried and tried else ""
+    return f"{_stopped_and_started(workers)}{shown}"
 
 
 def _stopped_and_started(workers: Sequence[WorkerNow]) -> str:
@@ -149,7 +154,7 @@ def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
         yield from ("", _title(len(plan.changes), "file has", "files have", "changes that go, and are kept aside:"))
         yield from _listed(plan.changes, len(plan.changes), SHOWN_FILES)
     if plan.files:
-        yield from ("", _title(len(plan.files), "file changes:", "files change:"))
+        yield from ("", _title(len(plan.files), "file would change:", "files would change:"))
         yield from _listed([_file(change) for change in plan.files[:SHOWN_FILES]], len(plan.files), SHOWN_FILES)
     if plan.notes:
         yield ""

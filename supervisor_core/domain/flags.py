@@ -128,6 +128,12 @@ def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, tr
     definition = by_handler(str(handler))
     if definition is None:
         raise FlagRejected(f"There is no handler {handler!r}.")
+    parameters = {parameter.name for parameter in (*definition.parameters, *definition.untyped)}
+    if misplaced := sorted(parameters.intersection(body) - _KNOWN):
+        raise FlagRejected(
+            f"{', '.join(misplaced)} stands beside params, where it would not count.",
+            remedy=f'Put it inside: {{"params": {{"{misplaced[0]}": …}}}}.',
+        )
     try:
         params = check_params(definition, _mapping(body, "params"))
         label = clean_label(_text(body, "label"))

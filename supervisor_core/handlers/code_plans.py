@@ -5,7 +5,7 @@ Nothing of it changes the checkout, but for what an update learns from its remot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from supervisor_core.adapters.git import Git, GitError
@@ -22,7 +22,7 @@ from supervisor_core.adapters.git_reading import (
 )
 from supervisor_core.domain.code import Commit, FileChange, count, named, short
 from supervisor_core.domain.code_plan import LISTED_COMMITS, CodePlan
-from supervisor_core.handlers.code_past import CodeChange, change_to_undo
+from supervisor_core.handlers.code_past import CodeChange, change_to_undo, nothing_on_top
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_changeable, check_free
 from supervisor_core.handlers.context import Host
 
@@ -68,6 +68,8 @@ def plan_update(site: Site, command: str, *, reset: bool) -> CodePlan:
     if own and coming and not reset:
         kept = count(own_count, "commit")
         notes.append(f"This checkout has {kept} that {code.remote} has not; what comes in is merged, and they stay.")
+    if command == "update":
+        notes += _packages_stay(site, files)
     return CodePlan(
         command=command,
         head=_commit(git, state.head),
@@ -92,6 +94,7 @@ def plan_rollback(site: Site, back: int) -> CodePlan:
     newest, before = line[:back], line[1:]
     skipped = [commit for commit, older in zip(newest, before, strict=True) if commit.tree == older.tree]
     reverted = [commit for commit in newest if commit not in skipped]
+    files = files_between(git, state.head, before[-1].hash)
     on_the_way = [change for commit in reverted for change in _taken_back(git, commit)]
     check_free(site, on_the_way)
     return CodePlan(
@@ -101,9 +104,9 @@ def plan_rollback(site: Site, back: int) -> CodePlan:
         commits=tuple(reverted),
         commit_count=len(reverted),
         skipped=tuple(skipped),
-        files=tuple(files_between(git, state.head, before[-1].hash)),
+        files=tuple(files),
         on_the_way=tuple(on_the_way),
-        notes=tuple(_notes(git, reverted)),
+        notes=(*_notes(git, reverted), *_beside(site, files, reverted)),
     )
 
 
@@ -114,7 +117,7 @@ def plan_undo(host: Host, site: Site, task_id: str | None) -> CodePlan:
     change = change_to_undo(host, site, state.head, task_id)
     if not resolve(git, change.before):
         raise GitError(f"{short(change.before)}, to which {change.task_id} would be undone, is not there any more.")
-    if state.head != change.after:
+    if not nothing_on_top(site, change, state.head):
         raise _something_on_top(site, change, state.head)
     files = files_between(git, state.head, change.before)
     check_free(site, files)
@@ -162,6 +165,20 @@ def _something_on_top(site: Site, change: CodeChange, head: str) -> CodeRefused:
         f"{change.task_id} can't be undone, because something came on top of it{what}.",
         remedy="Undo that first, or take single commits back with rollback.",
     )
+
+
+def _beside(site: Site, files: Sequence[FileChange], reverted: Sequence[Commit]) -> Iterator[str]:
+    """What is worth knowing of a rollback beside its commits."""
+    if reverted and not files:
+        yield "Taken together this changes no file: these commits cancel out. Every file stays as it is now."
+    yield from _packages_stay(site, files)
+
+
+def _packages_stay(site: Site, files: Sequence[FileChange]) -> Iterator[str]:
+    changed = {change.path for change in files} | {change.was for change in files}
+    named_in = {worker.code.requirements for worker in site.workers if worker.code.requirements}
+    for name in sorted(name for name in named_in if any(path == name or path.endswith(f"/{name}") for path in changed)):
+        yield f"{name} changes, and what is installed stays as it is: update-deps installs what it names."
 
 
 def _taken_back(git: Git, commit: Commit) -> list[FileChange]:

@@ -15,7 +15,7 @@ from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.handlers.code_plans import plan_of
 from supervisor_core.handlers.code_seen import state_of
 from supervisor_core.handlers.code_site import Site, site_of
-from supervisor_core.handlers.code_trial import why_not
+from supervisor_core.handlers.code_trial import tried
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.starting import why_it_rests
 
@@ -36,8 +36,14 @@ def _preview(host: Host, site: Site, command: Command) -> Preview:
         plan = plan_of(host, site, handler, command.params)
     except SupervisorError as error:
         return replace(base, refused=str(error))
-    conflict = why_not(host, site, plan)
-    return replace(base, plan=plan, conflict=conflict, state=state_of(host, site, plan, command.params))
+    shown = tried(host, site, plan)
+    return replace(
+        base,
+        plan=plan,
+        conflict=shown.conflict,
+        untried=shown.problem,
+        state=state_of(host, site, plan, command.params),
+    )
 
 
 def _now(host: Host, worker: Worker) -> WorkerNow:
@@ -65,4 +71,6 @@ def _busy(waiting: Sequence[Job]) -> str:
     started = [job for job in waiting if job.state is JobState.STARTED]
     if started:
         return f"busy: {started[0].handler} ({started[0].task_id}) is under way"
+    if len(waiting) == 1:
+        return "another command waits for it"
     return f"{len(waiting)} other commands wait for it" if waiting else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,8 +27,10 @@ from supervisor_core.handlers.code_packages import NAMED, Environment, check_req
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved, site_of
-from supervisor_core.handlers.code_trial import why_not
+from supervisor_core.handlers.code_trial import tried
 from supervisor_core.handlers.context import Host
+
+log = logging.getLogger(__name__)
 
 
 def update_code(host: Host, job: Job) -> Outcome:
@@ -59,9 +62,12 @@ def _looked_at(host: Host, job: Job, site: Site) -> CodePlan:
     """The plan; `CodeRefused` where it can be known before anybody is stopped that it would fail."""
     host.progress(f"asking {site.code.remote} what is new")
     plan = checked_plan(host, job, site)
-    if plan.merges and (conflict := why_not(host, site, plan)):
+    shown = tried(host, site, plan)
+    if shown.problem:  # then it is seen at the merge itself, which takes itself back
+        log.warning("%s", shown.problem)
+    if shown.conflict:
         raise CodeRefused(
-            f"Nothing was done, and nobody was stopped. {conflict}",
+            f"Nothing was done, and nobody was stopped. {shown.conflict}",
             remedy="Bring the two together by hand, or drop what only this checkout has: update --reset.",
         )
     return plan

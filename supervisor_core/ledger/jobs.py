@@ -120,13 +120,16 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
     return found[0] if found else None
 
 
-def ended(connection: Connection, worker_ids: Collection[str], handlers: Collection[str], most: int) -> list[Job]:
-    """The newest jobs of these workers and handlers that have come to their end, newest first."""
+def ended(
+    connection: Connection, worker_ids: Collection[str], handlers: Collection[str], most: int, start: int = 0
+) -> list[Job]:
+    """The newest jobs of these workers and handlers that have come to their end, newest first; a page of them."""
     query = (
         select(jobs)
         .where(jobs.c.state.in_(FINAL), jobs.c.worker_id.in_(tuple(worker_ids)), jobs.c.handler.in_(tuple(handlers)))
         .order_by(jobs.c.finished_at.desc(), jobs.c.job_id.desc())
         .limit(most)
+        .offset(start)
     )
     return [_job(row) for row in connection.execute(query).mappings()]
 

@@ -58,10 +58,16 @@ def _what_is_known(job: Job, host: Host, told: Callable[[], object]) -> Outcome 
     running = f"runs as pid {found.identity.pid}" if found.identity else f"is {found.presence}"
     return Outcome.failed(
         f"The supervisor ended while this was under way; it was not run again. {job.worker_id} {running} and is "
-        f"{'paused' if pause else 'not paused'} now. {left.words}{' ' if left.words else ''}"
-        "Look at it, and ask again if that is not what you want.",
+        f"{'paused' if pause else 'not paused'} now. {left.words}{' ' if left.words else ''}{_what_next(job, left)}",
         **left.details,
         interrupted=True,
         pid=found.identity.pid if found.identity else None,
         paused=pause is not None,
     )
+
+
+def _what_next(job: Job, left: Left) -> str:
+    """Whether asking again as it stands would do what was asked for."""
+    if job.handler == "rollback_code" and left.details.get("commits"):
+        return "Asked again as it stands, it would take back what it has just made: have it as before first."
+    return "Look at it, and ask again if that is not what you want."
