@@ -71,12 +71,12 @@ class Preview:
     plan: CodePlan | None = None
     """None where it is refused as things are."""
     refused: str = ""
-    untried: str = ""
-    """Why that trial could not be made."""
     conflict: str = ""
     """Why it would fail half way, by a trial in a worktree of its own."""
     state: str = ""
     """The hash of all that somebody relies on who says yes to this."""
+    untried: str = ""
+    """Why that trial could not be made."""
 
     @property
     def ok(self) -> bool:

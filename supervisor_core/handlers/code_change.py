@@ -101,7 +101,7 @@ def _not_stopped(job: Job, kept: Sequence[Turn], turns: Sequence[Turn]) -> Outco
     details = {"workers": _told(turns), "label": job.label}
     survived = [turn.stopped for turn in kept if turn.stopped]
     if survived:
-        return stuck(survived[0], details, f"The code was not changed under it; {_how_they_are(turns)}.")
+        return stuck(survived[0], details, "The code was not changed under it.")
     why = " ".join(f"{turn.worker.id} could not be stopped: {turn.error}" for turn in kept)
     return Outcome.failed(f"Nothing was changed. {why} {_capital(_how_they_are(turns))}.", **details)
 

@@ -31,12 +31,21 @@ def test_a_checkout_in_order_is_told_to_be(made: Repository, tmp_path: Path) -> 
     assert (check.ok, check.message.startswith("git "), ";" in check.message) == (True, True, False)
 
 
-def test_changes_and_another_branch_are_remarks(made: Repository, tmp_path: Path) -> None:
+def test_changes_are_a_remark_and_files_that_git_does_not_know_are_none(made: Repository, tmp_path: Path) -> None:
     (made.checkout / "new").write_text("")
+    assert ";" not in git.look(configured(tmp_path, {"path": str(made.checkout)})).message
+    (made.checkout / "watcher.py").write_text("by hand")
+    check = git.look(configured(tmp_path, {"path": str(made.checkout)}))
+    assert (check.ok, "changes that no commit has" in check.message) == (True, True)
+
+
+def test_another_branch_and_a_lock_fail_for_then_nothing_can_be_updated(made: Repository, tmp_path: Path) -> None:
     check = git.look(configured(tmp_path, {"path": str(made.checkout), "branch": "stable"}))
-    assert check.ok
-    assert "is on main, not on stable" in check.message
-    assert "not committed" in check.message
+    assert (check.ok, "is on branch main, not on stable" in check.message) == (False, True)
+    assert "switch stable" in check.remedy
+    (made.checkout / ".git" / "index.lock").write_text("")
+    check = git.look(configured(tmp_path, {"path": str(made.checkout)}))
+    assert (check.ok, "index.lock is there" in check.message) == (False, True)
 
 
 def test_no_checkout_fails_only_where_one_is_configured(tmp_path: Path) -> None:

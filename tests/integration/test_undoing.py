@@ -126,11 +126,25 @@ def test_an_older_one_is_refused_until_the_newer_one_is_undone(place: CodeHost, 
     assert_refused(place, code, f"undo {first.task_id}", "something came on top of it")
 
 
+def test_what_was_undone_is_in_nobody_s_way(place: CodeHost, code: Clones) -> None:
+    """A bad update, a rollback that did not help, its undo: the update can be undone, and the refusal names it."""
+    before = code.checkout.on_disk()
+    code.comes_in(COMES)
+    update = place.did("update")
+    place.did("rollback 1")
+    assert_refused(place, code, f"undo {update.task_id}", "something came on top of it")
+    place.did("undo")
+    assert_refused(place, code, "undo", f"undo OrionMX {update.task_id}")
+    place.did(f"undo {update.task_id}")
+    assert code.checkout.on_disk() == before
+    assert_refused(place, code, "undo", "is itself an undo")
+
+
 def test_an_undo_is_not_undone(place: CodeHost, code: Clones) -> None:
     place.did("rollback 1")
     undo = place.did("undo")
-    for words in ("undo", f"undo {undo.task_id}"):
-        assert_refused(place, code, words, f"is itself an undo ({undo.task_id}), which can't be undone")
+    assert_refused(place, code, "undo", f"is itself an undo ({undo.task_id}), which can't be undone")
+    assert_refused(place, code, f"undo {undo.task_id}", f"{undo.task_id} is itself an undo, which can't be undone")
     place.did("rollback 1")
     assert code.checkout.on_disk() == STRAIGHT.back(1).files, "what its error says, does"
 

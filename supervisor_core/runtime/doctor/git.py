@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor_core.adapters.git import CodeState, Git, GitError, NoCheckout, git_version
-from supervisor_core.config import SupervisorConfig
+from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.runtime.doctor.checks import Check
 
 NAME = "git"
@@ -30,28 +30,30 @@ def look(config: SupervisorConfig) -> Check:
         except GitError as error:
             troubles.append((f"{worker.id}: {error.message}", error.remedy or "Look at it with git."))
             continue
-        if state.under_way:
-            remedy = f"End it: git -C {state.top} {state.under_way} --abort (or --continue)."
-            troubles.append((f"{worker.id}: a {state.under_way} in {state.top} was not ended", remedy))
-        if state.lock is not None:
-            troubles.append((f"{worker.id}: {state.lock} is there", "If no git runs there, delete that file."))
-        if state.branch != worker.code.branch:
-            said, remedy = _on_another_branch(worker, state)
-            if worker.code.model_fields_set:
-                troubles.append((said, remedy))
-            else:
-                remarks.append(said)
-        if state.changes:
-            remarks.append(
-                f"the code of {worker.id} has changes that no commit has, so it is not updated or rolled back"
-            )
+        found, said = _seen(worker, state)
+        troubles += found
+        remarks += said
     if troubles:
         return Check(NAME, False, "; ".join(said for said, _ in troubles), troubles[0][1])
     return Check(NAME, True, "; ".join(remarks))
 
 
-def _on_another_branch(worker: Worker, state: CodeState) -> tuple[str, str]:
-    on = f"branch {state.branch}" if state.branch else "no branch"
-    wanted, key = worker.code.branch, f"workers.{worker.id}.code.branch"
-    said = f"the code of {worker.id} is on {on}, not on {wanted}, so it is not updated or rolled back"
-    return said, f"Switch it (git -C {state.top} switch {wanted}), or correct {key}."
+def _seen(worker: Worker, state: CodeState) -> tuple[list[tuple[str, str]], list[str]]:
+    """What keeps a checkout from being changed, each with a remedy; and what is worth a remark."""
+    troubles, remarks = [], []
+    if state.under_way:
+        remedy = f"End it: git -C {state.top} {state.under_way} --abort (or --continue)."
+        troubles.append((f"{worker.id}: a {state.under_way} in {state.top} was not ended", remedy))
+    if state.lock is not None:
+        troubles.append((f"{worker.id}: {state.lock} is there", "If no git runs there, delete that file."))
+    if state.branch != worker.code.branch:
+        on, wanted = f"branch {state.branch}" if state.branch else "no branch", worker.code.branch
+        said = f"the code of {worker.id} is on {on}, not on {wanted}, so it is not updated or rolled back"
+        remedy = f"Switch it (git -C {state.top} switch {wanted}), or correct workers.{worker.id}.code.branch."
+        if worker.code.model_fields_set:
+            troubles.append((said, remedy))
+        else:
+            remarks.append(said)
+    if state.changes:
+        remarks.append(f"the code of {worker.id} has changes that no commit has, so it is not updated or rolled back")
+    return troubles, remarks
