@@ -148,6 +148,8 @@ class Git:
             raise GitError(f"`git {words[0]}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
         if not ran.ok:
             raise GitError(f"`git {words[0]}` in {self.folder} failed: {what_it_said(ran)}")
+        if ran.truncated:
+            raise GitError(f"`git {words[0]}` in {self.folder} has more to say than can be read.")
         return ran.output
 
     def state(self, remote: str, branch: str, seconds: float = GIT_SECONDS) -> CodeState:

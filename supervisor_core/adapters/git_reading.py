@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from supervisor_core.adapters.git import Git, GitError
+from supervisor_core.adapters.git import Git
 from supervisor_core.domain.code import Commit, FileChange
 from supervisor_core.domain.texts import one_line
 
@@ -126,10 +126,7 @@ def has_submodules(git: Git) -> bool:
 
 
 def _ask(git: Git, *words: str) -> str:
-    answer = git.ask(*words, timeout=READING_SECONDS)
-    if "bytes left out …" in answer:
-        raise GitError(f"`git {words[0]}` in {git.folder} has more to say than can be read.")
-    return answer
+    return git.ask(*words, timeout=READING_SECONDS)
 
 
 def _commit(record: str) -> Commit:

@@ -49,6 +49,8 @@ class Ran:
     errors: str
     seconds: float
     timed_out: bool = False
+    truncated: bool = False
+    """Whether something in the middle of its output was left out: its words alone do not tell, they may say so too."""
 
     @property
     def ok(self) -> bool:
@@ -87,7 +89,8 @@ def run_command(
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(GONE_SECONDS)
     output, errors = (stream.text("surrogateescape" if exact else "replace") for stream in streams)
-    return Ran(tuple(words), child.returncode, output, errors, time.monotonic() - begun, not in_time)
+    late, truncated = not in_time, streams[0].is_truncated
+    return Ran(tuple(words), child.returncode, output, errors, time.monotonic() - begun, late, truncated)
 
 
 def _start(words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
@@ -130,6 +133,11 @@ class _Stream(threading.Thread):
                 if over > 0:
                     self._left_out += over
                     del self._last[:over]
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether not all is kept of what was said until now."""
+        return self._left_out > 0
 
     def text(self, undecodable: str) -> str:
         """What was said. Somebody outside of the group may hold the pipe open for ever: that is not waited for."""

@@ -57,6 +57,13 @@ def test_a_flood_of_words_is_kept_from_both_ends() -> None:
     assert ran.output.endswith("last\n")
     assert "bytes left out" in ran.output
     assert len(ran.output) < 1100
+    assert ran.truncated
+
+
+def test_who_only_says_that_something_was_left_out_has_nothing_left_out() -> None:
+    ran = python("print('… 5 bytes left out …'); import sys; print('x' * 5000, file=sys.stderr)", keep_bytes=1000)
+    assert ran.output == "… 5 bytes left out …\n"
+    assert not ran.truncated
 
 
 def family(pids: Path) -> list[int]:

@@ -1,0 +1,29 @@
+"""What git and its remote say: read exactly where it is read, and harmless where people are told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.adapters import git as door
+from supervisor_core.adapters.git import Git, GitError
+from supervisor_core.adapters.git_reading import commits
+from tests.support.repositories import Clones, origin_and_checkout
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Clones:
+    return origin_and_checkout(tmp_path / "code")
+
+
+def test_a_commit_that_speaks_of_bytes_left_out_can_be_read(made: Clones) -> None:
+    made.checkout.commit(message="Cut the log\n\nIt says `… 12 bytes left out …` then.")
+    (newest,) = commits(Git(made.checkout.folder), "HEAD", most=1)
+    assert "12 bytes left out" in newest.body
+
+
+def test_an_answer_with_a_gap_is_refused(made: Clones, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "READ_BYTES", 100)
+    with pytest.raises(GitError, match="has more to say than can be read"):
+        commits(Git(made.checkout.folder), "HEAD", most=5)
