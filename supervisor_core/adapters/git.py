@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from supervisor_core.adapters.addresses import MASK, without_query
 from supervisor_core.adapters.programs import Ran, run_command
 from supervisor_core.config.surroundings import safe_part
 from supervisor_core.domain.errors import SupervisorError
@@ -237,8 +238,8 @@ def what_it_said(ran: Ran) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """The text with every `name:password@` of an address masked."""
-    return _CREDENTIALS.sub(r"\1****@", text)
+    """The text with every `name:password@` of an address masked, and every query: that may be a token."""
+    return without_query(_CREDENTIALS.sub(rf"\1{MASK}@", text))
 
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:

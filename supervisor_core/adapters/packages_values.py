@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from supervisor_core.adapters.worker import MASK
+from supervisor_core.adapters.addresses import MASK, without_query
 
 _EDITABLE = "-e "
 _EGG = re.compile(r"#(?:.*&)?egg=([A-Za-z0-9._-]+)")
@@ -16,9 +16,8 @@ _BY_VERSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)===?(\S+)")
 _BY_ADDRESS = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*) @ (\S+)")
 _PINNED_ADDRESS = re.compile(r"(?:git|hg)\+\S+@[0-9a-f]{40}(?:#\S*)?|[^\s#]+#(?:\S*&)?sha(?:256|384|512)=[0-9a-f]+")
 
-# A login, but for the `git@` that every address of SSH has; and a query, in which a signed address has its signature.
+# A login, but for the `git@` that every address of SSH has.
 _LOGIN = re.compile(r"(?<=://)(?!git@)[^/\s]*@")
-_QUERY = re.compile(r"(/[^\s?#]{0,500})\?[^\s#]+")
 
 _COMPLAINT = re.compile(r"(\S+) \S+ (?:has requirement|requires) (.+?), (?:but you have|which is not installed)")
 
@@ -128,11 +127,6 @@ def normalised(name: str) -> str:
 
 def _shown(line: str) -> str:
     return without_query(_LOGIN.sub(f"{MASK}@", line))
-
-
-def without_query(text: str) -> str:
-    """A text whose addresses have no query, also where pip tells but the end of one."""
-    return _QUERY.sub(rf"\1?{MASK}", text)
 
 
 def complaint(problem: str) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from supervisor_core.adapters.addresses import without_query
 from supervisor_core.adapters.git import git_environment
-from supervisor_core.adapters.packages_values import without_query
 from supervisor_core.adapters.programs import Ran
 from supervisor_core.adapters.report_masking import Masking
 from supervisor_core.domain.errors import SupervisorError

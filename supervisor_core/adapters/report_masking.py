@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-from supervisor_core.adapters.worker import MASK
+from supervisor_core.adapters.addresses import MASK
 from supervisor_core.domain.texts import storable
 from supervisor_core.domain.times import to_text
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from supervisor_core.adapters.addresses import MASK
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.adapters.heartbeats import last_beat
 from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
@@ -17,7 +18,6 @@ from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.health import Heartbeat
 
-MASK = "****"
 TAIL_LINES = 20
 TAIL_BYTES = 8 * 1024
 """What of a dying worker's output is shown: enough for a traceback's end."""

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.adapters import git as door
-from supervisor_core.adapters.git import Git, GitError
+from supervisor_core.adapters.git import Git, GitError, without_credentials
+from supervisor_core.adapters.git_changing import fetch
 from supervisor_core.adapters.git_reading import commits
 from tests.support.repositories import Clones, origin_and_checkout
 
@@ -27,3 +28,19 @@ def test_an_answer_with_a_gap_is_refused(made: Clones, monkeypatch: pytest.Monke
     monkeypatch.setattr(door, "READ_BYTES", 100)
     with pytest.raises(GitError, match="has more to say than can be read"):
         commits(Git(made.checkout.folder), "HEAD", most=5)
+
+
+def test_a_token_in_the_query_of_an_address_is_not_told(
+    made: Clones, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HOME", str(made.origin.folder.parent))
+    caplog.set_level("DEBUG")
+    made.checkout.git("remote", "set-url", "origin", "http://127.0.0.1:9/code.git?private_token=glpat-SECRET")
+    with pytest.raises(GitError, match=r"origin can't be reached") as caught:
+        fetch(Git(made.checkout.folder), "origin", "main")
+    assert "code.git?****" in str(caught.value)
+    assert "SECRET" not in str(caught.value) + caplog.text
+
+
+def test_a_question_is_no_query() -> None:
+    assert without_credentials("What now? See https://x.org/a#b and c?") == ("What now? See https://x.org/a#b and c?")
