@@ -14,6 +14,7 @@ from supervisor_core.adapters.addresses import MASK, without_query
 from supervisor_core.adapters.programs import Ran, run_command
 from supervisor_core.config.surroundings import safe_part
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.texts import one_line
 
 GIT_SECONDS = 10.0
 """For a look at a checkout, all calls together; a big one on a slow disk takes a second or two."""
@@ -23,6 +24,9 @@ READ_BYTES = 32 * 1024 * 1024
 
 NAMED_CHANGES = 20
 LONGEST_ERROR = 500  # characters of what git says
+LONGEST_SUBJECT = 500
+"""Characters, also of an author's name. What does not print is escaped: these words are anybody's, and terminals show
+them."""
 
 KEPT = frozenset({"SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
 """Beside what any program may have: the ways to a remote. The user's own git configuration counts, for it says which
@@ -200,7 +204,7 @@ class Git:
 
     def _newest(self, timeout: float) -> tuple[str, str, str]:
         head, at, subject = self.ask("log", "-1", "--format=%H%x00%cI%x00%s", timeout=timeout).strip("\n").split("\0")
-        return head, at, subject
+        return head, at, one_line(subject, LONGEST_SUBJECT)
 
     def _distance(self, other: str, timeout: float) -> tuple[int | None, int | None]:
         ran = self.run("rev-list", "--left-right", "--count", f"HEAD...{other}", "--", timeout=timeout)
@@ -233,8 +237,13 @@ def git_at_work(folder: Path) -> bool:
 
 
 def what_it_said(ran: Ran) -> str:
-    """Its own words on one line, and no credentials in them."""
-    return without_credentials(" ".join((ran.errors or ran.output).split()))[:LONGEST_ERROR] or "It said nothing."
+    """Its own words and those of its remote, as one line that any terminal may show; no credentials in them."""
+    return as_told(ran.errors or ran.output) or "It said nothing."
+
+
+def as_told(words: str) -> str:
+    """Words of git or its remote as one line without credentials. A remote may say anything, an escape sequence too."""
+    return one_line(without_credentials(" ".join(words.split())), LONGEST_ERROR)
 
 
 def without_credentials(text: str) -> str:

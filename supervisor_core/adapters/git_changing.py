@@ -6,11 +6,12 @@ import logging
 import re
 import shlex
 
-from supervisor_core.adapters.git import Git, GitError, what_it_said, without_credentials
+from supervisor_core.adapters.git import Git, GitError, as_told, what_it_said, without_credentials
 from supervisor_core.adapters.git_reading import files_between, git_folder, has_submodules, in_the_way, remotes, resolve
 from supervisor_core.adapters.programs import Ran
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.code import Commit, named, new_paths, short
+from supervisor_core.domain.texts import shown
 
 OPERATION_SECONDS = 30.0
 """For one operation, a fetch among them: what takes longer does not answer, or asks for what nobody is there to say."""
@@ -154,8 +155,8 @@ def push(git: Git, remote: str, branch: str) -> None:
     words = ["push", "--no-verify", "--porcelain", "--", remote, f"HEAD:refs/heads/{branch}"]
     ran = _operation(_with_own_ssh(git), *words)
     if not ran.ok:
-        said = [line.split("\t")[-1] for line in ran.output.splitlines() if line.startswith("!")]
-        why = f"{remote} did not take it: {' '.join([*said, _why(ran)])}"
+        said = [line.split("\t")[-1] for line in ran.output.split("\n") if line.startswith("!")]
+        why = f"{remote} did not take it: {' '.join([*map(as_told, said), _why(ran)])}"
         raise GitError(why, remedy=f"It stays on this host; push it by hand, from {git.folder}.")
 
 
@@ -281,7 +282,7 @@ def _operation(git: Git, *words: str) -> Ran:
     """The one way in which anything is changed."""
     crashpoints.reach(f"git.{words[0]}:before")
     ran = git.run(*words, timeout=OPERATION_SECONDS)
-    said = without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:]
+    said = shown(without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:])
     level = logging.DEBUG if git.is_trial else logging.INFO if ran.ok else logging.WARNING
     how = "was late and was ended" if ran.timed_out else f"ended with {ran.exit_code}"
     log.log(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from supervisor_core.adapters.git import Git
+from supervisor_core.adapters.git import LONGEST_SUBJECT, Git
 from supervisor_core.domain.code import Commit, FileChange
 from supervisor_core.domain.texts import one_line
 
@@ -15,9 +15,6 @@ READING_SECONDS = 30.0
 
 BITE = 200  # paths on one command line
 SUBMODULE = "160000"  # its mode in a tree
-LONGEST_SUBJECT = 500
-"""Characters, also of an author's name. What does not print is escaped: these words are anybody's, and terminals show
-them."""
 
 _FORMAT = "%H%n%T%n%P%n%ct%n%an%n%s%n%b"
 _HEADER_LINES = 6

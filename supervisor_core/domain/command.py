@@ -8,9 +8,13 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor_core.domain.labels import audit_label
-from supervisor_core.domain.texts import storable
+from supervisor_core.domain.texts import shown
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+SENTENCES = ("message", "error", "push_error")
+"""Of the details, what people read: like the error, it may repeat a file name or what a program printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,13 @@ class Outcome:
     details: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
-        if self.error is not None:  # it may repeat a file name or what a program printed
-            object.__setattr__(self, "error", storable(self.error))
+        details = dict(self.details)
+        for name in SENTENCES:
+            if isinstance(details.get(name), str):
+                details[name] = shown(details[name])
+        object.__setattr__(self, "details", MappingProxyType(details))
+        if self.error is not None:
+            object.__setattr__(self, "error", shown(self.error))
 
     @classmethod
     def done(cls, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)

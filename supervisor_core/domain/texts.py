@@ -8,9 +8,18 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
+def shown(text: str) -> str:
+    """The same text, storable, and with nothing in its lines that a terminal would obey instead of showing it."""
+    return "".join(each if each in "\n\t" or each.isprintable() else _escaped(each) for each in text)
+
+
 def one_line(text: str, most: int) -> str:
     """The same text as a line of at most so many characters: what does not print is escaped, what is over is cut."""
     # Cut first as well: a file of some megabytes must not become an escaped one of many.
     kept = text[: most + 1]
-    line = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in kept)
+    line = "".join(each if each.isprintable() else _escaped(each) for each in kept)
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -8,7 +8,7 @@ import pytest
 
 from supervisor_core.adapters import git as door
 from supervisor_core.adapters.git import Git, GitError, without_credentials
-from supervisor_core.adapters.git_changing import fetch
+from supervisor_core.adapters.git_changing import fetch, push
 from supervisor_core.adapters.git_reading import commits
 from tests.support.repositories import Clones, origin_and_checkout
 
@@ -44,3 +44,29 @@ def test_a_token_in_the_query_of_an_address_is_not_told(
 
 def test_a_question_is_no_query() -> None:
     assert without_credentials("What now? See https://x.org/a#b and c?") == ("What now? See https://x.org/a#b and c?")
+
+
+UNRULY = b"#!/bin/sh\nprintf '\\033[2J\\377 keep out\\n' >&2\nexit 1\n"
+"""A hook of a remote that clears the screen, and says a byte that is no UTF-8."""
+
+
+def test_a_remote_can_not_clear_the_screen_of_who_reads_its_words(made: Clones) -> None:
+    hook = made.origin.folder / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_bytes(UNRULY)
+    hook.chmod(0o755)
+    made.checkout.commit({"own.txt": "own\n"})
+    with pytest.raises(GitError, match="keep out") as caught:
+        push(Git(made.checkout.folder), "origin", "main")
+    assert "pre-receive hook declined" in str(caught.value)
+    assert str(caught.value).isprintable()
+    str(caught.value).encode()
+
+
+def test_a_subject_can_not_clear_the_screen_either(made: Clones) -> None:
+    message = made.checkout.folder / "message"
+    message.write_bytes(b"Clear \x1b[2J \xff\n")
+    made.checkout.git("commit", "--quiet", "--allow-empty", "--cleanup=verbatim", "--file", str(message))
+    subject = Git(made.checkout.folder).state("origin", "main").subject
+    assert subject.startswith("Clear \\x1b[2J ")
+    assert subject.isprintable()

@@ -110,3 +110,13 @@ def test_only_a_stopped_worker_that_should_run_is_started(
     action = plan({"W": Wanted(enabled, quarantined, paused)}, actual)["W"]
     should = enabled and not quarantined and not paused and state is WorkerState.STOPPED
     assert action is (ActionKind.START if should else ActionKind.NONE)
+
+
+@pytest.mark.parametrize("said", ["clear \x1b[2J", "a byte \udcff", "a nul \0", "back \r to the beginning"])
+def test_the_sentences_of_an_outcome_may_be_shown_on_any_terminal(said: str) -> None:
+    outcome = Outcome.failed(said, message=said, push_error=said, exact=said)
+    for sentence in (outcome.error, outcome.details["message"], outcome.details["push_error"]):
+        assert str(sentence).isprintable()
+        str(sentence).encode()
+    assert outcome.details["exact"] == said
+    assert Outcome.failed("two\nlines\tof ü").error == "two\nlines\tof ü"
