@@ -73,8 +73,11 @@ UNDER_WAY = {
 }
 """What lies in git's folder while something was begun and not ended."""
 
-LOCKS = ("index.lock", "HEAD.lock")
+LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock")
 """What lies in git's folder while it changes something, or was cut off in the middle of that."""
+
+SHARED_LOCKS = ("refs/heads/{branch}.lock", "packed-refs.lock")
+"""The same, in the folder that all worktrees of a repository have in common."""
 
 _CREDENTIALS = re.compile(r"(\w://)[^/\s]+@")
 _PATH_FIELD = {"1": 8, "u": 10}  # of a line of `status --porcelain=v2`, how many fields come before the path
@@ -164,7 +167,7 @@ class Git:
         def left() -> float:
             return max(deadline - time.monotonic(), 0.1)
 
-        git_folder, top = self._places(left())
+        git_folder, shared, top = self._places(left())
         fields = self.ask("status", "--porcelain=v2", "--branch", "--no-renames", "-z", timeout=left()).split("\0")
         headers = dict(line[2:].split(" ", 1) for line in fields if line.startswith("# ") and line.count(" ") > 1)
         born = headers.get("branch.oid") != "(initial)"
@@ -172,6 +175,7 @@ class Git:
         other = f"{remote}/{branch}"
         ahead, behind = self._distance(f"refs/remotes/{other}", left()) if born else (None, None)
         on = headers.get("branch.head", "")
+        locks = [git_folder / name for name in LOCKS] + [shared / name.format(branch=on) for name in SHARED_LOCKS]
         return CodeState(
             top=top,
             head=head,
@@ -183,15 +187,16 @@ class Git:
             unmerged=tuple(line.split(" ", 10)[-1] for line in fields if line.startswith("u ")),
             untracked=tuple(line[2:] for line in fields if line.startswith("? ")),
             under_way=next((word for name, word in UNDER_WAY.items() if (git_folder / name).exists()), ""),
-            lock=next((git_folder / name for name in LOCKS if (git_folder / name).exists()), None),
+            lock=next((lock for lock in locks if lock.exists()), None),
             compared_with=other,
             ahead=ahead,
             behind=behind,
         )
 
-    def _places(self, timeout: float) -> tuple[Path, Path]:
+    def _places(self, timeout: float) -> tuple[Path, Path, Path]:
         try:
-            said = self.ask("rev-parse", "--absolute-git-dir", "--show-toplevel", timeout=timeout)
+            words = ("--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+            said = self.ask("rev-parse", *words, timeout=timeout)
         except GitError as error:
             if "not a git repository" in error.message or "cannot change to" in error.message:
                 raise NoCheckout(f"{self.folder} is no git checkout.") from None
@@ -199,8 +204,8 @@ class Git:
                 trust = f"Let git trust it: git config --global --add safe.directory {self.folder}"
                 raise GitError(f"{self.folder} belongs to another user, so git refuses it.", remedy=trust) from None
             raise
-        git_folder, top = said.splitlines()[:2]
-        return Path(git_folder), Path(top)
+        git_folder, shared, top = said.splitlines()[:3]
+        return Path(git_folder), (self.folder / shared).resolve(), Path(top)
 
     def _newest(self, timeout: float) -> tuple[str, str, str]:
         head, at, subject = self.ask("log", "-1", "--format=%H%x00%cI%x00%s", timeout=timeout).strip("\n").split("\0")
