@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import shlex
+import time
 
 from supervisor_core.adapters.git import Git, GitError, as_told, what_it_said, without_credentials
 from supervisor_core.adapters.git_reading import files_between, git_folder, has_submodules, in_the_way, remotes, resolve
@@ -27,6 +28,14 @@ NAMED_FILES = 5
 
 ASKING = ("terminal prompts disabled", "could not read Username", "could not read Password", "Authentication failed")
 STRANGER = ("Permission denied", "Host key verification failed")
+
+LOCKED = "cannot lock ref"
+AT_ONCE = re.compile(rf"{LOCKED}[^\n]*(?:File exists|but expected|reference already exists)")
+"""What git says where another one changes the same ref: a preview may fetch while an update does."""
+
+LOCK_FILE = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
+LOCK_WAITS = (0.1, 0.3, 1.0, 2.0)
+"""Seconds before each further try; a fetch holds a ref for some thousandths of one."""
 
 SUBMODULE = re.compile(r"submodule path '([^'\n]+)'")
 """Where git says which one it is about; there are words of its remote all around."""
@@ -83,7 +92,9 @@ def fetch(git: Git, remote: str, branch: str) -> str:
         raise GitError(f"{git.folder} has no remote {remote}; {there}.", remedy="Correct workers.ID.code.remote.")
     place = f"refs/remotes/{remote}/{branch}"
     words = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--", remote, f"+refs/heads/{branch}:{place}"]
-    ran = _operation(_with_own_ssh(git), *words)
+    ran = _patiently(_with_own_ssh(git), *words)
+    if not ran.ok and LOCKED in ran.errors and not ran.timed_out:
+        raise _locked(git, ran, remote, branch)
     if not ran.ok:
         raise _unreachable(ran, remote, branch)
     return resolve(git, place)
@@ -259,6 +270,20 @@ def _unreachable(ran: Ran, remote: str, branch: str) -> GitError:
     return GitError(f"{remote} can't be reached. Git says: {said}", remedy="Look at the network and at its address.")
 
 
+def _locked(git: Git, ran: Ran, remote: str, branch: str) -> GitError:
+    """Its remote has answered, and what it has can't be written down."""
+    if there := LOCK_FILE.search(ran.errors):
+        return GitError(
+            f"Another git is at work on {remote}/{branch} in {git.folder}, or was cut off: {as_told(there[1])} is "
+            "there.",
+            remedy="If no git runs there, delete that file.",
+        )
+    return GitError(
+        f"What {remote}/{branch} is now can't be written down in {git.folder}. Git says: {what_it_said(ran)}",
+        remedy="Look at the folder refs/remotes in its git folder, and at whose it is.",
+    )
+
+
 def _with_own_ssh(git: Git) -> Git:
     """Where a way to speak SSH is configured (a deploy key, say), it is used; ours would take its place."""
     own = git.run("config", "--get", "core.sshCommand").output.strip()
@@ -278,10 +303,23 @@ def _why(ran: Ran) -> str:
     return what_it_said(ran)
 
 
-def _operation(git: Git, *words: str) -> Ran:
+def _patiently(git: Git, *words: str) -> Ran:
+    """An operation, tried again where another git changes the same ref; all tries have the time of one."""
+    deadline = time.monotonic() + OPERATION_SECONDS
+    ran = _operation(git, *words)
+    for wait in LOCK_WAITS:
+        left = deadline - time.monotonic() - wait
+        if ran.ok or left <= 0 or not AT_ONCE.search(ran.errors):
+            break
+        time.sleep(wait)
+        ran = _operation(git, *words, seconds=left)
+    return ran
+
+
+def _operation(git: Git, *words: str, seconds: float | None = None) -> Ran:
     """The one way in which anything is changed."""
     crashpoints.reach(f"git.{words[0]}:before")
-    ran = git.run(*words, timeout=OPERATION_SECONDS)
+    ran = git.run(*words, timeout=OPERATION_SECONDS if seconds is None else seconds)
     said = shown(without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:])
     level = logging.DEBUG if git.is_trial else logging.INFO if ran.ok else logging.WARNING
     how = "was late and was ended" if ran.timed_out else f"ended with {ran.exit_code}"
