@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from supervisor_core.adapters.git_reading import top_of
 from supervisor_core.adapters.packages_values import (
     Difference,
     Restored,
@@ -36,6 +37,15 @@ __all__ = [
     "Snapshot",
     "differences",
 ]
+
+_AS_MAIN = "import sys; '' in sys.path and sys.path.remove(''); import runpy; runpy._run_module_as_main('pip')"
+PIP = ("-c", _AS_MAIN)
+"""What `-m pip` does, but without the folder that it is run in on the path: a `typing.py` of the checkout would be run
+in place of Python's own, and a `pip.py` in place of pip. A variable that says so (PYTHONSAFEPATH) would be heard by the
+builds that pip starts as well, which may import from their own folder, and not by Pythons before 3.11. It is what
+Python itself calls for `-m`, so where there is no pip, it says so in the same words."""
+
+ENSUREPIP = ("-I", "-m", "ensurepip")  # for the same reason; it hands the I on to the pip that it runs
 
 READING_SECONDS = 60.0
 """For a look: a second with a few hundred packages, far more where they lie on a slow disk that nobody has read yet."""
@@ -125,7 +135,7 @@ class Packages:
         try:
             return self._versions()
         except NoPipError:
-            if not self._run(["-m", "ensurepip"], timeout).ok:
+            if not self._run(ENSUREPIP, timeout).ok:
                 raise
             return self._versions()
 
@@ -146,13 +156,13 @@ class Packages:
         return () if ran.ok else problems
 
     def _look(self, *words: str) -> Ran:
-        return self._run(["-m", "pip", *OPTIONS, *words], READING_SECONDS, keep_bytes=READING_BYTES)
+        return self._run([*PIP, *OPTIONS, *words], READING_SECONDS, keep_bytes=READING_BYTES)
 
     def _change(self, words: Sequence[str], timeout: float) -> Ran:
         # One that is ended leaves behind what it has downloaded and half built, which may be gigabytes: not here.
         try:
             with tempfile.TemporaryDirectory(prefix="supervisor-pip-", ignore_cleanup_errors=True) as folder:
-                return self._run(["-m", "pip", *OPTIONS, *words], timeout, dict.fromkeys(TEMPORARY, folder))
+                return self._run([*PIP, *OPTIONS, *words], timeout, dict.fromkeys(TEMPORARY, folder))
         except OSError as error:
             raise PackagesError(f"There is no place for pip's temporary files: {error.strerror}.") from None
 
@@ -163,8 +173,7 @@ class Packages:
         variables: Mapping[str, str] | None = None,
         keep_bytes: int = KEPT_BYTES,
     ) -> Ran:
-        # In the checkout, for a requirement like `./wheels/x.whl` starts there. Pip itself takes this folder off the
-        # places that it imports from.
+        # In the checkout, for a requirement like `./wheels/x.whl` starts there.
         environment = {**self._environment, **(variables or {})}
         try:
             return run_command(
@@ -175,15 +184,9 @@ class Packages:
             raise PackagesError(error.message, remedy=remedy) from None
 
     def _requirements(self, name: str) -> Path:
-        path, top = self.folder.absolute() / name, _top(self.folder).resolve()
+        path, top = self.folder.absolute() / name, top_of(self.folder)
         if not path.resolve().is_relative_to(top):
             raise PackagesError(f"{name} lies outside of the checkout {top}.", remedy=CORRECT_REQUIREMENTS)
         if not path.is_file():
             raise PackagesError(f"There is no file {name} in {self.folder}.", remedy=CORRECT_REQUIREMENTS)
         return path  # as it is: what it includes lies beside it, and not where it may point to
-
-
-def _top(folder: Path) -> Path:
-    """The topmost folder of the checkout that this folder is in; itself where there is none."""
-    absolute = folder.absolute()
-    return next((each for each in (absolute, *absolute.parents) if (each / ".git").exists()), folder)
