@@ -192,7 +192,7 @@ def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
             towards = short(commit.parents[0])
             notes.append(f"{short(commit.hash)} is a merge: all that it brought in goes, back to {towards}.")
         if commit.takes_back:
-            taken = commits(git, commit.takes_back, most=1) if resolve(git, commit.takes_back) else []
+            taken = [_commit(git, commit.takes_back)] if resolve(git, commit.takes_back) else []
             what = str(taken[0]) if taken else short(commit.takes_back)
             whose = "your rollback" if commit.task_id else "the revert"
             notes.append(f"{short(commit.hash)}: this undoes {whose} of {what}, which is in force again then.")
@@ -212,4 +212,4 @@ def _undo_notes(change: CodeChange) -> tuple[str, ...]:
 
 
 def _commit(git: Git, name: str) -> Commit:
-    return commits(git, name, most=1)[0]
+    return commits(git, name, most=1, first_parents=True)[0]  # in any other order the whole history is walked for it
