@@ -12,6 +12,7 @@ from supervisor_core.adapters.git_reading import files_between, git_folder, has_
 from supervisor_core.adapters.programs import Ran
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.code import Commit, named, new_paths, short
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.texts import shown
 
 OPERATION_SECONDS = 30.0
@@ -22,6 +23,12 @@ KEPT_REFS = "refs/supervisor/"
 
 CHANGES = "-changes"
 """What that is called, of the same command, which was changed and in no commit."""
+
+TIDY_SECONDS = 30.0
+"""For packing; what is not done by then is begun anew another time."""
+
+GC_AUTO = "6700"
+"""Loose objects, from which on git itself thinks it worth to pack them."""
 
 LONGEST_LOG = 2000  # characters of what git says
 NAMED_FILES = 5
@@ -169,6 +176,25 @@ def push(git: Git, remote: str, branch: str) -> None:
         said = [line.split("\t")[-1] for line in ran.output.split("\n") if line.startswith("!")]
         why = f"{remote} did not take it: {' '.join([*map(as_told, said), _why(ran)])}"
         raise GitError(why, remedy=f"It stays on this host; push it by hand, from {git.folder}.")
+
+
+def tidy(git: Git) -> None:
+    """Have git pack its objects where there are many, and wait for that: else a checkout gets slower over the years.
+
+    Nothing that a command kept is lost by it, for a ref holds it. A configured `gc.auto` counts, 0 as well. It fails
+    nothing: what went wrong is only in the log.
+    """
+    try:
+        configured = git.run("config", "--get-all", "gc.auto").output.split()[:-1]  # the last one is our own
+        wanted = configured[-1] if configured else GC_AUTO
+        settings = ("-c", f"gc.auto={wanted}", "-c", "gc.autoDetach=false")
+        ran = git.run(*settings, "gc", "--auto", "--quiet", timeout=TIDY_SECONDS)
+    except SupervisorError as error:
+        log.warning("%s could not be tidied: %s", git.folder, error)
+        return
+    if not ran.ok:
+        why = f"it took more than {TIDY_SECONDS:g} s" if ran.timed_out else what_it_said(ran)
+        log.warning("%s could not be tidied: %s", git.folder, why)
 
 
 class _Attempt:
