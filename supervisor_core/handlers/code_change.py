@@ -8,6 +8,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from supervisor_core.adapters.git_changing import tidy
 from supervisor_core.adapters.git_reading import resolve
 from supervisor_core.adapters.processes_launch import LaunchError
 from supervisor_core.adapters.processes_stop import Ending, StopReport
@@ -93,6 +94,7 @@ def change_code(host: Host, job: Job, site: Site, change: Change) -> Outcome:
         made, turns = _without_it(host, take_back, made, turns, dead)
     if made.error is None:
         made = change.afterwards(made)
+        tidy(site.git)
     return _outcome(job, site, made, turns)
 
 
