@@ -79,10 +79,6 @@ def _play(home: Home) -> Iterator[tuple[str, str]]:
     terminal.type("git -C checkout status --short --branch")
     yield "terminal_update_deps.png", terminal.page()
 
-    make_wheel(home.folder / "wheels", "orion_filters", "2.0")
-    terminal.type("supervisor send update-deps --wait")
-    terminal.page()
-
     said = terminal.type("supervisor send 'rollback 1' --preview")
     state = said.rsplit(maxsplit=1)[-1]
     terminal.type("supervisor send 'pause the disk is full' --wait")
