@@ -69,5 +69,9 @@ def _what_is_known(job: Job, host: Host, told: Callable[[], object]) -> Outcome 
 def _what_next(job: Job, left: Left) -> str:
     """Whether asking again as it stands would do what was asked for."""
     if job.handler == "rollback_code" and left.details.get("commits"):
-        return "Asked again as it stands, it would take back what it has just made: have it as before first."
+        back = f"git -C {left.details['checkout']['folder']} reset --hard {left.details['before']}"
+        return (
+            "Do not ask again as it stands: it would take back what it has just made, and an undo counts as a commit, "
+            f"too. To begin anew, pause the workers of that checkout, then: {back}"
+        )
     return "Look at it, and ask again if that is not what you want."
