@@ -12,7 +12,7 @@ from typing import Any
 
 from supervisor_core.adapters.git_reading import has_file
 from supervisor_core.adapters.locks import FileLock
-from supervisor_core.adapters.packages import Packages, PackagesError, Snapshot, differences
+from supervisor_core.adapters.packages import Packages, PackagesError, Restored, Snapshot, differences
 from supervisor_core.config import Worker
 from supervisor_core.domain.code import named
 from supervisor_core.domain.code_plan import CodePlan
@@ -24,29 +24,59 @@ NAMED = 10  # packages in a message
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
-    """One environment, and what is installed into it."""
+class Installation:
+    """One file of requirements, and the door to the Python that it is installed into."""
 
     packages: Packages
     worker: Worker
+
+    @property
+    def python(self) -> str:
+        """Whose packages these become."""
+        return self.packages.python
+
+    @property
+    def file(self) -> Path:
+        """The file; two workers may name the same one, by other paths."""
+        return Path(os.path.normpath(self.worker.code.path.resolve() / self.worker.code.requirements))
+
+    def named(self, site: Site) -> str:
+        """The file as people of this checkout call it."""
+        place = self.file
+        return place.relative_to(site.top).as_posix() if place.is_relative_to(site.top) else str(place)
+
+    def run(self) -> None:
+        """Install it; `PackagesError` where that fails."""
+        code = self.worker.code
+        self.packages.install(code.requirements, code.pip_timeout_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One environment, what is installed into it, one after the other, and how it was before."""
+
+    installations: tuple[Installation, ...]
     before: Snapshot
+
+    @property
+    def packages(self) -> Packages:
+        """A door to it."""
+        return self.installations[0].packages
 
     @property
     def python(self) -> str:
         """Whose packages these are."""
         return self.packages.python
 
-    def install(self) -> None:
-        """Install what the checkout requires; `PackagesError` where that fails, or breaks what was there."""
-        code = self.worker.code
-        self.packages.install(code.requirements, code.pip_timeout_seconds)
+    def check(self) -> None:
+        """`PackagesError` where what was installed breaks what was there."""
         if problems := self.packages.new_problems(self.before):
             raise PackagesError(f"What was installed breaks what was there: {named(problems, NAMED)}.")
 
     def put_back(self) -> str:
         """Have the packages as they were; in words, what came of that."""
         try:
-            return str(self.packages.restore(self.before, self.worker.code.pip_timeout_seconds))
+            return str(_restored([(each.packages, each.worker) for each in self.installations], self.before))
         except SupervisorError as error:
             return f"Whether the packages are as they were is not known. {error}"
 
@@ -67,18 +97,30 @@ def environments_of(host: Host, site: Site) -> Iterator[list[Environment]]:
 
     Those of other checkouts may share it: what one of them installs, the other would take for its own mistake.
     """
-    workers = {host.config.python_for(worker): worker for worker in reversed(site.workers) if worker.code.requirements}
+    by_python: dict[str, list[Installation]] = {}
+    for each in installations_of(host, site):
+        by_python.setdefault(each.python, []).append(each)
     with contextlib.ExitStack() as held:
-        for python in sorted(workers):
-            held.enter_context(_lock(host, python, workers[python]))
-        yield [_environment(python, workers[python]) for python in sorted(workers)]
+        for python, its in by_python.items():
+            held.enter_context(_lock(host, python, its[0].worker))
+        yield [Environment(tuple(its), its[0].packages.snapshot()) for its in by_python.values()]
 
 
-def check_requirements(site: Site, environments: Sequence[Environment], plan: CodePlan) -> None:
+def installations_of(host: Host, site: Site) -> list[Installation]:
+    """All that the checkout names for its workers, by their Pythons: each file once for each Python."""
+    found: dict[tuple[str, Path], Installation] = {}
+    for worker in site.workers:
+        if worker.code.requirements:
+            code = worker.code
+            each = Installation(Packages(host.config.python_for(worker), code.path, code.pip_args), worker)
+            found.setdefault((each.python, each.file), each)
+    return [found[key] for key in sorted(found)]
+
+
+def check_requirements(site: Site, installations: Sequence[Installation], plan: CodePlan) -> None:
     """`CodeRefused` where the code that would come does not have the file that names what it requires."""
-    for each in environments:
-        code = each.worker.code
-        place = Path(os.path.normpath(code.path.resolve() / code.requirements))
+    for each in installations:
+        code, place = each.worker.code, each.file
         if place.is_file() and (plan.does_nothing or plan.kept):
             continue
         inside = place.relative_to(site.top).as_posix() if place.is_relative_to(site.top) else ""
@@ -101,9 +143,13 @@ def put_back_packages(told: Sequence[Mapping[str, Any]], worker: Worker) -> str:
     return " ".join(dict.fromkeys(said))
 
 
-def _environment(python: str, worker: Worker) -> Environment:
-    packages = Packages(python, worker.code.path, worker.code.pip_args)
-    return Environment(packages, worker, packages.snapshot())
+def _restored(doors: Sequence[tuple[Packages, Worker]], before: Snapshot) -> Restored:
+    """What came of it. What one worker's arguments for pip do not find, those of another may."""
+    for packages, worker in doors:
+        restored = packages.restore(before, worker.code.pip_timeout_seconds)
+        if restored.complete:
+            break
+    return restored
 
 
 def _lock(host: Host, python: str, worker: Worker) -> FileLock:

@@ -54,7 +54,7 @@ def update_code_deps(host: Host, job: Job) -> Outcome:
     plan = _looked_at(host, job, site)
     host.progress("looking at the packages that are installed")
     with environments_of(host, site) as environments:
-        check_requirements(site, environments, plan)
+        check_requirements(site, [each for one in environments for each in one.installations], plan)
         return change_code(host, job, site, WithPackages(Update(host, job, site, plan), environments))
 
 
@@ -174,9 +174,12 @@ class WithPackages:
         else:
             made = update.apply()
         try:
-            for each in self.environments:
-                update.host.progress(f"installing what {each.worker.code.requirements} names, into {each.python}")
-                each.install()
+            for environment in self.environments:
+                for each in environment.installations:
+                    what = each.named(update.site)
+                    update.host.progress(f"installing what {what} names, into {environment.python}")
+                    each.run()
+                environment.check()
             packages = [each.changed() for each in self.environments]
         except SupervisorError as error:
             return self._put_back(f"What the code requires could not be installed. {error}")

@@ -1,0 +1,69 @@
+"""update-deps around pip: which files go into which Python, what is told of it, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.code_homes import CodeHost, a_code_host
+from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.small_pythons import SmallPython, a_small_python
+
+
+class Place:
+    """Two workers with one checkout and one Python: one runs from `svc/a`, the other from `svc/b`."""
+
+    def __init__(self, host: CodeHost, clones: Clones, python: SmallPython) -> None:
+        self.host, self.clones, self.python = host, clones, python
+
+    def requires(self, a: str | None, b: str | None = "", **files: str) -> str:
+        named = {"svc/a/requirements.txt": a, "svc/b/requirements.txt": b}
+        return self.clones.comes_in({**named, **files}, f"Require {a} and {b}")
+
+
+@contextmanager
+def _place(folder: Path, **code: Any) -> Iterator[Place]:
+    clones, python = origin_and_checkout(folder), a_small_python(folder / "venv")
+    clones.comes_in({"svc/a/requirements.txt": "", "svc/b/requirements.txt": ""})
+    clones.checkout.git("pull", "--quiet", "--ff-only")
+    top = clones.checkout.folder
+    codes = {name: {"path": str(top / "svc" / letter), **code} for name, letter in (("OrionMX", "a"), ("West", "b"))}
+    with a_code_host(folder / "host", codes) as host:
+        host.configure(OrionMX={"python": python.python}, West={"python": python.python})
+        host.start()
+        yield Place(host, clones, python)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with _place(tmp_path) as made:
+        yield made
+
+
+def test_each_file_of_a_checkout_is_installed_where_two_workers_share_a_python(place: Place) -> None:
+    place.requires("alpha==1.0\n", "beta==2.0\n")
+    done = place.host.did("update-deps OrionMX")
+    assert place.python.packages() == {"alpha==1.0", "beta==2.0"}
+    (told,) = done.details["packages"]
+    assert told["changed"] == ["alpha 1.0 is new", "beta 2.0 is new"]
+
+
+def test_a_file_that_two_workers_share_is_installed_once(place: Place) -> None:
+    top = place.clones.checkout.folder
+    place.host.configure(West={"code": {"path": str(top / "svc"), "requirements": "a/requirements.txt"}})
+    place.requires("alpha==1.0\n")
+    place.host.did("update-deps OrionMX")
+    assert len(place.python.installed_in()) == 1
+
+
+def test_what_one_of_the_files_lacks_puts_all_of_them_back(place: Place) -> None:
+    place.python.has("alpha==0.9")
+    place.requires("alpha==1.0\n", "nowhere\n")
+    done = place.host.do("update-deps OrionMX")
+    assert "nowhere" in done.error
+    assert "All packages are as they were" in done.error
+    assert place.python.packages() == {"alpha==0.9"}
