@@ -202,9 +202,26 @@ class WithPackages:
             said = f"the code is at {short(head.hash)}, as before"
             made = Made(details_of(update.plan, head.hash, update.job), said, f"{why} The code is as it was.")
         else:
-            made = update.put_back(why)
+            made = self._code_put_back(why)
         said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
         return replace(made, error=f"{made.error} {said}")
+
+    def _code_put_back(self, why: str) -> Made:
+        """That it failed is told, and keeps nobody from the packages."""
+        update, head = self.update, self.update.plan.head.hash
+        try:
+            return update.put_back(why)
+        except (SupervisorError, OSError) as error:
+            failed = f"{why} Putting the code back failed as well. {error}"
+        try:
+            after = resolve(update.site.git, "HEAD")
+        except SupervisorError:
+            after = ""
+        details = details_of(update.plan, after or head, update.job)
+        said = (
+            moved("the code went", head, after) if after not in ("", head) else "whether the code is as it was is open"
+        )
+        return Made(details, said, failed)
 
 
 def _packages_in_words(packages: Sequence[Mapping[str, Any]]) -> str:

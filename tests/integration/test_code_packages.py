@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.code_homes import CodeHost, a_code_host
+from tests.support.code_homes import CodeHost, Done, a_code_host
 from tests.support.repositories import Clones, origin_and_checkout
 from tests.support.small_pythons import SmallPython, a_small_python
+from tests.support.waiting import wait_until
 
 
 class Place:
@@ -23,6 +25,17 @@ class Place:
     def requires(self, a: str | None, b: str | None = "", **files: str) -> str:
         named = {"svc/a/requirements.txt": a, "svc/b/requirements.txt": b}
         return self.clones.comes_in({**named, **files}, f"Require {a} and {b}")
+
+    @contextmanager
+    def while_slow(self, words: str) -> Iterator[Future[Done]]:
+        """What is done while pip waits in the middle of this command; then it goes on to its end."""
+        with ThreadPoolExecutor() as pool:
+            doing = pool.submit(self.host.do, words)
+            try:
+                wait_until(lambda: self.python.reached or doing.done(), 20, "pip is at work")
+                yield doing
+            finally:
+                self.python.go()
 
 
 @contextmanager
@@ -67,3 +80,17 @@ def test_what_one_of_the_files_lacks_puts_all_of_them_back(place: Place) -> None
     assert "nowhere" in done.error
     assert "All packages are as they were" in done.error
     assert place.python.packages() == {"alpha==0.9"}
+
+
+def test_a_way_back_that_fails_is_told_beside_its_cause_and_the_packages_go_back(place: Place) -> None:
+    place.python.has("alpha==0.9")
+    before, new = place.clones.checkout.head, place.requires("alpha==1.0\n", "slow\nnowhere\n")
+    with place.while_slow("update-deps OrionMX") as doing:
+        lock = place.clones.checkout.folder / ".git" / "index.lock"
+        lock.touch()  # of another git, so that ours can't go back
+    done = doing.result()
+    assert "No matching distribution found for nowhere" in done.error
+    assert "index.lock" in done.error
+    assert "All packages are as they were" in done.error
+    assert place.python.packages() == {"alpha==0.9"}
+    assert (done.details["before"], done.details["after"]) == (before, new)
