@@ -131,15 +131,21 @@ def check_requirements(site: Site, installations: Sequence[Installation], plan: 
             )
 
 
-def put_back_packages(told: Sequence[Mapping[str, Any]], worker: Worker) -> str:
+def put_back_packages(host: Host, site: Site, told: Sequence[Mapping[str, Any]]) -> str:
     """Take back what an earlier update installed, as far as nobody has changed it since; what came of it, in words."""
     said = []
     for one in told:
-        packages = Packages(str(one["python"]), worker.code.path, worker.code.pip_args)
-        now = dict(packages.snapshot().versions)
-        ours = {name: before for name, before in one["before"].items() if now.get(name, "") == one["after"].get(name)}
-        versions = {name: requirement for name, requirement in {**now, **ours}.items() if requirement}
-        said.append(str(packages.restore(Snapshot(versions), worker.code.pip_timeout_seconds)))
+        python = str(one["python"])
+        doors = [(each.packages, each.worker) for each in installations_of(host, site) if each.python == python]
+        code = site.code
+        doors = doors or [(Packages(python, code.path, code.pip_args), site.worker)]  # configured otherwise since
+        packages, worker = doors[0]
+        with _lock(host, python, worker):
+            now = dict(packages.snapshot().versions)
+            was, left = one["before"], one["after"]
+            ours = {name: before for name, before in was.items() if now.get(name, "") == left.get(name)}
+            versions = {name: requirement for name, requirement in {**now, **ours}.items() if requirement}
+            said.append(str(_restored(doors, Snapshot(versions))))
     return " ".join(dict.fromkeys(said))
 
 

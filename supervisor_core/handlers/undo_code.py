@@ -59,7 +59,7 @@ class Undo:
         whose = " and ".join(self.site.ids)
         words = f"{plan.undone} {plan.undone_task_id} of {whose} is undone: by {short(after)} every file is"
         said = self._packages()
-        details = {**_details(plan, after, job), "packages": said or None}
+        details = {**_details(plan, after, job), "packages_said": said or None}
         return Made(details, f"{words} as it was in {short(plan.target)}{said}")
 
     def take_back(self) -> None:
@@ -75,7 +75,7 @@ class Undo:
             return ""
         self.host.progress("putting the packages back")
         try:
-            return f"; packages: {put_back_packages(self.plan.packages, self.site.worker).rstrip('.')}"
+            return f"; packages: {put_back_packages(self.host, self.site, self.plan.packages).rstrip('.')}"
         except SupervisorError as error:
             return f"; whether the packages are as they were is not known: {error}".rstrip(".")
 

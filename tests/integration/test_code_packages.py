@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from supervisor_core.adapters.locks import FileLock
 from tests.support.code_homes import CodeHost, Done, a_code_host
 from tests.support.repositories import Clones, origin_and_checkout
 from tests.support.small_pythons import SmallPython, a_small_python
 from tests.support.waiting import wait_until
+
+QUICK = {"pip_timeout_seconds": 1}
 
 
 class Place:
@@ -94,3 +97,25 @@ def test_a_way_back_that_fails_is_told_beside_its_cause_and_the_packages_go_back
     assert "All packages are as they were" in done.error
     assert place.python.packages() == {"alpha==0.9"}
     assert (done.details["before"], done.details["after"]) == (before, new)
+
+
+def test_an_undo_tells_in_words_of_their_own_what_became_of_the_packages(place: Place) -> None:
+    place.python.has("alpha==0.9")
+    place.requires("alpha==1.0\n")
+    place.host.did("update-deps OrionMX")
+    done = place.host.did("undo OrionMX")
+    assert place.python.packages() == {"alpha==0.9"}
+    assert "All packages are as they were" in done.details["packages_said"]
+    assert "packages" not in done.details
+
+
+def test_an_undo_waits_for_whoever_installs_into_that_python(place: Place) -> None:
+    place.python.has("alpha==0.9")
+    place.requires("alpha==1.0\n")
+    place.host.did("update-deps OrionMX")
+    place.host.configure(OrionMX={"code": {**place.host.document["workers"]["OrionMX"]["code"], **QUICK}})
+    (path,) = (place.host.config.state_dir / "locks").glob("python_*.lock")
+    with FileLock(path, "an installation for somebody").acquire():
+        done = place.host.do("undo OrionMX")
+    assert "an installation for somebody" in done.details["packages_said"]
+    assert place.python.packages() == {"alpha==1.0"}, "nobody touches it meanwhile"
