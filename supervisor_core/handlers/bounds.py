@@ -21,6 +21,9 @@ CODE_OPERATIONS = 4
 """So many operations of git may each take their whole time: a fetch, the change, the way back, a push. The others of a
 command take milliseconds."""
 
+MOST_TAKEN_BACK = 10
+"""Commits, by one rollback."""
+
 DRIVE_SECONDS = TIMEOUT_SECONDS
 """Once for each command: the first call that hangs is waited for, and those after it fail at once."""
 
@@ -48,9 +51,26 @@ def _code_changed(worker: Worker) -> float:
     return lives + CODE_OPERATIONS * OPERATION_SECONDS
 
 
-def _packages_changed(worker: Worker) -> float:
-    """Waiting for somebody else's installation, our own, the way back; and looks at what is there between them."""
-    return _code_changed(worker) + 3 * worker.code.pip_timeout_seconds + 3 * READING_SECONDS
+def _rolled_back(worker: Worker) -> float:
+    """Each commit is reverted, and then committed."""
+    return _code_changed(worker) + 2 * MOST_TAKEN_BACK * OPERATION_SECONDS
+
+
+def _packages_changed(worker: Worker, installations: int = 1) -> float:
+    """Waiting for somebody else's installation, our own, the way back; and looks at what is there between them. An undo
+    has the first and the last of these. Several installations go one after the other.
+    """
+    return _code_changed(worker) + installations * 3 * (worker.code.pip_timeout_seconds + READING_SECONDS)
+
+
+def _installations(config: SupervisorConfig, worker: Worker) -> int:
+    """What is installed for all who run from the folder of this worker.
+
+    By its name alone, since a stop must not wait for a disk: of a checkout whose workers run from several folders,
+    each folder counts for itself.
+    """
+    sharing = (each for each in config.workers.values() if each.code.path == worker.code.path)
+    return len({(config.python_for(each), each.code.requirements) for each in sharing if each.code.requirements})
 
 
 def _diagnosed(_worker: Worker) -> float:
@@ -70,16 +90,18 @@ BOUNDS: Mapping[str, Callable[[Worker], float]] = MappingProxyType(
         "restart_watcher": _restarted,
         "update_code": _code_changed,
         "update_code_deps": _packages_changed,
-        "rollback_code": _code_changed,
-        "undo_code": _code_changed,
+        "rollback_code": _rolled_back,
+        "undo_code": _packages_changed,
         "diagnostics": _diagnosed,
         "verify_db": _verified,
     }
 )
-"""For each handler the most seconds that it may take for a worker, beside what the drive may take."""
+"""For each handler the most seconds that it may take for a worker, beside what the drive may take; of installations,
+where there is one."""
 
 
 def longest_seconds(config: SupervisorConfig) -> float:
     """The most that any handler may take for any worker of this host."""
-    longest = max((bound(worker) for bound in BOUNDS.values() for worker in config.workers.values()), default=0.0)
-    return longest + DRIVE_SECONDS
+    workers = config.workers.values()
+    several = [_packages_changed(worker, _installations(config, worker)) for worker in workers]
+    return max([0.0, *several, *(bound(worker) for bound in BOUNDS.values() for worker in workers)]) + DRIVE_SECONDS

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from supervisor_core.adapters.git_changing import OPERATION_SECONDS
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.handlers import HANDLERS
-from supervisor_core.handlers.bounds import BOUNDS, longest_seconds
+from supervisor_core.handlers.bounds import BOUNDS, CODE_OPERATIONS, MOST_TAKEN_BACK, longest_seconds
 from supervisor_core.handlers.diagnostics import PART_SECONDS
 from supervisor_core.ledger.verify import WHOLE_SECONDS
 from supervisor_core.runtime.control_client import ask
@@ -29,7 +31,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield made
 
 
-def configured(folder: Path, **worker: float) -> SupervisorConfig:
+def configured(folder: Path, **worker: float | str) -> SupervisorConfig:
     path = folder / "config.yaml"
     workers = {"OrionMX": {**USUAL["OrionMX"], **worker}, "West": USUAL["OrionMX"]}
     path.write_text(yaml.safe_dump({"nas": {"root": "nas"}, "workers": workers}))
@@ -60,6 +62,23 @@ def test_a_daemon_that_was_started_with_nohup_outlives_its_terminal(home: Home) 
 def test_the_worker_that_takes_longest_counts(tmp_path: Path) -> None:
     config = configured(tmp_path, stop_timeout_seconds=300, start_grace_seconds=20)
     assert longest_seconds(config) > 320
+
+
+def test_a_rollback_of_as_many_commits_as_may_be_counts(tmp_path: Path) -> None:
+    most = next(each.high for each in CATALOG["rollback"].parameters if each.name == "commits_back")
+    assert most == MOST_TAKEN_BACK
+    worker = configured(tmp_path).worker("OrionMX")
+    assert BOUNDS["rollback_code"](worker) > (2 * MOST_TAKEN_BACK + CODE_OPERATIONS) * OPERATION_SECONDS
+
+
+def test_an_undo_may_take_as_long_as_pip_may(tmp_path: Path) -> None:
+    worker = configured(tmp_path).worker("OrionMX")
+    assert BOUNDS["undo_code"](worker) > 2 * worker.code.pip_timeout_seconds
+
+
+def test_several_installations_for_one_folder_go_one_after_the_other(tmp_path: Path) -> None:
+    one = longest_seconds(configured(tmp_path))
+    assert longest_seconds(configured(tmp_path, python="venv/bin/python")) >= one + 3 * 600
 
 
 def test_the_service_in_the_docs_leaves_that_time(tmp_path: Path) -> None:
