@@ -41,13 +41,20 @@ class CodePlan:
     """What that was: `the rollback`."""
     packages: tuple[Mapping[str, Any], ...] = ()
     """What it had installed, by environment; that goes as well."""
+    installs: tuple[str, ...] = ()
+    """What is installed into which Python, in words; also where no code is to be brought."""
     notes: tuple[str, ...] = ()
     """What is worth knowing beside all that, a sentence each."""
 
     @property
-    def does_nothing(self) -> bool:
-        """Whether all is already as it would be."""
+    def leaves_code(self) -> bool:
+        """Whether the code is already as it would be."""
         return not (self.commits or self.dropped or self.changes or self.undone_task_id)
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether nobody needs to be stopped: nothing changes, and nothing is installed."""
+        return self.leaves_code and not self.installs
 
     @property
     def merges(self) -> bool:
@@ -61,7 +68,8 @@ class CodePlan:
 
     def facts(self) -> dict[str, Any]:
         """What somebody relied on who saw this plan."""
-        return {"head": self.head.hash, "target": self.target, "changes": sorted(self.changes)}
+        installs = {"installs": list(self.installs)} if self.installs else {}
+        return {"head": self.head.hash, "target": self.target, "changes": sorted(self.changes), **installs}
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -77,6 +85,7 @@ class CodePlan:
             "files": [change.as_json() for change in self.files[:LISTED_FILES]],
             "file_count": len(self.files),
             "undone_task_id": self.undone_task_id or None,
+            "installs": list(self.installs),
             "notes": list(self.notes),
         }
 

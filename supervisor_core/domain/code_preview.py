@@ -156,6 +156,11 @@ def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
     if plan.files:
         yield from ("", _title(len(plan.files), "file would change:", "files would change:"))
         yield from _listed([_file(change) for change in plan.files[:SHOWN_FILES]], len(plan.files), SHOWN_FILES)
+    elif plan.installs and plan.leaves_code:
+        yield from ("", "No commit comes in.")
+    if plan.installs:
+        yield from ("", _title(len(plan.installs), "file names what is installed:", "files name what is installed:"))
+        yield from _listed(plan.installs, len(plan.installs), SHOWN_FILES)
     if plan.notes:
         yield ""
         yield from plan.notes

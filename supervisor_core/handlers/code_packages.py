@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,10 +119,17 @@ def installations_of(host: Host, site: Site) -> list[Installation]:
 
 
 def check_requirements(site: Site, installations: Sequence[Installation], plan: CodePlan) -> None:
-    """`CodeRefused` where the code that would come does not have the file that names what it requires."""
+    """`CodeRefused` where the code that would come does not have the file that names what it requires, or there is no
+    such Python. Whether that one has a pip is not asked: it takes long.
+    """
     for each in installations:
+        if shutil.which(each.python) is None:
+            raise CodeRefused(
+                f"There is no Python {each.python} here.",
+                remedy=f"Correct workers.{each.worker.id}.python, or make that virtual environment.",
+            )
         code, place = each.worker.code, each.file
-        if place.is_file() and (plan.does_nothing or plan.kept):
+        if place.is_file() and (plan.leaves_code or plan.kept):
             continue
         inside = place.relative_to(site.top).as_posix() if place.is_relative_to(site.top) else ""
         if not inside or not has_file(site.git, plan.target, inside):

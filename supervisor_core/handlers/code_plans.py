@@ -6,6 +6,7 @@ Nothing of it changes the checkout, but for what an update learns from its remot
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from supervisor_core.adapters.git import Git, GitError
@@ -22,6 +23,7 @@ from supervisor_core.adapters.git_reading import (
 )
 from supervisor_core.domain.code import Commit, FileChange, count, named, short
 from supervisor_core.domain.code_plan import LISTED_COMMITS, CodePlan
+from supervisor_core.handlers.code_packages import check_requirements, installations_of
 from supervisor_core.handlers.code_past import CodeChange, change_to_undo, nothing_on_top
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_changeable, check_free
 from supervisor_core.handlers.context import Host
@@ -37,7 +39,10 @@ def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> 
         case "update_code":
             return plan_update(site, "update", reset=bool(params.get("reset")))
         case "update_code_deps":
-            return plan_update(site, "update-deps", reset=bool(params.get("reset")))
+            plan = plan_update(site, "update-deps", reset=bool(params.get("reset")))
+            installations = installations_of(host, site)
+            check_requirements(site, installations, plan)
+            return replace(plan, installs=tuple(f"{each.named(site)}, into {each.python}" for each in installations))
         case "rollback_code":
             return plan_rollback(site, int(params.get("commits_back") or 1))
         case "undo_code":

@@ -23,7 +23,7 @@ from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.code_change import Made, change_code
-from supervisor_core.handlers.code_packages import NAMED, Environment, check_requirements, environments_of
+from supervisor_core.handlers.code_packages import NAMED, Environment, environments_of
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved, site_of
@@ -40,9 +40,7 @@ def update_code(host: Host, job: Job) -> Outcome:
         return earlier
     plan = _looked_at(host, job, site)
     if plan.does_nothing:
-        beside = f"; {_own(plan, site)}" if plan.kept else ""
-        words = f"{site.are} up to date, at {plan.head}{beside}"
-        return Outcome.done(message=words, **details_of(plan, plan.head.hash, job))
+        return _up_to_date(job, site, plan)
     return change_code(host, job, site, Update(host, job, site, plan))
 
 
@@ -52,10 +50,17 @@ def update_code_deps(host: Host, job: Job) -> Outcome:
     if earlier := done_together(host, job, site):
         return earlier
     plan = _looked_at(host, job, site)
+    if plan.does_nothing:  # and no worker of it has requirements
+        return _up_to_date(job, site, plan)
     host.progress("looking at the packages that are installed")
     with environments_of(host, site) as environments:
-        check_requirements(site, [each for one in environments for each in one.installations], plan)
         return change_code(host, job, site, WithPackages(Update(host, job, site, plan), environments))
+
+
+def _up_to_date(job: Job, site: Site, plan: CodePlan) -> Outcome:
+    beside = f"; {_own(plan, site)}" if plan.kept else ""
+    words = f"{site.are} up to date, at {plan.head}{beside}"
+    return Outcome.done(message=words, **details_of(plan, plan.head.hash, job))
 
 
 def _looked_at(host: Host, job: Job, site: Site) -> CodePlan:
@@ -169,7 +174,7 @@ class WithPackages:
     def apply(self) -> Made:
         """Go there, and install."""
         update, plan = self.update, self.update.plan
-        if plan.does_nothing:
+        if plan.leaves_code:
             made = Made(details_of(plan, plan.head.hash, update.job), f"{update.site.are} up to date, at {plan.head}")
         else:
             made = update.apply()
@@ -197,7 +202,7 @@ class WithPackages:
         """The code first: what is installed from a folder of it is then what it was."""
         update = self.update
         update.host.progress("putting the code and the packages back")
-        if update.plan.does_nothing:
+        if update.plan.leaves_code:
             head = update.plan.head
             said = f"the code is at {short(head.hash)}, as before"
             made = Made(details_of(update.plan, head.hash, update.job), said, f"{why} The code is as it was.")
@@ -242,7 +247,7 @@ def _message(site: Site, plan: CodePlan, job: Job) -> str:
 def details_of(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
     moved_on = after != plan.head.hash
     return {
-        "up_to_date": plan.does_nothing,
+        "up_to_date": plan.leaves_code,
         "before": plan.head.hash,
         "after": after,
         "target": plan.target,

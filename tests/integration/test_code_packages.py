@@ -119,3 +119,38 @@ def test_an_undo_waits_for_whoever_installs_into_that_python(place: Place) -> No
         done = place.host.do("undo OrionMX")
     assert "an installation for somebody" in done.details["packages_said"]
     assert place.python.packages() == {"alpha==1.0"}, "nobody touches it meanwhile"
+
+
+def test_a_preview_with_nothing_to_pull_says_what_is_installed_and_that_it_stops_them(place: Place) -> None:
+    seen = place.host.preview("update-deps OrionMX")
+    assert seen.ok
+    assert seen.plan
+    assert not seen.plan.does_nothing
+    assert seen.plan.installs == tuple(f"svc/{name}/requirements.txt, into {place.python.python}" for name in "ab")
+    assert place.python.installed_in() == [], "a preview does nothing"
+    done = place.host.did("update-deps OrionMX", state=seen.state)
+    assert done.details["up_to_date"]
+    assert len(place.python.installed_in()) == 2
+
+
+def test_a_preview_refuses_a_file_that_would_not_come(place: Place) -> None:
+    place.requires("", None)
+    assert "svc/b" not in place.host.preview("update OrionMX").refused
+    assert "no file requirements.txt" in place.host.preview("update-deps OrionMX").refused
+
+
+def test_a_preview_refuses_a_python_that_is_not_there(place: Place) -> None:
+    place.host.configure(West={"python": "/nowhere/bin/python"})
+    assert "/nowhere/bin/python" in place.host.preview("update-deps OrionMX").refused
+
+
+def test_where_nobody_requires_anything_nobody_is_stopped(place: Place) -> None:
+    for name in ("OrionMX", "West"):
+        place.host.document["workers"][name]["code"]["requirements"] = ""
+    place.host.configure()
+    pids = place.host.pids
+    seen = place.host.preview("update-deps OrionMX").plan
+    assert seen
+    assert seen.does_nothing
+    assert place.host.did("update-deps OrionMX").details["up_to_date"]
+    assert place.host.pids == pids

@@ -6,6 +6,7 @@ A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/test_code_preview.py`
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -62,6 +63,7 @@ RESET = CodePlan(
 UNDO = CodePlan(
     "undo", OWN, HEAD.hash, commits=(OWN,), commit_count=1, files=FILES[:1], undone_task_id="t1", undone="the rollback"
 )
+INSTALLS = ("requirements.txt, into /srv/orion/venv/bin/python",)
 MANY = CodePlan(
     "update",
     HEAD,
@@ -97,6 +99,8 @@ PREVIEWS = {
     "update_merge": preview(MERGE),
     "update_reset": preview(RESET),
     "update_nothing": preview(CodePlan("update", HEAD, HEAD.hash)),
+    "update_deps": preview(replace(MERGE, command="update-deps", installs=INSTALLS)),
+    "update_deps_nothing": preview(CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS)),
     "update_many": preview(MANY),
     "update_hostile": preview(HOSTILE),
     "undo": preview(UNDO),
@@ -154,3 +158,14 @@ def test_programs_get_the_same_with_null_for_what_is_not_there() -> None:
     assert [each["hash"] for each in told["commits"]] == [HEAD.hash, OLDER.hash]
     assert told["state"] == "5" * 64
     assert "commits" not in preview(refused="no").as_json()
+
+
+def test_an_installation_stops_the_workers_also_where_no_code_comes_in() -> None:
+    seen = preview(CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS))
+    assert seen.as_json()["installs"] == list(INSTALLS)
+    assert in_words(seen, NOW)[-1] == "It is stopped for it, and started again afterwards."
+
+
+def test_who_agreed_to_one_installation_did_not_agree_to_another() -> None:
+    plan = CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS)
+    assert plan.facts() != replace(plan, installs=("requirements.txt, into /usr/bin/python",)).facts()
