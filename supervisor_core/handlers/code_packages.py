@@ -83,13 +83,18 @@ class Environment:
 
     def changed(self) -> dict[str, Any]:
         """What is different now, for results and for an undo."""
-        found = differences(self.before, Snapshot(self.packages.snapshot().versions))
-        return {
-            "python": self.python,
-            "changed": [str(each) for each in found],
-            "before": {each.name: each.before for each in found},
-            "after": {each.name: each.now for each in found},
-        }
+        return changes_since(self.before, self.packages)
+
+
+def changes_since(before: Snapshot, packages: Packages) -> dict[str, Any]:
+    """What is different now in an environment, for results and for an undo."""
+    found = differences(before, Snapshot(packages.snapshot().versions))
+    return {
+        "python": packages.python,
+        "changed": [str(each) for each in found],
+        "before": {each.name: each.before for each in found},
+        "after": {each.name: each.now for each in found},
+    }
 
 
 @contextlib.contextmanager
@@ -103,7 +108,7 @@ def environments_of(host: Host, site: Site) -> Iterator[list[Environment]]:
         by_python.setdefault(each.python, []).append(each)
     with contextlib.ExitStack() as held:
         for python, its in by_python.items():
-            held.enter_context(_lock(host, python, its[0].worker))
+            held.enter_context(locked(host, python, its[0].worker))
         yield [Environment(tuple(its), its[0].packages.snapshot()) for its in by_python.values()]
 
 
@@ -148,7 +153,7 @@ def put_back_packages(host: Host, site: Site, told: Sequence[Mapping[str, Any]])
         code = site.code
         doors = doors or [(Packages(python, code.path, code.pip_args), site.worker)]  # configured otherwise since
         packages, worker = doors[0]
-        with _lock(host, python, worker):
+        with locked(host, python, worker):
             now = dict(packages.snapshot().versions)
             was, left = one["before"], one["after"]
             ours = {name: before for name, before in was.items() if now.get(name, "") == left.get(name)}
@@ -166,7 +171,8 @@ def _restored(doors: Sequence[tuple[Packages, Worker]], before: Snapshot) -> Res
     return restored
 
 
-def _lock(host: Host, python: str, worker: Worker) -> FileLock:
+def locked(host: Host, python: str, worker: Worker) -> FileLock:
+    """Have this Python alone, of all that we do; waits as long as an installation may take."""
     locks = host.config.state_dir / "locks"
     locks.mkdir(mode=0o700, exist_ok=True)
     key = hashlib.sha256(python.encode()).hexdigest()[:16]

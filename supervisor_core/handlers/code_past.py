@@ -147,7 +147,9 @@ def _as_well(other: Job, outcome: Outcome, job: Job) -> Outcome:
 def _change(job: Job) -> CodeChange | None:
     details = job.outcome.details if job.outcome else {}
     before, after = str(details.get("before") or ""), str(details.get("after") or "")
-    if not before or not after or before == after:
+    told = details.get("packages")
+    packages = tuple(one for one in told if one["changed"]) if isinstance(told, list) else ()
+    if not before or not after or (before == after and not packages):
         return None
     changes = str((details.get("kept_as") or {}).get("changes") or "")
-    return CodeChange(job.task_id, job.handler, before, after, tuple(details.get("packages") or ()), changes)
+    return CodeChange(job.task_id, job.handler, before, after, packages, changes)

@@ -135,9 +135,9 @@ def plan_undo(host: Host, site: Site, task_id: str | None) -> CodePlan:
         commits=() if same else tuple(made),
         commit_count=0 if same else how_many(git, f"{change.before}..{state.head}"),
         files=tuple(files),
-        undone_task_id="" if same else change.task_id,
+        undone_task_id="" if same and not change.packages else change.task_id,
         undone=change.what,
-        packages=() if same else change.packages,
+        packages=change.packages,
         notes=_undo_notes(change),
     )
 

@@ -17,6 +17,7 @@ from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.code_change import Turn, start_again
 from supervisor_core.handlers.code_site import Site, site_of
 from supervisor_core.handlers.context import Host
+from supervisor_core.handlers.packages_before import packages_left
 
 SETTLE_SECONDS = OPERATION_SECONDS
 """A git that outlived its supervisor is waited for so long, as it would have been: nobody starts on half a change."""
@@ -41,6 +42,7 @@ def code_as_it_is(host: Host, job: Job) -> Left:
         made = commits(site.git, f"{before}..{state.head}", most=LISTED_COMMITS) if before else []
         unclean = _unclean(site, job, before, state)
         changes = kept_changes(site.git, job.task_id)
+        left = packages_left(host, job, site) if job.handler == "update_code_deps" else None
     except (SupervisorError, OSError) as error:
         return Left(f"How its code stands could not be seen. {error}", {})
     details: dict[str, Any] = {"before": before or state.head, "after": state.head, "commits": as_list(made)}
@@ -49,7 +51,12 @@ def code_as_it_is(host: Host, job: Job) -> Left:
     details["checkout"] = {"folder": str(site.top), "clean": not unclean, "under_way": state.under_way or None}
     details["checkout"] |= {"changes": list(state.changes), "lock": str(state.lock) if state.lock else None}
     aside = f"What was changed in it and in no commit is kept as {changes}." if changes else ""
-    return Left(" ".join(filter(None, (_moved(site, job, before, state), aside, unclean))), details)
+    packages = ""
+    if left is not None:
+        details["packages"] = left.packages
+        back = f" To have them as before: undo {site.worker.id} {job.task_id}."
+        packages = left.words + (back if left.differ and before in ("", state.head) else "")
+    return Left(" ".join(filter(None, (_moved(site, job, before, state), packages, aside, unclean))), details)
 
 
 def start_all_again(host: Host, job: Job) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from supervisor_core.adapters.git_changing import commit_tree, fast_forward, keep
@@ -52,21 +52,29 @@ class Undo:
         git, plan, job = self.site.git, self.plan, self.job
         keep(git, job.task_id, plan.head.hash)
         self.host.progress(f"undoing {plan.undone_task_id}: back to the files of {short(plan.target)}")
-        before = f"commit {plan.target}"
-        message = undo_message(plan.undone, plan.undone_task_id, before, job.audit_label, job.task_id)
-        after = commit_tree(git, tree_of(git, plan.target), message)
-        fast_forward(git, after)
+        tree, after = tree_of(git, plan.target), plan.head.hash
+        if tree != tree_of(git, after):  # else it had installed something and brought no code
+            before = f"commit {plan.target}"
+            message = undo_message(plan.undone, plan.undone_task_id, before, job.audit_label, job.task_id)
+            after = commit_tree(git, tree, message)
+            fast_forward(git, after)
         whose = " and ".join(self.site.ids)
-        words = f"{plan.undone} {plan.undone_task_id} of {whose} is undone: by {short(after)} every file is"
+        words = f"{plan.undone} {plan.undone_task_id} of {whose} is undone: "
+        if after == plan.head.hash:
+            words += f"its files are as they were, at {short(after)}"
+        else:
+            words += f"by {short(after)} every file is as it was in {short(plan.target)}"
         said = self._packages()
         details = {**_details(plan, after, job), "packages_said": said or None}
-        return Made(details, f"{words} as it was in {short(plan.target)}{said}")
+        return Made(details, f"{words}{said}")
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and ran before."""
 
     def afterwards(self, made: Made) -> Made:
         """The remote may have it, too."""
+        if made.details["before"] == made.details["after"]:
+            return replace(made, details={**made.details, "pushed": False})
         return pushed_if_wanted(self.host, self.site, made)
 
     def _packages(self) -> str:

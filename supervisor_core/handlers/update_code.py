@@ -29,6 +29,7 @@ from supervisor_core.handlers.code_seen import checked_plan
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved, site_of
 from supervisor_core.handlers.code_trial import tried
 from supervisor_core.handlers.context import Host
+from supervisor_core.handlers.packages_before import write_down
 
 log = logging.getLogger(__name__)
 
@@ -179,6 +180,7 @@ class WithPackages:
         else:
             made = update.apply()
         try:
+            write_down(update.host, update.job.task_id, self.environments)
             for environment in self.environments:
                 for each in environment.installations:
                     what = each.named(update.site)
