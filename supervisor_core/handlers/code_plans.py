@@ -138,7 +138,7 @@ def plan_undo(host: Host, site: Site, task_id: str | None) -> CodePlan:
         undone_task_id="" if same and not change.packages else change.task_id,
         undone=change.what,
         packages=change.packages,
-        notes=_undo_notes(change),
+        notes=(*_undo_notes(change), *(() if change.packages else _packages_stay(site, files))),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from supervisor_core.adapters.git import CodeState, GitError, git_at_work
 from supervisor_core.adapters.git_changing import OPERATION_SECONDS, kept, kept_changes
-from supervisor_core.adapters.git_reading import commits, files_between, in_the_way, resolve
+from supervisor_core.adapters.git_reading import commits, files_between, in_the_way, is_ancestor, resolve
 from supervisor_core.domain.code import named, new_paths, short
 from supervisor_core.domain.code_plan import LISTED_COMMITS, as_list
 from supervisor_core.domain.errors import SupervisorError
@@ -109,16 +109,19 @@ def _back(site: Site, job: Job, before: str, state: CodeState) -> str:
     Nothing lay in their places when this one began; as part of the commit that they came from they go again.
     """
     reset = f"git -C {shlex.quote(str(site.top))} reset --hard"
-    there = resolve(site.git, _went_to(site, job, before)) if before else ""
+    went_to = _went_to(site, job, before) if before else ""
+    there = resolve(site.git, went_to) if went_to else ""
     if there and in_the_way(site.git, new_paths(files_between(site.git, state.head, there))):
         return f"{reset} {there} && {reset} {state.head}"
     return f"{reset} {state.head}"
 
 
 def _went_to(site: Site, job: Job, before: str) -> str:
-    """The commit whose files it was about to write."""
+    """The commit whose files it was about to write, in whose places nothing lay; empty where that is not sure."""
     if job.handler == "rollback_code":
         return f"{before}~{job.params.get('commits_back') or 1}"
     if job.handler == "undo_code":
         return kept(site.git, str(job.params.get("task_id")))
-    return f"refs/remotes/{site.code.remote}/{site.code.branch}"
+    remote = f"refs/remotes/{site.code.remote}/{site.code.branch}"
+    straight = job.params.get("reset") or is_ancestor(site.git, before, remote)
+    return remote if straight else ""  # a merge leaves out what this checkout has taken back; that was not looked at
