@@ -35,7 +35,7 @@ format: $(STAMP)  ## put the code into the house's form
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP)  ## every test, in parallel; needs no root, no server, no browser
-	$(BIN)/pytest --numprocesses=$(JOBS) $(ARGS)
+	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
 
 bench: $(STAMP)  ## the figures in docs/figures.md, measured here
 	$(BIN)/python -m tests.benchmarks

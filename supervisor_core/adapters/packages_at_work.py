@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 
-from supervisor_core.adapters.packages import OPTIONS
+from supervisor_core.adapters.packages import OPTIONS, PIP
 
 
 def pip_at_work(python: str) -> bool:
     """Whether a process of this host runs with the very words that we start pip with, for this Python."""
     import psutil  # seldom needed
 
-    ours = [python, "-m", "pip", *OPTIONS]
+    ours = [python, *PIP, *OPTIONS]
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             words = process.cmdline()

@@ -23,3 +23,9 @@ def one_line(text: str, most: int) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def sentence(text: str) -> str:
+    """The same text with a stop at its end, so that another sentence may follow."""
+    text = text.rstrip()
+    return text if text.endswith((".", "!", "?", ":", "…")) else f"{text}."

@@ -18,6 +18,7 @@ from supervisor_core.domain.code import moved, short
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.texts import sentence
 from supervisor_core.handlers.code_site import CodeRefused, Site
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.starting import check_startable, why_it_rests
@@ -200,10 +201,12 @@ def _without_it(
         try:
             made = take_back(why)
         except SupervisorError as error:
-            made = replace(made, error=f"{why} Taking it back failed as well. {error}")
+            made = replace(made, error=f"{sentence(why)} Taking it back failed as well. {error}")
         except Exception as error:  # as above
             log.exception("taking the change of the code back raised")
-            made = replace(made, error=f"{why} Taking it back failed as well: {type(error).__name__}: {error}.")
+            made = replace(
+                made, error=f"{sentence(why)} Taking it back failed as well: {type(error).__name__}: {error}."
+            )
     return made, _start_all(host, stopped)
 
 
@@ -231,13 +234,13 @@ def _outcome(job: Job, site: Site, made: Made, turns: Sequence[Turn]) -> Outcome
 def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job) -> str:
     """What matters most comes first: what does not run, then what went wrong with the code."""
     if not dead:
-        return f"{made.error} {_capital(_how_they_are(turns))}."
+        return f"{sentence(made.error or '')} {_capital(_how_they_are(turns))}."
     names = ", ".join(turn.worker.id for turn in dead)
     before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
     undo = f" To have the code before again: {way_back(job)}." if before != after else ""
     does = "does" if len(dead) == 1 else "do"
     words = f"{names} could not be started and {does} not run now. {_capital(made.message)}.{undo}"
-    return " ".join([words, *([made.error] if made.error else []), *(turn.error for turn in dead)])
+    return " ".join([words, *([sentence(made.error)] if made.error else []), *(sentence(turn.error) for turn in dead)])
 
 
 def _how_they_are(turns: Sequence[Turn]) -> str:

@@ -22,6 +22,7 @@ from supervisor_core.domain.code_plan import LISTED_FILES, CodePlan, as_list
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.texts import sentence
 from supervisor_core.handlers.code_change import Made, change_code
 from supervisor_core.handlers.code_packages import NAMED, Environment, environments_of
 from supervisor_core.handlers.code_past import done_together
@@ -141,7 +142,7 @@ class Update:
         self._restore()
         details = {**details_of(self.plan, head, self.job), "tried": tried}
         said = f"the code of {' and '.join(self.site.ids)} is again at {short(head)}"
-        return Made(details, said, f"{why} {said[0].upper()}{said[1:]}.")
+        return Made(details, said, f"{sentence(why)} {said[0].upper()}{said[1:]}.")
 
     def _restore(self) -> None:
         if name := self._kept.get("changes"):
@@ -207,7 +208,7 @@ class WithPackages:
         if update.plan.leaves_code:
             head = update.plan.head
             said = f"the code is at {short(head.hash)}, as before"
-            made = Made(details_of(update.plan, head.hash, update.job), said, f"{why} The code is as it was.")
+            made = Made(details_of(update.plan, head.hash, update.job), said, f"{sentence(why)} The code is as it was.")
         else:
             made = self._code_put_back(why)
         said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
@@ -219,7 +220,7 @@ class WithPackages:
         try:
             return update.put_back(why)
         except (SupervisorError, OSError) as error:
-            failed = f"{why} Putting the code back failed as well. {error}"
+            failed = f"{sentence(why)} Putting the code back failed as well. {error}"
         try:
             after = resolve(update.site.git, "HEAD")
         except SupervisorError:

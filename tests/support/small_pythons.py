@@ -10,7 +10,7 @@ from pathlib import Path
 
 PIP = r"""#!/bin/sh
 here=$(dirname "$0")
-shift 5  # -m pip, and the three options
+shift 5  # how pip is called, two words, and the three options
 word=$1; shift
 echo "$PWD $word $*" >> "$here/calls"
 drop() { grep -v "^$1==" "$here/installed" > "$here/rest"; mv "$here/rest" "$here/installed"; }
