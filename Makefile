@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Tests mostly wait for real programs, so twice as many at a time as there are cores.
-JOBS   ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
+# Tests mostly wait for real programs, so more than twice as many at a time as there are cores.
+JOBS   ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
 
 .PHONY: help setup demo check format test bench screenshots clean
 

@@ -68,15 +68,6 @@ def test_what_the_new_code_requires_is_installed_with_it(place: Place) -> None:
     assert place.pid() != old
 
 
-def test_with_nothing_to_pull_it_still_installs(place: Place) -> None:
-    place.requires("alpha==1.0\n")
-    assert place.send("update")["success"]
-    assert "alpha" not in place.venv.versions()
-    result = place.send("update-deps")
-    assert result["details"]["up_to_date"]
-    assert place.venv.versions()["alpha"] == "1.0"
-
-
 def test_a_pip_that_fails_puts_the_code_back_and_the_worker_runs(place: Place) -> None:
     before, old = place.clones.checkout.head, place.pid()
     place.requires("alpha==1.0\nnowhere-to-be-had\n")
@@ -157,12 +148,3 @@ def test_a_python_without_pip_is_known_before_anybody_is_stopped(place: Place) -
     assert not result["success"]
     assert "pip" in result["error"]
     assert (place.clones.checkout.head, place.pid()) == (before, old)
-
-
-def test_a_requirements_file_that_would_not_come_is_known_before_anybody_is_stopped(place: Place) -> None:
-    old = place.pid()
-    place.clones.comes_in({"requirements.txt": None}, "Require nothing any more")
-    result = place.send("update-deps")
-    assert not result["success"]
-    assert "requirements.txt" in result["error"]
-    assert place.pid() == old
