@@ -62,7 +62,7 @@ def update_code_deps(host: Host, job: Job) -> Outcome:
 def _up_to_date(job: Job, site: Site, plan: CodePlan) -> Outcome:
     beside = f"; {_own(plan, site)}" if plan.kept else ""
     words = f"{site.are} up to date, at {plan.head}{beside}"
-    return Outcome.done(message=words, **details_of(plan, plan.head.hash, job))
+    return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
 
 
 def _looked_at(host: Host, job: Job, site: Site) -> CodePlan:
@@ -113,7 +113,7 @@ class Update:
         way = f"updated by {count(plan.commit_count, 'commit')}" if plan.commit_count else "what its remote has"
         what = f"{self.site.are} {way}"
         words = f"{moved(what, plan.head.hash, after)}{self._beside()}"
-        return Made({**details_of(plan, after, job), "kept_as": dict(self._kept)}, words)
+        return Made({**_details(plan, after, job), "kept_as": dict(self._kept)}, words)
 
     def _reset(self) -> None:
         try:
@@ -137,10 +137,10 @@ class Update:
     def put_back(self, why: str) -> Made:
         """Have it so; `why` becomes the error."""
         git, head = self.site.git, self.plan.head.hash
-        tried = resolve(git, "HEAD")
+        given_up = resolve(git, "HEAD")
         reset(git, head)
         self._restore()
-        details = {**details_of(self.plan, head, self.job), "tried": tried}
+        details = {**_details(self.plan, head, self.job), "tried": given_up}
         said = f"the code of {' and '.join(self.site.ids)} is again at {short(head)}"
         return Made(details, said, f"{sentence(why)} {said[0].upper()}{said[1:]}.")
 
@@ -177,7 +177,7 @@ class WithPackages:
         """Go there, and install."""
         update, plan = self.update, self.update.plan
         if plan.leaves_code:
-            made = Made(details_of(plan, plan.head.hash, update.job), f"{update.site.are} up to date, at {plan.head}")
+            made = Made(_details(plan, plan.head.hash, update.job), f"{update.site.are} up to date, at {plan.head}")
         else:
             made = update.apply()
         try:
@@ -189,7 +189,7 @@ class WithPackages:
                     each.run()
                 environment.check()
             packages = [each.changed() for each in self.environments]
-        except SupervisorError as error:
+        except (SupervisorError, OSError) as error:  # a full disk, say: the new code must not run without them
             return self._put_back(f"What the code requires could not be installed. {error}")
         return Made({**made.details, "packages": packages}, f"{made.message}; {_packages_in_words(packages)}")
 
@@ -208,7 +208,7 @@ class WithPackages:
         if update.plan.leaves_code:
             head = update.plan.head
             said = f"the code is at {short(head.hash)}, as before"
-            made = Made(details_of(update.plan, head.hash, update.job), said, f"{sentence(why)} The code is as it was.")
+            made = Made(_details(update.plan, head.hash, update.job), said, f"{sentence(why)} The code is as it was.")
         else:
             made = self._code_put_back(why)
         said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
@@ -225,7 +225,7 @@ class WithPackages:
             after = resolve(update.site.git, "HEAD")
         except SupervisorError:
             after = ""
-        details = details_of(update.plan, after or head, update.job)
+        details = _details(update.plan, after or head, update.job)
         said = (
             moved("the code went", head, after) if after not in ("", head) else "whether the code is as it was is open"
         )
@@ -247,7 +247,7 @@ def _message(site: Site, plan: CodePlan, job: Job) -> str:
     return merge_message(branch, len(plan.kept), job.audit_label, job.task_id)
 
 
-def details_of(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
+def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
     moved_on = after != plan.head.hash
     return {
         "up_to_date": plan.leaves_code,
