@@ -15,11 +15,12 @@ from supervisor_core.adapters.processes_stop import Ending, StopReport
 from supervisor_core.adapters.worker import check_watcher_process, find_watcher, start_watcher, stop_watcher_gracefully
 from supervisor_core.config import Worker
 from supervisor_core.domain.code import moved, short
+from supervisor_core.domain.code_plan import CodePlan
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.texts import sentence
-from supervisor_core.handlers.code_site import CodeRefused, Site
+from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.starting import check_startable, why_it_rests
 from supervisor_core.handlers.stopping import stop_details, stuck
@@ -41,9 +42,6 @@ class Made:
 
 class Change(Protocol):
     """What a command does to a checkout while nobody runs from it."""
-
-    def check(self) -> None:
-        """Raise `CodeRefused` where the checkout is not any more what the plan was made from."""
 
     def apply(self) -> Made:
         """Do it. A `SupervisorError` says that nothing was changed."""
@@ -81,14 +79,14 @@ class Turn:
         return {**known, **how, "rests": self.rests or None, "error": self.error or None}
 
 
-def change_code(host: Host, job: Job, site: Site, change: Change) -> Outcome:
+def change_code(host: Host, job: Job, site: Site, plan: CodePlan, change: Change) -> Outcome:
     """Stop, look again, change, start. Whatever comes of it, the workers are started again unless they rest."""
     turns = _look(host, site)
     _check_startable(host, turns)
     turns = _each(turns, lambda turn: _stop(host, turn))
     if kept := [turn for turn in turns if not (turn.stopped and turn.stopped.stopped)]:
         return _not_stopped(job, kept, _start_all(host, turns))
-    made = _apply(site, change)
+    made = _apply(site, plan, change)
     turns = _start_all(host, turns)
     dead, take_back = [turn for turn in turns if turn.died], change.take_back()
     if dead and take_back and made.error is None:
@@ -143,12 +141,12 @@ def _stopped(host: Host, turn: Turn) -> Turn:
         return replace(turn, stopped=None, error=str(error))
 
 
-def _apply(site: Site, change: Change) -> Made:
+def _apply(site: Site, plan: CodePlan, change: Change) -> Made:
     """Make the change, unless something happened to the code while its workers came to their end."""
     before = ""
     try:
         before = resolve(site.git, "HEAD")
-        change.check()
+        check_unmoved(site, plan.head.hash, plan.changes, (*plan.files, *plan.on_the_way))
         return change.apply()
     except SupervisorError as error:
         words = str(error)

@@ -15,7 +15,7 @@ from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.code_change import Made, change_code
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
-from supervisor_core.handlers.code_site import Site, check_unmoved, site_of
+from supervisor_core.handlers.code_site import Site, site_of
 from supervisor_core.handlers.context import Host
 
 
@@ -38,7 +38,7 @@ def rollback_code(host: Host, job: Job) -> Outcome:
         words = f"{what}; nothing was taken back, and nobody was stopped"
         return Outcome(success=True, details={"message": words, **_details(plan, [], plan.head.hash, None, job)})
     try:
-        outcome = change_code(host, job, site, Rollback(host, job, site, plan))
+        outcome = change_code(host, job, site, plan, Rollback(host, job, site, plan))
     except SupervisorError as error:  # nobody was stopped for it
         outcome = Outcome.failed(str(error), refused=True)
     if "commits_reverted" in outcome.details or not ({"refused", "survivors"} & outcome.details.keys()):
@@ -55,10 +55,6 @@ class Rollback:
     job: Job
     site: Site
     plan: CodePlan
-
-    def check(self) -> None:
-        """The checkout is what it was."""
-        check_unmoved(self.site, self.plan.head.hash, self.plan.changes, (*self.plan.files, *self.plan.on_the_way))
 
     def apply(self) -> Made:
         """Revert each; stop at the first that fails."""

@@ -16,7 +16,7 @@ from supervisor_core.handlers.code_change import Made, change_code
 from supervisor_core.handlers.code_packages import put_back_packages
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
-from supervisor_core.handlers.code_site import Site, check_unmoved, site_of
+from supervisor_core.handlers.code_site import Site, site_of
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.rollback_code import pushed_if_wanted
 
@@ -31,7 +31,7 @@ def undo_code(host: Host, job: Job) -> Outcome:
     if plan.does_nothing:
         words = f"The files of {site.worker.id} are as they were before it already; nothing was done"
         return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
-    return change_code(host, job, site, Undo(host, job, site, plan))
+    return change_code(host, job, site, plan, Undo(host, job, site, plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,6 @@ class Undo:
     job: Job
     site: Site
     plan: CodePlan
-
-    def check(self) -> None:
-        """The checkout is what it was."""
-        check_unmoved(self.site, self.plan.head.hash, self.plan.changes, (*self.plan.files, *self.plan.on_the_way))
 
     def apply(self) -> Made:
         """Make the commit beside the checkout, then go forward to it: all of it, or nothing."""

@@ -27,7 +27,7 @@ from supervisor_core.handlers.code_change import Made, change_code
 from supervisor_core.handlers.code_packages import NAMED, Environment, environments_of
 from supervisor_core.handlers.code_past import done_together
 from supervisor_core.handlers.code_seen import checked_plan
-from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved, site_of
+from supervisor_core.handlers.code_site import CodeRefused, Site, site_of
 from supervisor_core.handlers.code_trial import tried
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.packages_before import write_down
@@ -43,7 +43,7 @@ def update_code(host: Host, job: Job) -> Outcome:
     plan = _looked_at(host, job, site)
     if plan.does_nothing:
         return _up_to_date(job, site, plan)
-    return change_code(host, job, site, Update(host, job, site, plan))
+    return change_code(host, job, site, plan, Update(host, job, site, plan))
 
 
 def update_code_deps(host: Host, job: Job) -> Outcome:
@@ -56,7 +56,7 @@ def update_code_deps(host: Host, job: Job) -> Outcome:
         return _up_to_date(job, site, plan)
     host.progress("looking at the packages that are installed")
     with environments_of(host, site) as environments:
-        return change_code(host, job, site, WithPackages(Update(host, job, site, plan), environments))
+        return change_code(host, job, site, plan, WithPackages(Update(host, job, site, plan), environments))
 
 
 def _up_to_date(job: Job, site: Site, plan: CodePlan) -> Outcome:
@@ -90,10 +90,6 @@ class Update:
     plan: CodePlan
     _kept: dict[str, str] = field(default_factory=dict)
     """What was dropped, by what it is; where it is kept."""
-
-    def check(self) -> None:
-        """The checkout is what it was."""
-        check_unmoved(self.site, self.plan.head.hash, self.plan.changes, (*self.plan.files, *self.plan.on_the_way))
 
     def apply(self) -> Made:
         """Go there."""
@@ -168,10 +164,6 @@ class WithPackages:
 
     update: Update
     environments: Sequence[Environment]
-
-    def check(self) -> None:
-        """The checkout is what it was."""
-        self.update.check()
 
     def apply(self) -> Made:
         """Go there, and install."""
