@@ -1,12 +1,17 @@
-"""What to do about a worker, decided purely from what is wanted and what was observed."""
+"""What to do about each worker, decided purely from what is wanted and what was observed.
+
+A plan is made anew from a fresh look and is never corrected: the newest one replaces whatever waits of an older one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from supervisor_core.domain.health import WorkerState
+from supervisor_core.domain.times import require_aware
 
 
 class ActionKind(StrEnum):
@@ -14,6 +19,26 @@ class ActionKind(StrEnum):
 
     NONE = "none"
     START = "start"
+    STOP = "stop"
+    RESTART = "restart"
+    REMOVE = "remove"
+
+
+class Why(StrEnum):
+    """The reason of an action, or of none, in words for people."""
+
+    AS_WANTED = "it is as it should be"
+    NOT_RUNNING = "it should run and does not"
+    NOT_ENABLED = "it is not enabled in the configuration"
+    NOT_CONFIGURED = "it is not in the configuration any more"
+    CHANGED = "it runs with an older configuration"
+    PAUSED = "it is paused, and is left as it is"
+    QUARANTINED = "it is quarantined, and is left as it is"
+    ENDED = "it ended by itself, and its restart policy leaves it so"
+    UNDER_WAY = "something is being done about it already"
+    STUCK = "processes of it could not be ended; a person must look"
+    NOT_SEEN = "nobody has looked at it yet"
+    RESTING = "monitoring is paused"
 
 
 class Wanted(NamedTuple):
@@ -22,13 +47,93 @@ class Wanted(NamedTuple):
     enabled: bool
     quarantined: bool
     paused: bool
+    spec_hash: str = ""
+    """Of all in its configuration that needs a restart to take effect; empty where nobody knows."""
+    resting: bool = False
+    """It is not to be looked after for now: monitoring is paused."""
 
 
-def plan(desired: Mapping[str, Wanted], actual: Mapping[str, WorkerState]) -> dict[str, ActionKind]:
-    """An action for each configured worker. A paused one is neither started nor stopped."""
-    return {worker_id: _action(wanted, actual.get(worker_id)) for worker_id, wanted in desired.items()}
+class Actual(NamedTuple):
+    """What is there of one worker."""
+
+    state: WorkerState
+    spec_hash: str = ""
+    """What it was started with; empty where nobody knows, as of one that was started by hand."""
+    ended: bool = False
+    """It has ended by itself, and its restart policy decided to leave it so."""
 
 
-def _action(wanted: Wanted, state: WorkerState | None) -> ActionKind:
-    rests = wanted.paused or wanted.quarantined or not wanted.enabled
-    return ActionKind.START if state is WorkerState.STOPPED and not rests else ActionKind.NONE
+class Action(NamedTuple):
+    """What is to be done about one worker. `at` is the `now` of the plan, by which a newer one is told from it."""
+
+    kind: ActionKind
+    why: Why
+    at: datetime
+
+
+def plan(
+    desired: Mapping[str, Wanted], actual: Mapping[str, Actual], now: datetime, *, resting: bool = False
+) -> dict[str, Action]:
+    """An action for each worker that is configured or there. `resting`: monitoring is paused for all of them.
+
+    It is not enough that each `Wanted` rests: a worker that is not configured any more has none.
+    """
+    at = require_aware(now)
+    decided: dict[str, Action] = {}
+    for worker_id in (*desired, *(each for each in actual if each not in desired)):
+        wanted, there = desired.get(worker_id), actual.get(worker_id)
+        if resting or (wanted is not None and wanted.resting):
+            decided[worker_id] = Action(ActionKind.NONE, Why.RESTING, at)
+        else:
+            decided[worker_id] = Action(*_action(wanted, there), at)
+    return decided
+
+
+_LEAVE = {
+    WorkerState.STARTING: Why.UNDER_WAY,
+    WorkerState.STOPPING: Why.UNDER_WAY,
+    WorkerState.BACKING_OFF: Why.UNDER_WAY,
+    WorkerState.STUCK: Why.STUCK,
+}
+"""States in which nothing is done about a worker, whatever is wanted."""
+
+
+def _action(wanted: Wanted | None, there: Actual | None) -> tuple[ActionKind, Why]:
+    if there is None:  # a start could make it two
+        return ActionKind.NONE, Why.NOT_SEEN
+    if there.state in _LEAVE:
+        return ActionKind.NONE, _LEAVE[there.state]
+    if wanted is None:
+        return ActionKind.REMOVE, Why.NOT_CONFIGURED
+    if there.state is WorkerState.RUNNING:
+        return _running(wanted, there)
+    return _at_rest(wanted, there)
+
+
+def _running(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
+    """Paused and quarantined workers that run were started by a person, who may stop them, too."""
+    if not wanted.enabled:
+        return ActionKind.STOP, Why.NOT_ENABLED
+    held = _held(wanted)
+    if held is not None:
+        return ActionKind.NONE, held
+    if wanted.spec_hash and there.spec_hash and wanted.spec_hash != there.spec_hash:
+        return ActionKind.RESTART, Why.CHANGED
+    return ActionKind.NONE, Why.AS_WANTED
+
+
+def _at_rest(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
+    if not wanted.enabled:
+        return ActionKind.NONE, Why.NOT_ENABLED
+    held = _held(wanted)
+    if held is not None:
+        return ActionKind.NONE, held
+    if there.state is WorkerState.QUARANTINED:  # a person ends it, and not a plan
+        return ActionKind.NONE, Why.QUARANTINED
+    return (ActionKind.NONE, Why.ENDED) if there.ended else (ActionKind.START, Why.NOT_RUNNING)
+
+
+def _held(wanted: Wanted) -> Why | None:
+    if wanted.quarantined:
+        return Why.QUARANTINED
+    return Why.PAUSED if wanted.paused else None

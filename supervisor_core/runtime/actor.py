@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from supervisor_core.adapters.observation import state_of
 from supervisor_core.adapters.worker import find_watcher, start_watcher
@@ -14,7 +15,7 @@ from supervisor_core.domain.definitions import Tier
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
-from supervisor_core.domain.planning import ActionKind, Wanted, plan
+from supervisor_core.domain.planning import ActionKind, Actual, Wanted, plan
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.checkout_lock import checkout_shared
@@ -137,7 +138,8 @@ class WorkerActor:
         if found.identity is not None:
             log.info("%s runs already, as pid %d", worker.id, found.identity.pid)
         wanted = Wanted(worker.enabled, worker.quarantined, host.pauses.read(worker.id) is not None)
-        if plan({worker.id: wanted}, {worker.id: state_of(found)})[worker.id] is not ActionKind.START:
+        actual = Actual(state_of(found))
+        if plan({worker.id: wanted}, {worker.id: actual}, datetime.now(UTC))[worker.id].kind is not ActionKind.START:
             return True
         try:
             with checkout_shared(host, worker, wait=True, told=told) as ours:

@@ -19,7 +19,7 @@ from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import FROZEN_SECONDS, Health
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
-from supervisor_core.domain.planning import ActionKind, Wanted, plan
+from supervisor_core.domain.planning import ActionKind, Actual, Wanted, plan
 from supervisor_core.ledger.heartbeats import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
 from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.control_flags import check_control_flags
@@ -167,7 +167,8 @@ class Supervisor:
         """Start a worker that should run and does not, once, and within its `restart.max_per_hour`."""
         worker = self.worker
         wanted = Wanted(worker.enabled, worker.quarantined, seen.pause is not None)
-        if plan({worker.id: wanted}, {worker.id: seen.observation.state})[worker.id] is not ActionKind.START:
+        actual, now = Actual(seen.observation.state), datetime.now(UTC)
+        if plan({worker.id: wanted}, {worker.id: actual}, now)[worker.id].kind is not ActionKind.START:
             return seen
         try:
             with checkout_shared(self.host, worker, wait=False) as ours:

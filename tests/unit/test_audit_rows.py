@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from supervisor_core.domain.audit import GENESIS, HASHED_FIELDS, row_hash
 from supervisor_core.domain.command import Command, Issuer, Outcome
-from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import TAIL, Job, JobState, new_task_id
 from supervisor_core.domain.labels import MAX_ISSUER, MAX_LABEL, SEPARATOR, audit_label, validate_label
-from supervisor_core.domain.planning import ActionKind, Wanted, plan
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 labels = st.none() | st.from_regex(r"[A-Za-z0-9 _-]{1,100}", fullmatch=True)
@@ -97,19 +95,6 @@ def test_the_error_of_an_outcome_can_always_be_stored(error: str) -> None:
     assert stored.encode().decode() == stored
     if error.isprintable():
         assert stored == error
-
-
-@pytest.mark.parametrize("state", [*WorkerState, None])
-@pytest.mark.parametrize("enabled", [True, False])
-@pytest.mark.parametrize("quarantined", [True, False])
-@pytest.mark.parametrize("paused", [True, False])
-def test_only_a_stopped_worker_that_should_run_is_started(
-    state: WorkerState | None, enabled: bool, quarantined: bool, paused: bool
-) -> None:
-    actual = {} if state is None else {"W": state}
-    action = plan({"W": Wanted(enabled, quarantined, paused)}, actual)["W"]
-    should = enabled and not quarantined and not paused and state is WorkerState.STOPPED
-    assert action is (ActionKind.START if should else ActionKind.NONE)
 
 
 @pytest.mark.parametrize("said", ["clear \x1b[2J", "a byte \udcff", "a nul \0", "back \r to the beginning"])
