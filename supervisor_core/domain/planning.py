@@ -80,7 +80,7 @@ def plan(
     """
     at = require_aware(now)
     decided: dict[str, Action] = {}
-    for worker_id in (*desired, *(each for each in actual if each not in desired)):
+    for worker_id in dict.fromkeys((*desired, *actual)):
         wanted, there = desired.get(worker_id), actual.get(worker_id)
         if resting or (wanted is not None and wanted.resting):
             decided[worker_id] = Action(ActionKind.NONE, Why.RESTING, at)

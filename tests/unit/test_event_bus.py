@@ -355,7 +355,10 @@ def test_a_burst_does_not_keep_others_from_the_loop() -> None:
 def test_a_reader_that_is_cancelled_at_any_turn_loses_no_event_and_leaves_nothing_behind(
     before: int, after: int
 ) -> None:
+    trouble: list[dict[str, Any]] = []
+
     async def work() -> list[str]:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
         bus = EventBus()
         with bus.subscribe() as subscription:
             reading = asyncio.ensure_future(anext(subscription))
@@ -371,6 +374,29 @@ def test_a_reader_that_is_cancelled_at_any_turn_loses_no_event_and_leaves_nothin
         return read + await texts(subscription)
 
     assert asyncio.run(work()) == ["a"]
+    assert trouble == []
+
+
+def test_readers_that_gave_up_are_not_kept_until_the_next_event() -> None:
+    async def work() -> int:
+        with EventBus().subscribe() as subscription:
+            before = sleepers()
+            for _ in range(20):
+                reading = asyncio.ensure_future(anext(subscription))
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                reading.cancel()
+                await asyncio.wait([reading])
+            del reading
+            return sleepers() - before
+
+    assert asyncio.run(work()) < 10
+
+
+def sleepers() -> int:
+    """How many futures there are in this process."""
+    gc.collect()
+    return sum(1 for each in gc.get_objects() if type(each) is asyncio.Future)
 
 
 def test_a_loop_that_is_gone_is_no_trouble_for_who_publishes() -> None:
