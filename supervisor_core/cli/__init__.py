@@ -14,6 +14,7 @@ SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 COMMANDS = {
     "status": "whether the supervisor and its workers run, and how they are",
+    "logs": "what the supervisor did, the newest of it; -f goes on as it happens",
     "send": "give a command in the words that Slack uses: supervisor send 'pause OrionMX hotfix' --wait",
     "audit": "who did what, when, and what came of it; `audit verify` checks the trail",
     "run": "be the supervisor of this host, in the foreground",

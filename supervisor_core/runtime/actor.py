@@ -51,6 +51,7 @@ class WorkerActor:
         self._woken = asyncio.Event()
         self._coming_up = True
         self._busy: Job | None = None
+        self._about = {"worker_id": worker.id}  # for the structured log
         self.problem = ""
         """What keeps it from its work."""
         self.start_error: str | None = None
@@ -93,7 +94,8 @@ class WorkerActor:
                     await _first_of(self._woken.wait, stopping.wait, seconds=SETTLE_SECONDS if unsettled else None)
         except asyncio.CancelledError:
             if self._busy is not None:
-                log.error("%s of %s is still under way and is left", self._busy.handler, self.worker.id)  # noqa: TRY400
+                words = "%s of %s is still under way and is left"
+                log.error(words, self._busy.handler, self.worker.id, extra=self._about)  # noqa: TRY400
             raise
 
     async def _careful(self, work: Awaitable[bool]) -> bool | None:
@@ -101,7 +103,7 @@ class WorkerActor:
         try:
             answer = await work
         except Exception as error:
-            log.exception("the actor of %s could not work", self.worker.id)
+            log.exception("the actor of %s could not work", self.worker.id, extra=self._about)
             self.problem = f"{type(error).__name__}: {error}"
             return None
         self.problem = ""
@@ -136,7 +138,7 @@ class WorkerActor:
         host, worker = self._parts.host, self.worker
         found = find_watcher(host.processes, host.drive, host.config, worker)
         if found.identity is not None:
-            log.info("%s runs already, as pid %d", worker.id, found.identity.pid)
+            log.info("%s runs already, as pid %d", worker.id, found.identity.pid, extra=self._about)
         wanted = Wanted(worker.enabled, worker.quarantined, host.pauses.read(worker.id) is not None)
         actual = Actual(state_of(found))
         if plan({worker.id: wanted}, {worker.id: actual}, datetime.now(UTC))[worker.id].kind is not ActionKind.START:
@@ -150,9 +152,9 @@ class WorkerActor:
                 identity = start_watcher(host.processes, host.drive, host.config, worker)
         except (SupervisorError, OSError) as error:
             self.start_error = str(error)
-            log.error("%s could not be started: %s", worker.id, error)  # noqa: TRY400 (the words say it all)
+            log.error("%s could not be started: %s", worker.id, error, extra=self._about)  # noqa: TRY400 (the words say it all)
         else:
-            log.info("%s started as pid %d", worker.id, identity.pid)
+            log.info("%s started as pid %d", worker.id, identity.pid, extra=self._about)
         return True
 
 

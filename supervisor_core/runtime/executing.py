@@ -63,7 +63,7 @@ def execute(
     started, which is reported as interrupted later, and `NotWrittenDown` says so. `heard` is called, in this thread,
     after each step that the handler says it takes.
     """
-    with about(job.task_id, job.label):
+    with about(job.task_id, job.label, job.worker_id):
         if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
             return None
         with checkout_for(job, host, patience.told) as ours:

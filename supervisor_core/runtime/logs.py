@@ -20,23 +20,35 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
+from supervisor_core.adapters.event_files import EVENTS_FILE
 
-EVENTS_FILE = "events.jsonl"
 COPY_WAITS_AT_MOST = 1000
 """Lines for the drive while it is slow; beyond that they are only at home, and a line says how many."""
 
 _ROOTS = ("supervisor_core", "bot")
 _task: ContextVar[tuple[str, str | None] | None] = ContextVar("task", default=None)
+_worker: ContextVar[str | None] = ContextVar("worker", default=None)
 
 
 @contextlib.contextmanager
-def about(task_id: str, label: str | None) -> Iterator[None]:
-    """Everything logged in here belongs to this task."""
+def about(task_id: str, label: str | None, worker_id: str | None = None) -> Iterator[None]:
+    """Everything logged in here belongs to this task, and in the structured twin to this worker as well."""
     token = _task.set((task_id, label))
+    try:
+        with about_worker(worker_id or _worker.get()):
+            yield
+    finally:
+        _task.reset(token)
+
+
+@contextlib.contextmanager
+def about_worker(worker_id: str | None) -> Iterator[None]:
+    """Everything logged in here is about this worker; only the structured twin says so. `extra` goes before it."""
+    token = _worker.set(worker_id)
     try:
         yield
     finally:
-        _task.reset(token)
+        _worker.reset(token)
 
 
 class LineFormatter(logging.Formatter):
@@ -60,7 +72,7 @@ class EventFormatter(logging.Formatter):
             "event": getattr(record, "event", "log"),
             "message": _message(record),
             "logger": record.name,
-            "worker_id": getattr(record, "worker_id", None),
+            "worker_id": getattr(record, "worker_id", None) or _worker.get(),
             "task_id": task[0] if task else None,
             "label": task[1] if task else None,
         }

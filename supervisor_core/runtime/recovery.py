@@ -34,7 +34,7 @@ def report_interrupted(
     """
     ended = []
     for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
-        with about(job.task_id, job.label):
+        with about(job.task_id, job.label, job.worker_id):
             outcome = _what_is_known(job, host, told)
             if outcome is None:
                 continue

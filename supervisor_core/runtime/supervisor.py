@@ -31,6 +31,7 @@ from supervisor_core.runtime.heal_limit import note_start
 from supervisor_core.runtime.host import logging_as_configured, prepare_state_dir
 from supervisor_core.runtime.interrupting import Told, hearing_signals
 from supervisor_core.runtime.ledger_on_demand import LedgerOnDemand
+from supervisor_core.runtime.logs import about_worker
 from supervisor_core.runtime.observing import Seen, look
 from supervisor_core.runtime.ownership import BusyError, pass_ownership
 
@@ -62,7 +63,7 @@ class Supervisor:
         with logging_as_configured(self.config, self.host.drive), hearing_signals() as told:
             self._told = told
             try:
-                with self._owning():
+                with about_worker(self.worker.id), self._owning():
                     self._pass(heal=heal)
                 with self.findings.going_on():
                     self._forward()
