@@ -258,6 +258,16 @@ def test_a_file_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> N
     assert files.grown() == [b"new"]
 
 
+def test_a_file_that_somebody_cut_is_read_from_its_beginning(tmp_path: Path) -> None:
+    put(tmp_path, "", b"x" * 100, b"y" * 100)
+    files = EventFiles(str(tmp_path))
+    list(files.newest_first(unfinished=False))
+    os.truncate(tmp_path / "events.jsonl", 101)
+    assert files.grown() == [b"x" * 100]
+    put(tmp_path, "", b"new")
+    assert files.grown() == [b"new"]
+
+
 def test_what_the_log_writes_is_read_back_whole_across_its_rotations(tmp_path: Path) -> None:
     """The real writer, rotating every few lines, and a reader that looks now and then."""
     handlers = logs.set_up(tmp_path, "supervisor.log", "INFO", 2_000, 5, to_stderr=False)
@@ -316,6 +326,12 @@ def test_lines_of_tasks_do_not_push_out_what_is_newer() -> None:
     lines = [raw("0", worker_id="A", task_id="t1"), *(raw(f"{number}", task_id="t1") for number in range(1, 6))]
     assert messages(Search("A"), lines, 3) == ["3", "4", "5"]
     assert messages(Search("A"), [*lines, *(raw("no", task_id="t2") for _ in range(9))], 3) == ["3", "4", "5"]
+
+
+def test_once_it_is_known_whose_a_task_is_its_lines_count_and_no_more_is_read() -> None:
+    lines = iter([raw("2", task_id="t1"), raw("1", task_id="t1"), raw("0", worker_id="A", task_id="t1"), b"", b"left"])
+    assert [line.message for line in Search("A").newest(lines, 3)] == ["0", "1", "2"]
+    assert list(lines) == [b"left"]
 
 
 BROKEN = {
