@@ -4,11 +4,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from supervisor_core.runtime.agent import SupervisorAgent
     from supervisor_core.runtime.supervisor import Supervisor
+    from supervisor_core.runtime.teams import TeamManager
 
-_HOMES = {"Supervisor": "runtime.supervisor"}
+_HOMES = {"Supervisor": "runtime.supervisor", "SupervisorAgent": "runtime.agent", "TeamManager": "runtime.teams"}
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "SupervisorAgent", "TeamManager"]
 
 
 def __getattr__(name: str) -> object:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from supervisor_core.domain.agent import SupervisorStatus
     from supervisor_core.domain.health import WorkerState, is_watcher_healthy
     from supervisor_core.domain.labels import validate_label
     from supervisor_core.domain.planning import ActionKind, plan
 
 _HOMES = {
     "ActionKind": "planning",
+    "SupervisorStatus": "agent",
     "WorkerState": "health",
     "is_watcher_healthy": "health",
     "plan": "planning",
     "validate_label": "labels",
 }
 
-__all__ = ["ActionKind", "WorkerState", "is_watcher_healthy", "plan", "validate_label"]
+__all__ = ["ActionKind", "SupervisorStatus", "WorkerState", "is_watcher_healthy", "plan", "validate_label"]
 
 
 def __getattr__(name: str) -> object:

@@ -25,7 +25,7 @@ from supervisor_core.ledger.engine import reading
 from supervisor_core.ledger.forward_database import SharedDatabase
 from supervisor_core.ledger.forward_marks import Marks, Origin
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.tables import audit_log, jobs, workers
+from supervisor_core.ledger.tables import audit_log, jobs, supervisors, team_members, teams, workers
 
 BATCH_ROWS = 500
 """Of each table, in one transaction: some tens of milliseconds on a server nearby."""
@@ -61,6 +61,7 @@ class _Parcel:
     audit_rows: list[Row] = field(default_factory=list)
     jobs: list[Row] = field(default_factory=list)
     workers: list[Row] = field(default_factory=list)
+    own: list[tuple[Table, list[Row]]] = field(default_factory=list)
     marks: Marks = field(default_factory=Marks)
     full: bool = False
 
@@ -140,6 +141,7 @@ class Forwarding:
             parcel = self._ledger.read(lambda local: self._gather(local, shared, marks))
             _insert(shared, audit_log, parcel.audit_rows)
             rows = len(parcel.audit_rows) + _send_jobs(shared, parcel.jobs) + _send_workers(shared, parcel.workers)
+            rows += sum(_send_own(shared, table, content) for table, content in parcel.own)
             if rows or parcel.marks != marks:
                 parcel.marks = replace(parcel.marks, forwarded_at=datetime.now(UTC))
                 forward_marks.write(shared, origin, parcel.marks)
@@ -161,6 +163,9 @@ class Forwarding:
             parcel.jobs += [dict(row) for row in local.execute(changes.where(jobs.c.changed == last)).mappings()]
         parcel.full |= full
         parcel.workers = [dict(row) for row in local.execute(select(workers)).mappings()]
+        for table in (supervisors, teams, team_members):
+            mine = select(table).where(table.c.supervisor_id == self._ledger.supervisor_id)
+            parcel.own.append((table, [dict(row) for row in local.execute(mine).mappings()]))
         changed = parcel.jobs[-1]["changed"] if parcel.jobs else marks.jobs_changed
         parcel.marks = replace(marks, jobs_changed=changed, audit_rows=there)
         return parcel
@@ -245,6 +250,28 @@ def _send_workers(shared: Connection, rows: Sequence[Row]) -> int:
     older = or_(beat.is_(None), beat > latest, beat <= bindparam("new_last_heartbeat_at"))
     _update(shared, workers, ("worker_id",), known, older)
     return len(new) + len(known)
+
+
+def _send_own(shared: Connection, table: Table, rows: Sequence[Row]) -> int:
+    """Insert or update rows that this supervisor alone writes. Updates first: who left a team may be in another now.
+
+    Members that a ledger told of which is no more have left, or their agents could never be in a team again.
+    """
+    if not rows:
+        return 0
+    key = next(iter(table.primary_key.columns))
+    wanted = [_fitting(table, row) for row in rows]
+    mine = select(table).where(table.c.supervisor_id == rows[0]["supervisor_id"])
+    there = {row[key.name]: dict(row) for row in shared.execute(mine).mappings()}
+    known = [row for row in wanted if row[key.name] in there and row != there[row[key.name]]]
+    lost = there.keys() - {row[key.name] for row in wanted}
+    if table is team_members and lost:
+        gone = update(table).where(key.in_(lost), table.c.active_agent_id.is_not(None))
+        shared.execute(gone.values(active_agent_id=None, left_at=datetime.now(UTC)))
+    new = [row for row in wanted if row[key.name] not in there]
+    _update(shared, table, (key.name,), known)
+    _insert(shared, table, new)
+    return len(known) + len(new)
 
 
 def _is_news(row: Row, there: Row, latest: datetime) -> bool:

@@ -50,6 +50,8 @@ class Step:
     values: Mapping[str, Any] = field(default_factory=dict)
     audit: AuditEntry | None = None
     outbox: Sequence[Message] = ()
+    column: str = "state"
+    """The one that holds the state."""
 
     @property
     def name(self) -> str:
@@ -60,8 +62,9 @@ class Step:
 def take(connection: Connection, supervisor_id: str, step: Step, now: datetime) -> bool:
     """Do the whole step in the caller's transaction; False where the row was not in an expected state."""
     where = [step.table.c[name] == value for name, value in step.key.items()]
-    where.append(step.table.c.state.in_(step.expected))
-    changed = connection.execute(update(step.table).where(and_(*where)).values(state=step.to, **step.values))
+    where.append(step.table.c[step.column].in_(step.expected))
+    values = {step.column: step.to, **step.values}
+    changed = connection.execute(update(step.table).where(and_(*where)).values(values))
     if changed.rowcount != 1:
         return False
     record(connection, supervisor_id, step.audit, step.outbox, now)

@@ -129,6 +129,63 @@ workers = Table(
     **_MYSQL,
 )
 
+SUPERVISOR_ID = 64
+REASON = 255
+TEAM_NAME = 255
+
+supervisors = Table(
+    "supervisors_t",
+    metadata,
+    Column("supervisor_id", String(SUPERVISOR_ID), primary_key=True),
+    Column("life", String(32), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("paused", Boolean, nullable=False),
+    Column("heartbeat_seconds", Double, nullable=False),
+    Column("hostname", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("version", String(64), nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
+    Column("last_heartbeat_at", UtcDateTime),
+    Column("reason", String(REASON)),
+    **_MYSQL,
+)
+
+teams = Table(
+    "teams_t",
+    metadata,
+    Column("team_id", String(36), primary_key=True),
+    Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
+    Column("name", String(TEAM_NAME), nullable=False),
+    Column("description", LongText),
+    Column("objective", LongText),
+    Column("config_json", LongText, nullable=False),
+    Column("configured", Boolean, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    UniqueConstraint("supervisor_id", "name"),
+    **_MYSQL,
+)
+
+team_members = Table(
+    "team_members_t",
+    metadata,
+    Column("member_id", String(36), primary_key=True),
+    Column("team_id", String(36), nullable=False),
+    Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
+    Column("agent_id", String(WORKER_ID), nullable=False),
+    # The agent's id for as long as it is in the team, then nothing, which is unlike any other nothing. So each agent of
+    # a supervisor is in one team at a time, on MariaDB too, which has no unique index on some of the rows alone.
+    Column("active_agent_id", String(WORKER_ID)),
+    Column("role", String(16), nullable=False),
+    Column("joined_at", UtcDateTime, nullable=False),
+    Column("left_at", UtcDateTime),
+    UniqueConstraint("supervisor_id", "active_agent_id"),
+    Index(None, "team_id"),
+    **_MYSQL,
+)
+
 envelopes = Table(
     "envelopes_t",
     metadata,

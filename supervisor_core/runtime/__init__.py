@@ -7,17 +7,21 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from supervisor_core.runtime.agent import SupervisorAgent
     from supervisor_core.runtime.control_flags import check_control_flags
     from supervisor_core.runtime.environment import validate_supervisor_environment
     from supervisor_core.runtime.supervisor import Supervisor
+    from supervisor_core.runtime.teams import TeamManager
 
 _HOMES = {
     "Supervisor": "supervisor",
+    "SupervisorAgent": "agent",
+    "TeamManager": "teams",
     "check_control_flags": "control_flags",
     "validate_supervisor_environment": "environment",
 }
 
-__all__ = ["Supervisor", "check_control_flags", "validate_supervisor_environment"]
+__all__ = ["Supervisor", "SupervisorAgent", "TeamManager", "check_control_flags", "validate_supervisor_environment"]
 
 
 def __getattr__(name: str) -> object:

@@ -7,9 +7,22 @@ from importlib import import_module
 import pytest
 
 NAMES = {
-    "supervisor_core": ("Supervisor",),
-    "supervisor_core.runtime": ("Supervisor", "check_control_flags", "validate_supervisor_environment"),
-    "supervisor_core.domain": ("validate_label", "is_watcher_healthy", "plan", "ActionKind", "WorkerState"),
+    "supervisor_core": ("Supervisor", "SupervisorAgent", "TeamManager"),
+    "supervisor_core.runtime": (
+        "Supervisor",
+        "SupervisorAgent",
+        "TeamManager",
+        "check_control_flags",
+        "validate_supervisor_environment",
+    ),
+    "supervisor_core.domain": (
+        "validate_label",
+        "is_watcher_healthy",
+        "plan",
+        "ActionKind",
+        "WorkerState",
+        "SupervisorStatus",
+    ),
     "supervisor_core.adapters": (
         "check_watcher_process",
         "start_watcher",

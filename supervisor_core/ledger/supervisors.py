@@ -1,0 +1,174 @@
+"""Supervisors as rows: one for each name, moved by steps of the process that lives under it, and by no other.
+
+Each process gives its life a name of its own. A row that has another one belongs to a successor: neither a step nor a
+heartbeat of a process that was thought dead gets into it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from supervisor_core.domain import crashpoints
+from supervisor_core.domain.agent import ALIVE, SupervisorStatus, is_unresponsive, missed_heartbeats
+from supervisor_core.domain.texts import one_line, storable
+from supervisor_core.domain.times import to_text
+from supervisor_core.ledger.steps import Step, take
+from supervisor_core.ledger.tables import REASON, supervisors
+from supervisor_core.ledger.transactions import Transactions
+
+HOSTNAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorRow:
+    """A supervisor as its row tells of it. What the process really does, only a look at it can say."""
+
+    supervisor_id: str
+    life: str
+    status: SupervisorStatus
+    paused: bool
+    """Monitoring rests, or will as soon as it is up: somebody asked for it and nobody has ended it."""
+    heartbeat_seconds: float
+    hostname: str
+    pid: int
+    version: str
+    started_at: datetime
+    changed_at: datetime
+    last_heartbeat_at: datetime | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unresponsive:
+    """A supervisor that should be there and is silent."""
+
+    row: SupervisorRow
+    missed: int
+
+    def in_words(self) -> str:
+        """For a log or a person."""
+        row = self.row
+        said = (
+            f"its last heartbeat came at {to_text(row.last_heartbeat_at)}"
+            if row.last_heartbeat_at
+            else f"it has sent none since it started at {to_text(row.started_at)}"
+        )
+        return (
+            f"Supervisor {row.supervisor_id} on {row.hostname} (pid {row.pid}) is unresponsive: "
+            f"{self.missed} heartbeats are missing, {said}."
+        )
+
+
+def begin(
+    connection: Connection, supervisor_id: str, facts: Mapping[str, Any], now: datetime
+) -> tuple[SupervisorRow, SupervisorRow | None]:
+    """Begin a new life, whatever became of the last one; it as it is now, and the last one as it was left.
+
+    What a person asked for outlives the process: a pause, with its reason.
+    """
+    before = find(connection, supervisor_id)
+    values = {
+        **facts,
+        "hostname": one_line(facts["hostname"], HOSTNAME),
+        "life": uuid.uuid4().hex,
+        "started_at": now,
+        "changed_at": now,
+        "last_heartbeat_at": None,
+        "reason": before.reason if before and before.paused else None,
+    }
+    if before is None:
+        first = {"supervisor_id": supervisor_id, "status": SupervisorStatus.SPAWNING, "paused": False}
+        connection.execute(insert(supervisors), {**first, **values})
+    else:
+        again = _step(before, tuple(SupervisorStatus), SupervisorStatus.SPAWNING, values)
+        if not take(connection, supervisor_id, again, now):
+            raise RuntimeError(f"another process has begun a life as {supervisor_id} at this very moment")
+    row = find(connection, supervisor_id)
+    if row is None:  # pragma: no cover (it was written in this transaction)
+        raise RuntimeError(f"the row of {supervisor_id} is gone")
+    return row, before
+
+
+def move(
+    row: SupervisorRow,
+    begun: SupervisorStatus,
+    to: SupervisorStatus,
+    now: datetime,
+    **also: Any,  # noqa: ANN401 (values of the other columns)
+) -> Step:
+    """One move of this life, a sign of it as well. No audit row: the trail tells of commands, and this is none."""
+    if to in ALIVE and row.heartbeat_seconds > 0:
+        also["last_heartbeat_at"] = now
+    if also.get("reason") is not None:
+        also["reason"] = one_line(storable(also["reason"]), REASON)
+    return _step(row, (begun,), to, {"changed_at": now, **also})
+
+
+def walk(
+    database: Transactions, row: SupervisorRow, path: Sequence[Step], now: datetime
+) -> tuple[bool, SupervisorRow | None]:
+    """Take moves one after the other, all or none; whether that was done, and the row as it is now."""
+
+    def work(connection: Connection) -> tuple[bool, SupervisorRow | None]:
+        for number, step in enumerate(path):
+            if not take(connection, row.supervisor_id, step, now):
+                if number:
+                    raise RuntimeError(f"no move leads to where {step.name} begins")
+                return False, find(connection, row.supervisor_id)
+        return True, find(connection, row.supervisor_id)
+
+    for step in path:
+        crashpoints.reach(f"{step.name}:before")
+    done = database.write(work)
+    for step in path:
+        crashpoints.reach(f"{step.name}:after")
+    return done
+
+
+def beat(connection: Connection, row: SupervisorRow, now: datetime) -> bool:
+    """This life is still there; False where the row is no longer its own, or the life is over."""
+    mine = (supervisors.c.supervisor_id == row.supervisor_id, supervisors.c.life == row.life)
+    alive = supervisors.c.status.in_(sorted(ALIVE))
+    done = connection.execute(update(supervisors).where(*mine, alive).values(last_heartbeat_at=now))
+    return done.rowcount == 1
+
+
+def find(connection: Connection, supervisor_id: str) -> SupervisorRow | None:
+    """The supervisor of this name."""
+    query = select(supervisors).where(supervisors.c.supervisor_id == supervisor_id)
+    found = connection.execute(query).mappings().first()
+    return _row(found) if found else None
+
+
+def everyone(connection: Connection) -> list[SupervisorRow]:
+    """All supervisors that this database knows, by name."""
+    query = select(supervisors).order_by(supervisors.c.supervisor_id)
+    return [_row(found) for found in connection.execute(query).mappings()]
+
+
+def unresponsive(connection: Connection, now: datetime, besides: str = "") -> list[Unresponsive]:
+    """Those, besides one, that should be there and whose heartbeats are missing three times over."""
+    return [
+        Unresponsive(row, missed_heartbeats(row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now))
+        for row in everyone(connection)
+        if row.supervisor_id != besides
+        and is_unresponsive(row.status, row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now)
+    ]
+
+
+def _step(
+    row: SupervisorRow, expected: tuple[SupervisorStatus, ...], to: SupervisorStatus, values: Mapping[str, Any]
+) -> Step:
+    key = {"supervisor_id": row.supervisor_id, "life": row.life}
+    return Step(supervisors, key, expected, to, values, column="status")
+
+
+def _row(found: RowMapping) -> SupervisorRow:
+    values = dict(found)
+    return SupervisorRow(**{**values, "status": SupervisorStatus(values["status"])})

@@ -1,0 +1,228 @@
+"""The daemon's own life: spawning, active, paused, failed, terminated, and the heartbeats that say that it goes on.
+
+Every move is in the database before anybody hears of it, and before this object says so itself. A move that the
+database did not take has not happened: whoever asked is told, and may ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Engine
+
+from supervisor_core.adapters.worker import host_name
+from supervisor_core.domain.agent import ALIVE, Move, SupervisorStatus, after
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.ledger import supervisors
+from supervisor_core.ledger.supervisors import SupervisorRow, Unresponsive
+from supervisor_core.ledger.transactions import Transactions, transactions
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.heartbeat import Heartbeat
+from supervisor_core.version import __version__
+
+HEARTBEAT_SECONDS = 30.0
+THREADS = 2
+"""A move and a heartbeat: neither waits for the other where a database hangs."""
+
+EVENTS: Mapping[Move, str] = MappingProxyType(
+    {
+        Move.START: "supervisor.started",
+        Move.STOP: "supervisor.stopped",
+        Move.PAUSE: "supervisor.paused",
+        Move.RESUME: "supervisor.resumed",
+    }
+)
+
+Publish = Callable[[str, str, Mapping[str, Any]], object]
+"""Takes an event's type, subject and payload. It must not block; what it raises is logged, and the move stands."""
+
+Elsewhere = Callable[..., Awaitable[Any]]
+"""Does a call that blocks somewhere else, and is awaited."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class SupersededError(SupervisorError):
+    """Another process lives under this supervisor's name."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SupervisorAgent:
+    """One life of the supervisor with this name. It belongs to one event loop; moves go one after the other."""
+
+    def __init__(
+        self,
+        ledger: Transactions | Engine,
+        supervisor_id: str,
+        *,
+        bus: Publish | None = None,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        clock: Callable[[], datetime] = _utc_now,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        if not (math.isfinite(heartbeat_seconds) and heartbeat_seconds >= 0):
+            raise ValueError(f"heartbeat_seconds is a number of seconds, 0 for none, not {heartbeat_seconds!r}")
+        self.supervisor_id = supervisor_id
+        self._database = transactions(ledger)
+        self._publish = bus
+        self._clock = clock
+        self._elsewhere = elsewhere or Blocking(THREADS)
+        self._heartbeat = Heartbeat(self._beat, heartbeat_seconds)
+        self._status = SupervisorStatus.SPAWNING
+        self._row: SupervisorRow | None = None
+        self._moving = asyncio.Lock()
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    @property
+    def status(self) -> SupervisorStatus:
+        """Where this life stands, as the database has it."""
+        return self._status
+
+    def problem(self) -> str:
+        """Why no heartbeat is written at the moment; empty while they are, and where none is due."""
+        return self._heartbeat.problem
+
+    async def spawn(self) -> None:
+        """Begin: from now on the row tells of this process. `start` does it where nobody has."""
+        await self._to_the_end(self._spawn())
+
+    async def start(self) -> None:
+        """Be active; or paused at once, where somebody paused an earlier life and nobody has ended that."""
+        await self._to_the_end(self._move(Move.START))
+
+    async def stop(self) -> None:
+        """End this life. A pause stays in force for the next one."""
+        await self._to_the_end(self._move(Move.STOP))
+
+    async def pause(self, reason: str = "") -> None:
+        """Have monitoring and reconciling rest, also across restarts, until `resume`. Workers are not touched."""
+        await self._to_the_end(self._move(Move.PAUSE, reason))
+
+    async def resume(self) -> None:
+        """End the pause."""
+        await self._to_the_end(self._move(Move.RESUME))
+
+    async def fail(self, reason: str) -> None:
+        """Say that this supervisor can't do its work, and why. `start` tries again; `stop` gives up."""
+        await self._to_the_end(self._move(Move.FAIL, reason))
+
+    async def unresponsive(self, now: datetime | None = None) -> list[Unresponsive]:
+        """The other supervisors in this database whose heartbeats are missing three times over."""
+        moment = now or self._clock()
+        look = partial(supervisors.unresponsive, now=moment, besides=self.supervisor_id)
+        found: list[Unresponsive] = await self._elsewhere(self._database.read, look)
+        return found
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Who no longer waits for a move does not cut it in two: what the database has is seen here as well."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def _spawn(self) -> None:
+        async with self._moving:
+            if self._row is None:
+                await self._begin()
+
+    async def _begin(self) -> SupervisorRow:
+        facts = {
+            "heartbeat_seconds": self._heartbeat.every_seconds,
+            "hostname": host_name(),
+            "pid": os.getpid(),
+            "version": __version__,
+        }
+        begin = partial(supervisors.begin, supervisor_id=self.supervisor_id, facts=facts, now=self._clock())
+        row, before = await self._elsewhere(self._database.write, begin)
+        if before is not None and before.status in ALIVE:
+            words = "supervisor %s did not end its last life itself: pid %d on %s was %s since %s"
+            log.warning(words, self.supervisor_id, before.pid, before.hostname, before.status, before.changed_at)
+        self._row = row
+        return self._row
+
+    async def _move(self, move: Move, reason: str = "") -> None:
+        async with self._moving:
+            before = self._status
+            to = after(before, move)
+            if to is before:
+                log.warning("supervisor %s is %s already: %s changes nothing", self.supervisor_id, before, move)
+                return
+            row = self._row or await self._begin()
+            rests = move is Move.START and row.paused
+            way = [to, after(to, Move.PAUSE)] if rests else [to]
+            self._row = await self._write(row, way, self._changes(row, move, reason))
+            if way[-1] not in ALIVE:
+                await self._heartbeat.end()
+            self._status = way[-1]
+            if self._status in ALIVE:
+                self._heartbeat.begin()
+            self._tell(move, before, to, reason)
+            if rests:
+                self._tell(Move.PAUSE, to, way[-1], self._row.reason or "")
+
+    @staticmethod
+    def _changes(row: SupervisorRow, move: Move, reason: str) -> dict[str, Any]:
+        """What changes in the row beside its status. The reason is that of the pause or of the failure."""
+        if move in (Move.PAUSE, Move.FAIL):
+            return {"reason": reason or None, "paused": row.paused or move is Move.PAUSE}
+        if move is Move.RESUME:
+            return {"reason": None, "paused": False}
+        if move is Move.START and not row.paused:
+            return {"reason": None}
+        return {}
+
+    async def _write(self, row: SupervisorRow, way: list[SupervisorStatus], also: Mapping[str, Any]) -> SupervisorRow:
+        now = self._clock()
+        stations = [self._status, *way]
+        path = [supervisors.move(row, stations[n], to, now, **also) for n, to in enumerate(way)]
+        taken, found = await self._elsewhere(supervisors.walk, self._database, row, path, now)
+        if found is None or not (taken or (found.life, found.status) == (row.life, way[-1])):
+            raise self._lost(found)
+        # Not taken, and yet where it should lead: an earlier try was written, and the answer to it was lost.
+        return cast(SupervisorRow, found)
+
+    def _lost(self, found: SupervisorRow | None) -> SupersededError:
+        seen = f"its row tells of pid {found.pid} on {found.hostname}, {found.status}" if found else "its row is gone"
+        return SupersededError(
+            f"Supervisor {self.supervisor_id} could not change its state: {seen}.",
+            remedy="Two supervisors with one supervisor.id? Give each its own, or stop one.",
+        )
+
+    def _beat(self) -> Awaitable[None]:
+        return self._beat_once(self._row)
+
+    async def _beat_once(self, row: SupervisorRow | None) -> None:
+        if row is None:
+            return
+        mine = await self._elsewhere(self._database.write, partial(supervisors.beat, row=row, now=self._clock()))
+        if not mine and not self._moving.locked():  # else it is just being ended by ourselves
+            raise SupersededError(
+                f"The row of supervisor {self.supervisor_id} belongs to another process, or is gone.",
+                remedy="Two supervisors with one supervisor.id? Give each its own, or stop one.",
+            )
+
+    def _tell(self, move: Move, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
+        why = f": {reason}" if reason else ""
+        level = logging.ERROR if move is Move.FAIL else logging.INFO
+        log.log(level, "supervisor %s is %s, it was %s%s", self.supervisor_id, to, before, why)
+        event = EVENTS.get(move)
+        if self._publish is None or event is None:
+            return
+        payload = {"status": str(to), "previous_status": str(before), "reason": reason or None}
+        try:
+            self._publish(event, self.supervisor_id, payload)
+        except Exception:  # nothing that must be true depends on an event
+            log.exception("the event %s of supervisor %s could not be announced", event, self.supervisor_id)
