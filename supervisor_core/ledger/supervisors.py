@@ -16,10 +16,10 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.agent import ALIVE, SupervisorStatus, is_unresponsive, missed_heartbeats
-from supervisor_core.domain.texts import one_line, storable
+from supervisor_core.domain.texts import one_line
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger.steps import Step, take
-from supervisor_core.ledger.tables import REASON, supervisors
+from supervisor_core.ledger.tables import supervisors
 from supervisor_core.ledger.transactions import Transactions
 
 HOSTNAME = 255
@@ -105,8 +105,6 @@ def move(
     """One move of this life, a sign of it as well. No audit row: the trail tells of commands, and this is none."""
     if to in ALIVE and row.heartbeat_seconds > 0:
         also["last_heartbeat_at"] = now
-    if also.get("reason") is not None:
-        also["reason"] = one_line(storable(also["reason"]), REASON)
     return _step(row, (begun,), to, {"changed_at": now, **also})
 
 

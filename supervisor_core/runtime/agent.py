@@ -21,8 +21,10 @@ from sqlalchemy import Engine
 from supervisor_core.adapters.worker import host_name
 from supervisor_core.domain.agent import ALIVE, Move, SupervisorStatus, after
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.texts import one_line, storable
 from supervisor_core.ledger import supervisors
 from supervisor_core.ledger.supervisors import SupervisorRow, Unresponsive
+from supervisor_core.ledger.tables import REASON
 from supervisor_core.ledger.transactions import Transactions, transactions
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.heartbeat import Heartbeat
@@ -154,6 +156,7 @@ class SupervisorAgent:
         return self._row
 
     async def _move(self, move: Move, reason: str = "") -> None:
+        reason = one_line(storable(reason), REASON)
         async with self._moving:
             before = self._status
             to = after(before, move)

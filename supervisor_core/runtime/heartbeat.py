@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -10,6 +11,9 @@ from supervisor_core.domain.errors import SupervisorError
 
 RETRY_SECONDS = 5.0
 """Well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
+
+LAST_SECONDS = 2.0
+"""What the end gives to a write that is just under way; it takes milliseconds, unless the database hangs."""
 
 log = logging.getLogger(__name__)
 
@@ -23,23 +27,27 @@ class Heartbeat:
         """Why the last one was not written, in words."""
         self._beat = beat
         self._task: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
 
     def begin(self) -> None:
         """Beat from now on, unless it does already."""
         if self.every_seconds > 0 and self._task is None:
+            self._ending.clear()
             self._task = asyncio.create_task(self._for_ever(), name="supervisor heartbeat")
 
     async def end(self) -> None:
         """Beat no more; no task is left. A write that hangs is left to its thread, and must be harmless when late."""
         task, self._task = self._task, None
         if task is not None:
+            self._ending.set()
+            await asyncio.wait({task}, timeout=LAST_SECONDS)
             task.cancel()
             await asyncio.wait({task})
         self.problem = ""
 
     async def _for_ever(self) -> None:
         told: set[type[Exception]] = set()
-        while True:
+        while not self._ending.is_set():
             delay = self.every_seconds
             try:
                 await self._beat()
@@ -56,4 +64,5 @@ class Heartbeat:
                     log.info("the supervisor's heartbeat is written again")
                 told.clear()
                 self.problem = ""
-            await asyncio.sleep(delay)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), delay)
