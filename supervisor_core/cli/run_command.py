@@ -15,8 +15,9 @@ from supervisor_core.runtime.ownership import daemon_ownership
 from supervisor_core.runtime.parts import Parts
 
 
-def configure(_parser: argparse.ArgumentParser) -> None:
-    """It has no options of its own."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("--quiet", action="store_true", help="log into files only, and not to stderr as well")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     prepare_state_dir(config)
     with daemon_ownership(config.state_dir):
         host = open_doors(config)
-        with logging_as_configured(config, host.drive), opened_ledger(config) as ledger:
+        with logging_as_configured(config, host.drive, to_stderr=not options.quiet), opened_ledger(config) as ledger:
             return asyncio.run(_serve(config, Parts(host, ledger)))
 
 

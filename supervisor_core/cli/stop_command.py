@@ -1,36 +1,54 @@
-"""`supervisor stop`: ask the daemon to end, and come back when it has. Its workers go on."""
+"""`supervisor stop`: end the daemon, and come back when it is gone. Its workers go on, unless they are to end first."""
 
 from __future__ import annotations
 
 import argparse
 
-from supervisor_core.adapters.locks import FileLock, LockedError
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
-from supervisor_core.runtime.ownership import DAEMON_LOCK, daemon_holder
+from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.runtime.stopping_daemon import Door, Ended, stop_daemon
 
-MARGIN_SECONDS = 15.0
-"""What the end of the program may take beyond what the daemon says that it needs."""
+NONE_RAN = "stopped: no daemon was running"
 
 
-def configure(_parser: argparse.ArgumentParser) -> None:
-    """It has no options of its own."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("--workers", action="store_true", help="end the workers first")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, then wait until the lock is free: that is when the daemon is gone."""
+    """End it, and look again."""
     config = load_supervisor_config(options.config)
-    holder = daemon_holder(config.state_dir) if config.state_dir.is_dir() else None
-    if holder is None:
-        print("stopped: no daemon was running")
-        return 0
-    try:
-        answer = ask(str(config.state_dir), {"do": "stop"})
-        lock = FileLock(config.state_dir / DAEMON_LOCK)
-        lock.acquire(exclusive=False, timeout=answer["bound_seconds"] + MARGIN_SECONDS).release()
-    except (NotRunningError, UnresponsiveError, LockedError):
-        print(f"The daemon (pid {holder}) does not end; its log says what it does.")
-        return 1
-    workers = ", ".join(answer["workers"]) or "none was running"
-    print(f"stopped: pid {answer['pid']}; workers that go on: {workers}")
-    return 0
+    ended = stop_daemon(Door(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
+    stuck = list(ended.answer.get("stuck", [])) if ended else []
+    if options.workers and config.state_dir.is_dir():
+        stuck = _end_workers(config)
+    print(in_words(ended, workers_ended=options.workers))
+    for words in stuck:
+        print(f"  {words}")
+    return 1 if stuck else 0
+
+
+def in_words(ended: Ended | None, *, workers_ended: bool = False) -> str:
+    """What became of the daemon."""
+    if ended is None:
+        return NONE_RAN
+    how = "" if ended.how == "asked" else f", {ended.how} because it did not end when asked"
+    if workers_ended:
+        return f"stopped: pid {ended.pid}{how}; its workers were ended"
+    workers = ", ".join(ended.answer.get("workers", [])) or ("not known" if not ended.answer else "none was running")
+    return f"stopped: pid {ended.pid}{how}; workers that go on: {workers}"
+
+
+def _end_workers(config: SupervisorConfig) -> list[str]:
+    """End every worker that runs, as the pass for each; what could not be ended, in words."""
+    from supervisor_core.adapters.worker import stop_watcher_gracefully
+    from supervisor_core.runtime.doors import open_doors
+    from supervisor_core.runtime.ownership import pass_ownership
+
+    host, stuck = open_doors(config), []
+    for worker in config.workers.values():
+        with pass_ownership(config.state_dir, worker.id):
+            report = stop_watcher_gracefully(host.processes, worker)
+        if not report.stopped:
+            stuck.append(f"{worker.id} is stuck: {', '.join(map(str, report.survivors))} could not be ended")
+    return stuck

@@ -28,17 +28,18 @@ DRIVE_SECONDS = TIMEOUT_SECONDS
 """Once for each command: the first call that hangs is waited for, and those after it fail at once."""
 
 
-def _stopped(worker: Worker) -> float:
+def stop_seconds(worker: Worker) -> float:
+    """The most that ending this worker may take."""
     return worker.stop_timeout_seconds + ENDING_SECONDS
 
 
 def _paused(worker: Worker) -> float:
     """Beside ours there may be copies that somebody started by hand; they end one after the other."""
-    return MOST_COPIES * _stopped(worker)
+    return MOST_COPIES * stop_seconds(worker)
 
 
 def _restarted(worker: Worker) -> float:
-    return _stopped(worker) + BETWEEN_SECONDS + worker.start_grace_seconds
+    return stop_seconds(worker) + BETWEEN_SECONDS + worker.start_grace_seconds
 
 
 def _resumed(worker: Worker) -> float:
@@ -47,7 +48,7 @@ def _resumed(worker: Worker) -> float:
 
 def _code_changed(worker: Worker) -> float:
     """Its sharers go through it at the same time; what can take long is each operation of git, and both starts."""
-    lives = 2 * (_stopped(worker) + worker.start_grace_seconds)
+    lives = 2 * (stop_seconds(worker) + worker.start_grace_seconds)
     return lives + CODE_OPERATIONS * OPERATION_SECONDS
 
 

@@ -13,10 +13,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.adapters.processes_identity import identify
+from supervisor_core.adapters.worker import stop_watcher_gracefully
+from supervisor_core.config import Worker
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import FINAL, Job
 from supervisor_core.domain.times import to_text
-from supervisor_core.handlers.bounds import longest_seconds
+from supervisor_core.handlers.bounds import longest_seconds, stop_seconds
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime import notify, runtime_file
 from supervisor_core.runtime.blocking import Blocking
@@ -63,6 +65,7 @@ class Daemon:
         self._news = asyncio.Condition()
         self._looking: asyncio.Future[list[dict[str, Any]]] | None = None
         self._interrupted = False
+        self._with_workers = False
         self._started_at = datetime.now(UTC)
         self._blocking = Blocking(len(self._config.workers) + SPARE_THREADS)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
@@ -105,9 +108,15 @@ class Daemon:
 
     async def _end(self) -> int:
         notify.stopping()
-        log.info("supervisor %s is stopping; its workers go on", self._config.supervisor.id)
+        log.info(
+            "supervisor %s is stopping; its workers %s",
+            self._config.supervisor.id,
+            "end" if self._with_workers else "go on",
+        )
         self._tell_waiters()
-        laggards = await self._registry.stop(self._stop_bound)
+        laggards = await self._registry.stop(longest_seconds(self._config) + STOP_MARGIN_SECONDS)
+        if self._with_workers:
+            await asyncio.gather(*(self._blocking(self._end_worker, each) for each in self._config.workers.values()))
         await self._control.stop()
         self._note(running=False)
         log.info("supervisor %s has stopped", self._config.supervisor.id)
@@ -117,8 +126,14 @@ class Daemon:
 
     @property
     def _stop_bound(self) -> float:
-        """How long a stop may take: the command in hand is finished, whichever it is."""
-        return longest_seconds(self._config) + STOP_MARGIN_SECONDS
+        """How long a stop may take: the command in hand is finished, whichever it is, and workers may end, too."""
+        ending = max((stop_seconds(each) for each in self._config.workers.values()), default=0.0)
+        return longest_seconds(self._config) + STOP_MARGIN_SECONDS + (ending if self._with_workers else 0)
+
+    def _end_worker(self, worker: Worker) -> None:
+        report = stop_watcher_gracefully(self._parts.host.processes, worker)
+        level = logging.INFO if report.stopped else logging.ERROR
+        log.log(level, "%s %s", worker.id, "is ended" if report.stopped else f"is stuck: {report.survivors}")
 
     def _told_to_stop(self, name: str) -> None:
         log.info("told to stop by %s", name)
@@ -165,8 +180,9 @@ class Daemon:
         self._queue.wake()
         return {"ok": True}
 
-    async def _stop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+    async def _stop(self, request: Mapping[str, Any]) -> dict[str, Any]:
         workers = await self._shared_look()
+        self._with_workers = self._with_workers or request.get("workers") is True
         self._stopping.set()
         running = [worker["id"] for worker in workers if worker["pid"]]
         return {"ok": True, "pid": os.getpid(), "workers": running, "bound_seconds": self._stop_bound}

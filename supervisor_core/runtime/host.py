@@ -34,10 +34,10 @@ def prepare_state_dir(config: SupervisorConfig) -> None:
 
 
 @contextmanager
-def logging_as_configured(config: SupervisorConfig, drive: Drive) -> Iterator[None]:
+def logging_as_configured(config: SupervisorConfig, drive: Drive, *, to_stderr: bool = True) -> Iterator[None]:
     """Log to the state folder, to stderr, and as a copy to the drive."""
     log = config.logging
-    handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups)
+    handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups, to_stderr=to_stderr)
     copy = logs.DriveCopy(config.folder("logs") / log.file, drive, log.max_bytes, config.nas.file_mode)
     handlers.append(logs.add(copy))
     try:
