@@ -22,12 +22,14 @@ def observe(
     pause: Pause | None,
     *,
     drive_known: bool = True,
+    quarantine: str = "",
 ) -> tuple[FoundWorker, Observation]:
     """Look at its processes, and put them together with what the drive said of it: its last beat, its pause."""
     found = _find(config, processes, worker, beat)
     record = found.record
     return found, Observation(
-        state=_state(worker, found),
+        state=_state(worker, found, quarantine),
+        quarantine=quarantine,
         paused=pause is not None,
         enabled=worker.enabled,
         frozen_seconds=frozen_seconds(config.state_dir, worker.id, found.identity if _is_frozen(found) else None),
@@ -48,10 +50,11 @@ def state_of(found: FoundWorker) -> WorkerState:
     return WorkerState.STUCK if found.leftovers or found.presence is Presence.UNVERIFIABLE else WorkerState.STOPPED
 
 
-def _state(worker: Worker, found: FoundWorker) -> WorkerState:
+def _state(worker: Worker, found: FoundWorker, quarantine: str) -> WorkerState:
     """A quarantined worker that does not run rests there; one that somebody has running all the same runs."""
     state = state_of(found)
-    return WorkerState.QUARANTINED if worker.quarantined and state is WorkerState.STOPPED else state
+    rests = worker.quarantined or bool(quarantine)
+    return WorkerState.QUARANTINED if rests and state is WorkerState.STOPPED else state
 
 
 def _find(config: SupervisorConfig, processes: ProcessDoor, worker: Worker, beat: Heartbeat | None) -> FoundWorker:

@@ -23,6 +23,11 @@ class DaemonThreads:
         self._threads = 0
         self._free = 0
 
+    def widen(self, limit: int) -> None:
+        """From now on up to so many; it never gets narrower."""
+        with self._lock:
+            self._limit = max(self._limit, limit)
+
     def submit(self, work: Callable[..., T], *arguments: Any) -> Future[T]:  # noqa: ANN401 (whatever `work` takes)
         """Have `work` done in one of the threads, with the caller's context."""
         future: Future[T] = Future()

@@ -64,6 +64,8 @@ class Observation(NamedTuple):
     state: WorkerState
     paused: bool = False
     enabled: bool = True
+    quarantine: str = ""
+    """Why it was given up after it could not live; empty where it was not."""
     frozen_seconds: float | None = None
     """For how long it is known to be stopped by a signal; None where it is not."""
     started_at: datetime | None = None
@@ -121,6 +123,8 @@ def _not_running(seen: Observation) -> Verdict:
         return Verdict(Health.UNKNOWN, f"{seen.state}, this is under way", True)
     if seen.state is WorkerState.QUARANTINED:
         both = "paused; " if seen.paused else ""
+        if seen.quarantine:
+            return Verdict(Health.MISSING, f"{both}{seen.quarantine}", False)
         return Verdict(Health.UNKNOWN, f"{both}quarantined in the configuration", True)
     if seen.paused:
         return Verdict(Health.UNKNOWN, "paused", True)

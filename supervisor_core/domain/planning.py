@@ -32,6 +32,7 @@ class Why(StrEnum):
     NOT_ENABLED = "it is not enabled in the configuration"
     NOT_CONFIGURED = "it is not in the configuration any more"
     CHANGED = "it runs with an older configuration"
+    HUNG = "it is alive and does nothing, and its restart.on_hang is set"
     PAUSED = "it is paused, and is left as it is"
     QUARANTINED = "it is quarantined, and is left as it is"
     ENDED = "it ended by itself, and its restart policy leaves it so"
@@ -61,6 +62,8 @@ class Actual(NamedTuple):
     """What it was started with; empty where nobody knows, as of one that was started by hand."""
     ended: bool = False
     """It has ended by itself, and its restart policy decided to leave it so."""
+    hung: bool = False
+    """It is alive and does nothing, and is configured to be restarted then."""
 
 
 class Action(NamedTuple):
@@ -119,6 +122,8 @@ def _running(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
         return ActionKind.NONE, held
     if wanted.spec_hash and there.spec_hash and wanted.spec_hash != there.spec_hash:
         return ActionKind.RESTART, Why.CHANGED
+    if there.hung:
+        return ActionKind.RESTART, Why.HUNG
     return ActionKind.NONE, Why.AS_WANTED
 
 

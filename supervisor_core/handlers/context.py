@@ -11,6 +11,7 @@ from supervisor_core.adapters.drive import Drive
 from supervisor_core.adapters.inbox import Inbox
 from supervisor_core.adapters.pauses import Pauses
 from supervisor_core.adapters.processes import ProcessDoor
+from supervisor_core.adapters.quarantines import Quarantines
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.jobs import Job
@@ -32,6 +33,7 @@ class Host:
     inbox: Inbox
     pauses: Pauses
     processes: ProcessDoor
+    quarantines: Quarantines
     ledger: Ledger | None = None
     """What was done before; None for whoever only looks at workers."""
     progress: Callable[[str], None] = _to_nobody

@@ -17,7 +17,7 @@ from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.context import Host
-from supervisor_core.handlers.starting import check_startable, how_it_is, is_person, why_it_rests, why_paused
+from supervisor_core.handlers.starting import check_startable, how_it_is, is_person, why_not_for, why_paused
 from supervisor_core.handlers.stopping import stop_details, stuck
 
 BETWEEN_SECONDS = 2.0
@@ -37,19 +37,20 @@ def restart_watcher(host: Host, job: Job) -> Outcome:
     found = find_watcher(host.processes, host.drive, host.config, worker)
     old_pid = found.identity.pid if found.identity else None
     pause = host.pauses.read(worker.id)
-    reason = why_paused(worker, pause) if pause and not is_person(job.issuer) else why_it_rests(worker)
+    reason = why_paused(worker, pause) if pause and not is_person(job.issuer) else why_not_for(host, worker, job.issuer)
     if reason:
         return Outcome.failed(f"Nothing was done. {reason}", pid=old_pid)
     try:
         check_startable(host, worker)
     except (SupervisorError, OSError) as error:
         return _not_begun(worker, old_pid, error)
+    ended_quarantine = is_person(job.issuer) and host.quarantines.end(worker.id)
     begun = time.monotonic()
     if old_pid is not None:
         host.progress(f"stopping {worker.id}, pid {old_pid}")
     report = stop_watcher_gracefully(host.processes, worker)
     details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
-    details |= {**stop_details(report), "paused": pause is not None}
+    details |= {**stop_details(report), "paused": pause is not None, "was_quarantined": ended_quarantine}
     if not report.stopped:
         return stuck(report, details, "Nothing was started beside it.")
     if old_pid is not None:

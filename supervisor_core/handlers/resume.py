@@ -8,13 +8,14 @@ from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.context import Host
-from supervisor_core.handlers.starting import how_it_is, why_it_rests
+from supervisor_core.handlers.starting import how_it_is, is_person, why_not_for
 
 
 def resume_watcher(host: Host, job: Job) -> Outcome:
     """Take the pause away and start the worker, unless it runs already.
 
-    Where it may not be started, or may run without our knowing, the pause is not touched.
+    Where it may not be started, or may run without our knowing, the pause is not touched. A person ends the quarantine
+    of a worker that was given up, too.
     """
     worker = host.config.worker(job.worker_id)
     found = find_watcher(host.processes, host.drive, host.config, worker)
@@ -25,9 +26,11 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
     if found.presence is Presence.UNVERIFIABLE:
         return Outcome.failed(f"Nothing was done. {worker.id} may be running: {found.reason}", **details)
     if found.identity is None:
-        if reason := why_it_rests(worker):
+        if reason := why_not_for(host, worker, job.issuer):
             return Outcome.failed(f"Nothing was done. {reason}", **details)
         host.drive.check()  # a start would fail without it: then the pause stays
+    if is_person(job.issuer):
+        details["was_quarantined"] = host.quarantines.end(worker.id)
     written = host.pauses.set(worker.id, None)
     if not written.on_drive:
         details["drive"] = f"The pause flag is removed when the drive is back. {written.problem}"

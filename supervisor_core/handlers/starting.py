@@ -30,14 +30,21 @@ def why_paused(worker: Worker, pause: Pause) -> str:
 
 def why_it_rests(worker: Worker) -> str:
     """Why not even a person may start this worker with a command, and what to do; empty where they may."""
-    anew = "and start the supervisor anew if it runs as a daemon."
     if worker.quarantined:
         key = f"workers.{worker.id}.quarantined"
-        return f"{worker.id} is quarantined. When its cause is gone, set {key} to false in the configuration, {anew}"
+        return f"{worker.id} is quarantined. When its cause is gone, set {key} to false in the configuration."
     if not worker.enabled:
         key = f"workers.{worker.id}.enabled"
-        return f"{worker.id} is not enabled. To have it run, set {key} to true in the configuration, {anew}"
+        return f"{worker.id} is not enabled. To have it run, set {key} to true in the configuration."
     return ""
+
+
+def why_not_for(host: Host, worker: Worker, issuer: Issuer) -> str:
+    """The same for whoever asks: a quarantine that the supervisor began is a person's to end, and nobody else's."""
+    if reason := why_it_rests(worker):
+        return reason
+    given_up = None if is_person(issuer) else host.quarantines.read(worker.id)
+    return f"{worker.id} is {given_up.words}" if given_up else ""
 
 
 def how_it_is(host: Host, worker: Worker) -> str:

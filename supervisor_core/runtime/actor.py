@@ -1,73 +1,103 @@
-"""One actor per worker: brings it up, then carries out its commands in order, one at a time, whatever others do."""
+"""One actor per worker: carries out its commands, in order, and between them the newest plan; one thing at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from supervisor_core.adapters.observation import state_of
-from supervisor_core.adapters.worker import find_watcher, start_watcher
+from supervisor_core.adapters.processes import FoundWorker
+from supervisor_core.adapters.worker_adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.config import Worker
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.definitions import Tier
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.events import EventType
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
-from supervisor_core.domain.planning import ActionKind, Actual, Wanted, plan
+from supervisor_core.domain.planning import Action, ActionKind
+from supervisor_core.domain.restarts import Decision, Next, Reason
+from supervisor_core.domain.standing import Standing
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.executing import Patience, execute
+from supervisor_core.runtime.logs import about_worker
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.tending import Tended, Tending
+from supervisor_core.runtime.turn import Turn
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
 """How often the drive is tried while it does not know of a pause yet."""
 
+_MOVES = {
+    "pause": WorkerState.STOPPING,
+    "restart_watcher": WorkerState.STOPPING,  # of its two halves it is the one that may take long
+    "resume": WorkerState.STARTING,
+}
+"""What a command does to its worker's life; one that changes code stops it as well."""
+
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Whom an actor tells. All are called on the event loop."""
+
+    finished: Callable[[Job], None]
+    """After each command."""
+    progressed: Callable[[Job], None]
+    """After each step that a handler says it takes."""
+    plan_again: Callable[[str], None]
+    """Something is different with this worker: a new plan is needed, now."""
+    changed: Callable[[str], None]
+    """Its standing has changed: whoever shows it reads it anew."""
+    publish: Callable[[EventType, str, Mapping[str, Any]], None]
+
+
 class WorkerActor:
-    """Its mailbox is the worker's rows in the queue; `wake` says that there may be one.
+    """Its mailbox is the worker's rows in the queue, and one place for the newest planned action.
 
     Nobody else in this program starts or stops the worker, or writes its pause.
     """
 
     def __init__(
-        self,
-        worker: Worker,
-        parts: Parts,
-        blocking: Blocking,
-        done: Callable[[Job], None],
-        progressed: Callable[[Job], None] = lambda _: None,
+        self, worker: Worker, parts: Parts, adapter: WorkerAdapter, blocking: Blocking, hooks: Hooks, turn: Turn
     ) -> None:
         self.worker = worker
-        self._parts = parts
-        self._blocking = blocking
-        self._done = done
-        self._progressed = progressed
-        self._woken = asyncio.Event()
-        self._coming_up = True
-        self._busy: Job | None = None
-        self._about = {"worker_id": worker.id}  # for the structured log
+        self.standing = Standing(quarantined=parts.host.quarantines.read(worker.id) is not None)
+        self.planned = False
+        """Whether a plan has been made for it: until then it is coming up."""
+        self.gone = False
+        """It was removed, and nothing of it is left."""
+        self.begun = 0
+        """How many things it has taken in hand: a look from before the newest of them says nothing any more."""
+        self.applied = ""
+        """The `spec_hash` that was last brought about."""
         self.problem = ""
         """What keeps it from its work."""
-        self.start_error: str | None = None
-        """Why the worker could not be brought up."""
+        self._parts = parts
+        self._adapter = adapter
+        self._blocking = blocking
+        self._hooks = hooks
+        self._turn = turn
+        self._tending = Tending(worker.id, parts, adapter)
+        self._woken = asyncio.Event()
+        self._next: Action | None = None
+        self._due: float | None = None
+        self._busy: Job | None = None
 
     @property
-    def state(self) -> WorkerState | None:
-        """What is being done about the worker; None where its processes alone say how it is."""
-        if self._coming_up:
-            return WorkerState.STARTING
-        if self._busy is None:
-            return None
-        stops = WorkerState.STOPPING  # also of a restart it is the half that may take long
-        if self.changes_code:
-            return stops
-        return {"pause": stops, "restart_watcher": stops, "resume": WorkerState.STARTING}.get(self._busy.handler)
+    def start_error(self) -> str | None:
+        """Why the worker could not be brought up."""
+        return self._tending.error
+
+    @property
+    def decision(self) -> Decision | None:
+        """For what it waits, or why it rests, after it has ended by itself."""
+        return self.standing.waits
 
     @property
     def changes_code(self) -> bool:
@@ -75,27 +105,60 @@ class WorkerActor:
         definition = by_handler(self._busy.handler) if self._busy else None
         return definition is not None and definition.tier is Tier.CODE
 
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """What is in hand and what waits, in words."""
+        planned = (f"{self._next.kind}: {self._next.why}",) if self._next else ()
+        return (*((self.standing.in_hand,) if self.standing.in_hand else ()), *planned)
+
     def wake(self) -> None:
         """Look into the queue, now."""
         self._woken.set()
 
+    def act(self, action: Action) -> None:
+        """What the newest plan says; it takes the place of an older one that still waits."""
+        self.planned = True
+        self._next = None if action.kind is ActionKind.NONE else action
+        if self._next is not None:
+            self._woken.set()
+
+    def saw(self, found: FoundWorker, *, quarantined: bool) -> None:
+        """A look from outside has shown this, and nothing was taken in hand since."""
+        state = state_of(found)
+        if state is self.standing.seen and quarantined == self.standing.quarantined:
+            return
+        standing = self.standing.see(state)
+        if quarantined != standing.quarantined:
+            standing = standing.give_up() if quarantined else standing.release()
+        self._stand(standing, pid=found.identity.pid if found.identity else None)
+
+    def configured(self, worker: Worker) -> None:
+        """These settings count from now on. A changed restart policy decides anew about one that waits or rests."""
+        rules, self.worker = self.worker.restart, worker
+        if worker.restart != rules and self.decision is not None:
+            self._due = None
+            self._stand(self.standing.see(self.standing.seen, anew=True))
+            self._tending.reconsider()
+
+    def heard_of_end(self, ended: WorkerEnded) -> None:
+        """A process of it has ended. Whether that was asked for, and what follows, a look and the plan will tell."""
+        self._tending.exit_codes[ended.identity] = ended.exit_code
+
     async def run(self, stopping: asyncio.Event) -> None:
-        """Bring the worker up, then do what is queued until asked to stop, which is heard between two jobs."""
+        """Do what is queued and planned until asked to stop, which is heard between two things, or until removed."""
         try:
-            await self._careful(self._blocking(self._bring_up, stopping.is_set))
-            self._coming_up = False
-            while not stopping.is_set():
-                self._woken.clear()
-                idle = await self._careful(self._next_job(Patience(stopping.is_set)))
-                if idle is None:
-                    await _first_of(stopping.wait, seconds=PAUSE_AFTER_TROUBLE_SECONDS)
-                elif idle:
-                    unsettled = await self._blocking(self._parts.host.pauses.unsettled, self.worker.id)
-                    await _first_of(self._woken.wait, stopping.wait, seconds=SETTLE_SECONDS if unsettled else None)
+            with about_worker(self.worker.id):
+                while not (stopping.is_set() or self.gone):
+                    self._woken.clear()
+                    idle = await self._careful(self._one_thing(stopping))
+                    if idle is None:
+                        await _first_of(stopping.wait, seconds=PAUSE_AFTER_TROUBLE_SECONDS)
+                    elif idle:
+                        await _first_of(self._woken.wait, stopping.wait, seconds=await self._nap())
         except asyncio.CancelledError:
-            if self._busy is not None:
+            if self.standing.in_hand:
                 words = "%s of %s is still under way and is left"
-                log.error(words, self._busy.handler, self.worker.id, extra=self._about)  # noqa: TRY400
+                log.error(words, self.standing.in_hand, self.worker.id)  # noqa: TRY400 (nothing else to say)
             raise
 
     async def _careful(self, work: Awaitable[bool]) -> bool | None:
@@ -103,59 +166,150 @@ class WorkerActor:
         try:
             answer = await work
         except Exception as error:
-            log.exception("the actor of %s could not work", self.worker.id, extra=self._about)
+            log.exception("the actor of %s could not work", self.worker.id)
             self.problem = f"{type(error).__name__}: {error}"
+            if self.standing.in_hand:
+                self._stand(self.standing.done(self.standing.seen))
             return None
         self.problem = ""
         return answer
 
-    async def _next_job(self, patience: Patience) -> bool:
-        """Carry out one job; True where there was none to do."""
+    async def _nap(self) -> float | None:
+        """How long it may sleep at most while nobody wakes it."""
+        unsettled = await self._blocking(self._parts.host.pauses.unsettled, self.worker.id)
+        naps = [SETTLE_SECONDS] if unsettled else []
+        if self._due is not None and self.decision is not None:
+            naps.append(max(0.0, self._due - asyncio.get_running_loop().time()))
+        return min(naps, default=None)
+
+    async def _one_thing(self, stopping: asyncio.Event) -> bool:
+        """Do what comes next, commands first; True where there was nothing to do."""
         ledger, host = self._parts.ledger, self._parts.host
         job = await self._blocking(lambda: ledger.read(lambda connection: jobs.next_to_run(connection, self.worker.id)))
-        if job is None:
-            await self._blocking(host.pauses.settle, self.worker.id)
-            return True
+        if job is not None:
+            await self._carry_out(job, Patience(stopping.is_set))
+            return False
+        if self._next is not None:
+            action, self._next = self._next, None
+            if action.kind is not ActionKind.RESTART:
+                await self._do(action, stopping.is_set)
+                return False
+            if self._turn.take(self.wake):
+                try:
+                    await self._restart(action, stopping.is_set)
+                finally:
+                    self._turn.give_back()
+                return False
+            self._next = action  # others go first; commands are not kept waiting for that
+        if self._is_due():
+            self._tending.may_start = True
+            self._stand(self.standing.see(self.standing.seen, anew=True))
+            self._hooks.plan_again(self.worker.id)
+        await self._blocking(host.pauses.settle, self.worker.id)
+        return True
+
+    def _is_due(self) -> bool:
+        waits = self.decision is not None and self.decision.what is Next.WAIT
+        return waits and self._due is not None and asyncio.get_running_loop().time() >= self._due
+
+    async def _carry_out(self, job: Job, patience: Patience) -> None:
+        """One command, by its handler."""
         self._busy = job
+        moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(job.handler)
+        self._begin(job.handler, moving)
         loop = asyncio.get_running_loop()
 
         def heard(job: Job) -> None:
-            loop.call_soon_threadsafe(self._progressed, job)
+            loop.call_soon_threadsafe(self._hooks.progressed, job)
 
-        outcome = await self._blocking(execute, job, host, ledger, self._trouble, patience, heard)
-        self._busy = None
-        if outcome is not None and outcome.success:
-            self.start_error = None
-        self._done(job)
-        return False
+        payload = {"task_id": job.task_id, "handler": job.handler}
+        self._hooks.publish(EventType.COMMAND_STARTED, self.worker.id, payload)
+        try:
+            outcome = await self._blocking(execute, job, self._parts.host, self._parts.ledger, self._trouble, patience, heard)
+        finally:
+            self._busy = None
+            self._done(await self._blocking(self._tending.after_command))
+        if outcome is not None:
+            if outcome.success:
+                self._tending.error = None
+            payload["success"] = outcome.success
+            self._hooks.publish(EventType.COMMAND_DONE, self.worker.id, payload)
+        self._hooks.finished(job)
+        self._hooks.plan_again(self.worker.id)
+
+    async def _do(self, action: Action, told: Callable[[], bool]) -> None:
+        """One planned action. What it finds different from the plan, the next plan will see."""
+        if action.kind is ActionKind.START:
+            await self._start(told)
+            return
+        removes = action.kind is ActionKind.REMOVE
+        log.info("%s is stopped: %s", self.worker.id, action.why)
+        self._begin(str(action.kind), WorkerState.STOPPING)
+        tended = await self._blocking(self._tending.remove if removes else self._tending.stop)
+        self._done(tended)
+        self.gone = removes and tended.state is WorkerState.STOPPED
+
+    async def _start(self, told: Callable[[], bool]) -> None:
+        decision = await self._blocking(self._tending.decide, self.worker)
+        if decision is not None and decision.what is not Next.START:
+            await self._rest(decision)
+            return
+        self._begin("start", WorkerState.STARTING)
+        self._done(await self._blocking(self._tending.start, self.worker, told))
+
+    async def _rest(self, decision: Decision) -> None:
+        """It is not started now: it waits, it rests, or it is given up."""
+        if decision.what is Next.QUARANTINE:
+            await self._blocking(self._tending.give_up, decision)
+            self._stand(self.standing.give_up(), reason=decision.words)
+            return
+        if self.standing.seen is not WorkerState.STOPPED:  # it has come up meanwhile, by somebody else's hand
+            return
+        self._due = asyncio.get_running_loop().time() + decision.pause_seconds
+        level = logging.INFO if decision.reason is Reason.ENDED_WELL else logging.WARNING
+        log.log(level, "%s: %s", self.worker.id, decision.words)
+        self._stand(self.standing.wait(decision), reason=decision.words)
+
+    async def _restart(self, action: Action, told: Callable[[], bool]) -> None:
+        """Stop it and start it; not begun where the start would fail for sure, or where it hangs too often."""
+        log.warning("%s is restarted: %s", self.worker.id, action.why)
+        self._begin("restart", WorkerState.STOPPING)
+        tended = await self._blocking(self._tending.stop_for_restart, self.worker, action.why)
+        self._done(tended)
+        if tended.state is not WorkerState.STOPPED or tended.quarantined:
+            return
+        self._begin("start", WorkerState.STARTING)
+        self._done(await self._blocking(self._tending.start, self.worker, told))
+
+    def _begin(self, what: str, moving: WorkerState | None) -> None:
+        self.begun += 1
+        self._due = None if moving else self._due
+        self._stand(self.standing.begin(what, moving))
+
+    def _done(self, tended: Tended) -> None:
+        self.begun += 1
+        if tended.spec_hash:
+            self.applied = tended.spec_hash
+        self._stand(self.standing.done(tended.state, quarantined=tended.quarantined), pid=tended.pid)
+        if tended.plan_again:
+            self._hooks.plan_again(self.worker.id)
+
+    def _stand(self, standing: Standing, **payload: object) -> None:
+        """The new standing, told to whoever wants to know."""
+        before, self.standing = self.standing, standing
+        if before != standing:
+            self._hooks.changed(self.worker.id)
+        if before.state is standing.state:
+            return
+        publish = self._hooks.publish
+        publish(EventType.WORKER_STATE_CHANGED, self.worker.id, {"from": before.state, "to": standing.state, **payload})
+        if standing.seen is not before.seen and WorkerState.STUCK not in (standing.seen, before.seen):
+            runs = standing.seen is WorkerState.RUNNING
+            publish(EventType.WORKER_STARTED if runs else EventType.WORKER_STOPPED, self.worker.id, payload)
 
     def _trouble(self, words: str) -> None:
         """Called from the handler's thread; one assignment is all it does."""
         self.problem = words
-
-    def _bring_up(self, told: Callable[[], object]) -> bool:
-        """Start the worker if it should run and does not, once; find it if it runs."""
-        host, worker = self._parts.host, self.worker
-        found = find_watcher(host.processes, host.drive, host.config, worker)
-        if found.identity is not None:
-            log.info("%s runs already, as pid %d", worker.id, found.identity.pid, extra=self._about)
-        wanted = Wanted(worker.enabled, worker.quarantined, host.pauses.read(worker.id) is not None)
-        actual = Actual(state_of(found))
-        if plan({worker.id: wanted}, {worker.id: actual}, datetime.now(UTC))[worker.id].kind is not ActionKind.START:
-            return True
-        try:
-            with checkout_shared(host, worker, wait=True, told=told) as ours:
-                if not ours:
-                    return True
-                if host.pauses.read_surely(worker.id) is not None:  # made while we looked, or while the drive hung
-                    return True
-                identity = start_watcher(host.processes, host.drive, host.config, worker)
-        except (SupervisorError, OSError) as error:
-            self.start_error = str(error)
-            log.error("%s could not be started: %s", worker.id, error, extra=self._about)  # noqa: TRY400 (the words say it all)
-        else:
-            log.info("%s started as pid %d", worker.id, identity.pid, extra=self._about)
-        return True
 
 
 async def _first_of(*waits: Callable[[], Awaitable[object]], seconds: float | None = None) -> None:

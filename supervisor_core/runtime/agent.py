@@ -11,6 +11,7 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Engine
 
 from supervisor_core.adapters.worker import host_name
+from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.agent import ALIVE, Move, SupervisorStatus, after
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.texts import one_line, storable
@@ -93,6 +95,11 @@ class SupervisorAgent:
         """Where this life stands, as the database has it."""
         return self._status
 
+    @property
+    def reason(self) -> str:
+        """Why it is paused or failed, as far as somebody said; empty else."""
+        return (self._row.reason or "") if self._row else ""
+
     def problem(self) -> str:
         """Why no heartbeat is written at the moment; empty while they are, and where none is due."""
         return self._heartbeat.problem
@@ -109,13 +116,16 @@ class SupervisorAgent:
         """End this life. A pause stays in force for the next one."""
         await self._to_the_end(self._move(Move.STOP))
 
-    async def pause(self, reason: str = "") -> None:
-        """Have monitoring and reconciling rest, also across restarts, until `resume`. Workers are not touched."""
-        await self._to_the_end(self._move(Move.PAUSE, reason))
+    async def pause(self, reason: str = "", *, asked: AuditEntry | None = None) -> None:
+        """Have monitoring and reconciling rest, also across restarts, until `resume`. Workers are not touched.
 
-    async def resume(self) -> None:
+        `asked` is the audit row of who wants it, written together with the move.
+        """
+        await self._to_the_end(self._move(Move.PAUSE, reason, asked))
+
+    async def resume(self, *, asked: AuditEntry | None = None) -> None:
         """End the pause."""
-        await self._to_the_end(self._move(Move.RESUME))
+        await self._to_the_end(self._move(Move.RESUME, asked=asked))
 
     async def fail(self, reason: str) -> None:
         """Say that this supervisor can't do its work, and why. `start` tries again; `stop` gives up."""
@@ -155,7 +165,7 @@ class SupervisorAgent:
         self._row = row
         return self._row
 
-    async def _move(self, move: Move, reason: str = "") -> None:
+    async def _move(self, move: Move, reason: str = "", asked: AuditEntry | None = None) -> None:
         reason = one_line(storable(reason), REASON)
         async with self._moving:
             before = self._status
@@ -166,7 +176,7 @@ class SupervisorAgent:
             row = self._row or await self._begin()
             rests = move is Move.START and row.paused
             way = [to, after(to, Move.PAUSE)] if rests else [to]
-            self._row = await self._write(row, way, self._changes(row, move, reason))
+            self._row = await self._write(row, way, self._changes(row, move, reason), asked)
             if way[-1] not in ALIVE:
                 await self._heartbeat.end()
             self._status = way[-1]
@@ -187,10 +197,13 @@ class SupervisorAgent:
             return {"reason": None}
         return {}
 
-    async def _write(self, row: SupervisorRow, way: list[SupervisorStatus], also: Mapping[str, Any]) -> SupervisorRow:
+    async def _write(
+        self, row: SupervisorRow, way: list[SupervisorStatus], also: Mapping[str, Any], asked: AuditEntry | None
+    ) -> SupervisorRow:
         now = self._clock()
         stations = [self._status, *way]
         path = [supervisors.move(row, stations[n], to, now, **also) for n, to in enumerate(way)]
+        path[0] = replace(path[0], audit=asked)
         taken, found = await self._elsewhere(supervisors.walk, self._database, row, path, now)
         if found is None or not (taken or (found.life, found.status) == (row.life, way[-1])):
             raise self._lost(found)

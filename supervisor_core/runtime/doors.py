@@ -7,6 +7,7 @@ from supervisor_core.adapters.drive_identity import DriveIdentity
 from supervisor_core.adapters.inbox import Inbox
 from supervisor_core.adapters.pauses import Pauses
 from supervisor_core.adapters.processes import Processes
+from supervisor_core.adapters.quarantines import Quarantines
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.handlers.context import Host
 
@@ -26,4 +27,5 @@ def open_doors(config: SupervisorConfig) -> Host:
         inbox=Inbox(config.folder("inbox"), config.nas.file_mode),
         pauses=Pauses(config.state_dir, config.folder("state"), drive, config.nas.file_mode),
         processes=Processes(config.state_dir),
+        quarantines=Quarantines(config.state_dir),
     )

@@ -13,6 +13,7 @@ from supervisor_core.adapters.heartbeats import last_beat
 from supervisor_core.adapters.observation import observe
 from supervisor_core.adapters.pauses import Pause, read_flag
 from supervisor_core.adapters.processes import FoundWorker
+from supervisor_core.adapters.quarantines import Quarantine
 from supervisor_core.config import Worker
 from supervisor_core.domain.health import Heartbeat, Observation, Verdict, health
 from supervisor_core.domain.heartbeats import in_words
@@ -30,6 +31,7 @@ class Seen:
     worker: Worker
     found: FoundWorker
     pause: Pause | None
+    quarantine: Quarantine | None
     observation: Observation
     verdict: Verdict
     at: datetime
@@ -44,12 +46,17 @@ class Seen:
             "fine": self.verdict.fine,
             "pid": self.found.identity.pid if self.found.identity else None,
             "paused": self.pause is not None,
-            "quarantined": self.worker.quarantined,
+            "quarantined": self.worker.quarantined or self.quarantine is not None,
             "muted_until": None,
             "team": self.worker.team,
             "last_health_at": to_text(self.at),
             "last_error": None,
         }
+
+    @property
+    def hangs(self) -> str:
+        """Why it counts as hung: alive, and doing nothing. Empty where it does not."""
+        return ""
 
     def in_words(self) -> str:
         """How it is, in a word or two."""
@@ -81,8 +88,12 @@ def look(host: Host, workers: Sequence[Worker], *, patient: bool = False) -> lis
     for worker in workers:
         pause = host.pauses.look(worker.id, flags.get(worker.id), flag_known=known)
         beat = beats.get(worker.id)
-        found, observation = observe(host.config, host.processes, host.pauses, worker, beat, pause, drive_known=known)
-        seen.append(Seen(worker, found, pause, observation, health(observation, now), now))
+        given_up = host.quarantines.read(worker.id)
+        words = given_up.words if given_up else ""
+        found, observation = observe(
+            host.config, host.processes, host.pauses, worker, beat, pause, drive_known=known, quarantine=words
+        )
+        seen.append(Seen(worker, found, pause, given_up, observation, health(observation, now), now))
     return seen
 
 

@@ -50,6 +50,12 @@ class QueueProcessor:
         """Look now."""
         self._woken.set()
 
+    def configured(self) -> None:
+        """Other workers are configured from now on: their flags are taken, too."""
+        host = self._parts.host
+        self._intake = FlagIntake(host, self._parts.ledger, list(host.config.workers), trust_of(host.config))
+        self.wake()
+
     def problem(self) -> str:
         """Why the drive can't be worked with."""
         return self._problem
@@ -104,8 +110,7 @@ class QueueProcessor:
         if time.monotonic() >= self._rotate_at:
             self._rotate_at = time.monotonic() + ROTATE_SECONDS
             rotate_outputs(self._parts.host, self._parts.host.config.workers.values())
-        for ended in self._parts.host.processes.reap():
-            log.info("the process %d of a worker has ended, exit code %s", ended.identity.pid, ended.code)
+        self._parts.host.processes.reap()  # their actors tell of them
         return self._parts.ledger.read(jobs.workers_with_work)
 
     def _sweep(self) -> None:

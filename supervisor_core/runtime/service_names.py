@@ -4,7 +4,9 @@ QUEUE_PROCESSOR = "queue_processor"
 DISPATCHER = "orchestrator_dispatcher"
 FORWARDER = "forwarder"
 CHAT = "slack"
-LATER = ("heartbeat", "scheduler", FORWARDER, CHAT, "metrics")
+HEARTBEAT = "heartbeat"
+CONFIGURATION = "configuration"
+LATER = (HEARTBEAT, "scheduler", FORWARDER, CHAT, "metrics")
 """Not in every daemon: not built yet, or not enabled."""
 
 SERVICES = (QUEUE_PROCESSOR, DISPATCHER, *LATER)

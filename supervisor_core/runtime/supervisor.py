@@ -167,7 +167,8 @@ class Supervisor:
     def _bring_up(self, seen: Seen) -> Seen:
         """Start a worker that should run and does not, once, and within its `restart.max_per_hour`."""
         worker = self.worker
-        wanted = Wanted(worker.enabled, worker.quarantined, seen.pause is not None)
+        given_up = seen.quarantine is not None
+        wanted = Wanted(worker.enabled, worker.quarantined or given_up, seen.pause is not None)
         actual, now = Actual(seen.observation.state), datetime.now(UTC)
         if plan({worker.id: wanted}, {worker.id: actual}, now)[worker.id].kind is not ActionKind.START:
             return seen

@@ -38,7 +38,7 @@ def test_passes_start_a_worker_that_dies_as_often_as_configured_and_then_say_why
         for _ in range(2):
             assert heal().startswith("['started'] OrionMX could not be started: OrionMX died within")
         refused = heal()
-        assert refused.startswith("[] OrionMX could not be started: Passes have started it 2 times within the last")
+        assert refused.startswith("[] OrionMX could not be started: It was started by itself 2 times within the last")
         assert "workers.OrionMX.restart.max_per_hour allows no more" in refused
         note = home.state_dir / "workers" / "OrionMX.starts"
         assert len(json.loads(note.read_text())["starts"]) == 2, "what was refused does not count"
@@ -72,7 +72,7 @@ def test_starts_count_for_an_hour(tmp_path: Path) -> None:
 
 def test_with_a_limit_of_0_no_pass_starts_it(tmp_path: Path) -> None:
     config, worker = configured(tmp_path / "host", 0)
-    with pytest.raises(TooManyStarts, match="max_per_hour is 0, so no pass starts it"):
+    with pytest.raises(TooManyStarts, match="max_per_hour is 0, so it is never started by itself"):
         note_start(config.state_dir, worker, NOW)
 
 

@@ -1,0 +1,100 @@
+"""How the daemon, its services and its workers are, as one document: what `status` shows, from a live look."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.adapters import starts
+from supervisor_core.domain.health import WorkerState
+from supervisor_core.domain.restarts import Next, Reason, automatic_starts
+from supervisor_core.domain.times import to_text
+from supervisor_core.runtime.actor import WorkerActor
+from supervisor_core.runtime.agent import SupervisorAgent
+from supervisor_core.runtime.checkout_lock import share_checkout
+from supervisor_core.runtime.config_service import ConfigService
+from supervisor_core.runtime.observing import Seen
+from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.reconciler import Reconciler
+from supervisor_core.runtime.services import Report, ServiceState
+
+
+def status_document(
+    agent: SupervisorAgent,
+    configuration: ConfigService,
+    reconciler: Reconciler,
+    services: Iterable[Report],
+    workers: list[dict[str, Any]],
+    started_at: datetime,
+) -> dict[str, Any]:
+    """The whole, and whether all of it is well."""
+    reports = list(services)
+    well = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in reports)
+    well = well and not any(report.health == "degraded" for report in reports)
+    problems = [each for each in (configuration.problem(), agent.problem()) if each]
+    return {
+        "healthy": well and not problems and all(worker["fine"] for worker in workers),
+        "supervisor": {
+            "id": agent.supervisor_id,
+            "state": "running",
+            "status": str(agent.status),
+            "reason": agent.reason,
+            "problem": "; ".join(problems),
+            "pid": os.getpid(),
+            "started_at": to_text(started_at),
+            "configuration": {
+                "version": configuration.current.number,
+                "problem": configuration.problem(),
+                "needs_restart": list(configuration.needs_restart),
+            },
+            "snapshot": reconciler.current_snapshot().version,
+            "lost_events": reconciler.bus.lost,
+        },
+        "services": [report.as_json() for report in reports],
+        "workers": workers,
+    }
+
+
+def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen]) -> list[dict[str, Any]]:
+    """Each worker as it was just seen, with what its actor does and waits for."""
+    changing, now, documents = reconciler.changing_code(), datetime.now(UTC), []
+    for seen in looked:
+        document = seen.as_json()
+        actor = reconciler.actor(seen.worker.id)
+        noted = starts.noted(parts.host.config.state_dir, seen.worker.id)
+        document["restarts_last_hour"] = automatic_starts(noted, now)
+        if actor is None:
+            documents.append(document)
+            continue
+        moving = _moving(actor)
+        if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
+            moving = WorkerState.STOPPING
+        if moving is not None:
+            document |= {"state": str(moving), "fine": not actor.problem, "reason": f"{moving}, this is under way"}
+        elif document["pid"] is None:
+            document |= _waiting(actor)
+        if actor.problem:
+            document |= {"fine": False, "reason": actor.problem}
+        document["last_error"] = actor.start_error
+        documents.append(document)
+    return documents
+
+
+def _moving(actor: WorkerActor) -> WorkerState | None:
+    """What is being done about the worker; None where its processes alone say how it is."""
+    if actor.standing.moving is not None:
+        return actor.standing.moving
+    return None if actor.planned else WorkerState.STARTING
+
+
+def _waiting(actor: WorkerActor) -> dict[str, Any]:
+    """Why one that ended by itself does not run at the moment."""
+    decision = actor.decision
+    if decision is None or actor.standing.quarantined:
+        return {}
+    if decision.what is Next.WAIT:
+        due = to_text(decision.due_at) if decision.due_at else None
+        return {"state": str(WorkerState.BACKING_OFF), "fine": False, "reason": decision.words, "due_at": due}
+    return {"fine": decision.reason is Reason.ENDED_WELL, "reason": decision.words}

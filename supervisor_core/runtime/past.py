@@ -1,0 +1,144 @@
+"""What one worker has lived through: its last lives, and what was decided after the newest; kept in the state folder.
+
+A launch is known by its generation, so that its end counts once, whoever notices it, and however often.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.adapters.processes_records import WorkerRecord
+from supervisor_core.domain.restarts import Decision, Life, Next, Reason
+from supervisor_core.domain.times import from_text, to_text
+
+PRIVATE = 0o600
+MOST_LIVES = 64
+"""As many as the longest row of failures that makes a difference to a pause."""
+
+
+class Past:
+    """For the actor of the worker, and in one thread at a time."""
+
+    def __init__(self, state_dir: Path, worker_id: str) -> None:
+        self._path = state_dir / "workers" / f"{worker_id}.lives"
+        document = read_json(self._path, tolerant=True) or {}
+        self.lives: list[Life] = _lives(document.get("lives"))
+        self.decision: Decision | None = _decision(document.get("decision"))
+        """What follows on the newest end; None where nothing was decided yet."""
+        self._current = str(document.get("generation") or "")
+        self._asked = document.get("asked") is True
+        self._ended = str(document.get("ended") or "")
+        self._begun: float | None = None
+
+    def began(self, record: WorkerRecord, *, asked: bool) -> None:
+        """It has been started; `asked`: because a person or a change of the configuration wanted it."""
+        if record.generation == self._current:
+            return
+        self._current, self._asked, self.decision = record.generation, asked, None
+        self._begun = time.monotonic()
+        self._keep()
+
+    def knows(self, record: WorkerRecord) -> bool:
+        """Whether this launch was told of."""
+        return record.generation == self._current
+
+    def ended(self, record: WorkerRecord, exit_code: int | None, now: datetime) -> Life | None:
+        """It has ended by itself; None where that was counted before."""
+        if record.generation == self._ended:
+            return None
+        known = record.generation == self._current
+        lived = time.monotonic() - self._begun if known and self._begun is not None else None
+        started = from_text(record.started_at) if record.started_at else now
+        life = Life(min(started, now), now, exit_code, start_asked=known and self._asked, lived_seconds=lived)
+        self._ended = record.generation
+        return self._add(life)
+
+    def failed_to_start(self, now: datetime, *, asked: bool) -> Life:
+        """There is not even a process: a life without length."""
+        return self._add(Life(now, now, None, start_asked=asked, lived_seconds=0.0))
+
+    def decided(self, decision: Decision) -> None:
+        """What follows on the newest end."""
+        self.decision = decision
+        self._keep()
+
+    def forget_decision(self) -> None:
+        """Somebody has stopped or started it since."""
+        if self.decision is not None:
+            self.decision = None
+            self._keep()
+
+    def _add(self, life: Life) -> Life:
+        self.lives = [*self.lives, life][-MOST_LIVES:]
+        self.decision = None
+        self._keep()
+        return life
+
+    def _keep(self) -> None:
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        document = {
+            "generation": self._current,
+            "asked": self._asked,
+            "ended": self._ended,
+            "lives": [_life_document(life) for life in self.lives],
+            "decision": _decision_document(self.decision) if self.decision else None,
+        }
+        write_json(self._path, document, mode=PRIVATE)
+
+
+def _life_document(life: Life) -> dict[str, Any]:
+    return {
+        "started_at": to_text(life.started_at),
+        "ended_at": to_text(life.ended_at),
+        "exit_code": life.exit_code,
+        "start_asked": life.start_asked,
+        "lived_seconds": life.lived_seconds,
+    }
+
+
+def _decision_document(decision: Decision) -> dict[str, Any]:
+    return {
+        "what": str(decision.what),
+        "reason": str(decision.reason),
+        "words": decision.words,
+        "due_at": to_text(decision.due_at) if decision.due_at else None,
+        "pause_seconds": decision.pause_seconds,
+    }
+
+
+def _lives(found: object) -> list[Life]:
+    """Those that can be read: what a hand or a broken disk left there is no life."""
+    lives = []
+    for each in found if isinstance(found, list) else []:
+        try:
+            lived = each["lived_seconds"]
+            life = Life(
+                from_text(each["started_at"]),
+                from_text(each["ended_at"]),
+                None if each["exit_code"] is None else int(each["exit_code"]),
+                start_asked=each["start_asked"] is True,
+                lived_seconds=None if lived is None else float(lived),
+            )
+        except (KeyError, TypeError, ValueError):
+            continue
+        lives.append(life)
+    return lives[-MOST_LIVES:]
+
+
+def _decision(found: object) -> Decision | None:
+    if not isinstance(found, Mapping):
+        return None
+    try:
+        due = found["due_at"]
+        decision = Decision(Next(found["what"]), Reason(found["reason"]), str(found["words"]))
+        return replace(
+            decision, due_at=from_text(due) if due else None, pause_seconds=float(found["pause_seconds"])
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

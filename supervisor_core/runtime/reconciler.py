@@ -1,0 +1,315 @@
+"""The reconciler: compares what is wanted with what is seen, again and again, and has the actors close the gap.
+
+A round looks at the workers, plans (purely), and hands each actor its action. Rounds come at a fixed distance, with
+each version of the configuration, and at once for a worker whose process has ended. It keeps the picture of all
+workers, and publishes events; those are hints, and nothing here depends on one having arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.adapters.worker_adapter import WorkerAdapter, WorkerEnded
+from supervisor_core.config import Worker
+from supervisor_core.domain.events import Event, EventType
+from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.planning import Action, ActionKind, Why, plan
+from supervisor_core.domain.snapshots import Snapshot, WorkerSnapshot
+from supervisor_core.runtime.actor import Hooks, WorkerActor
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.config_service import ConfigVersion
+from supervisor_core.runtime.event_bus import EventBus, Subscription
+from supervisor_core.runtime.observing import Seen, look
+from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.picture import Reconciled, actual_of, picture_of, wanted_of
+from supervisor_core.runtime.recovery import report_interrupted
+from supervisor_core.runtime.service_names import DISPATCHER
+from supervisor_core.runtime.strangers import strangers
+from supervisor_core.runtime.turn import Turn
+
+log = logging.getLogger(__name__)
+
+Look = Callable[[list[Worker]], list[Seen]]
+
+
+class Reconciler:
+    """The service `orchestrator_dispatcher`. On the event loop, `finished` is called after each command, and
+    `progressed` after each step that a handler says it takes. `resting` says whether monitoring is paused."""
+
+    name = DISPATCHER
+
+    def __init__(
+        self,
+        parts: Parts,
+        adapter: WorkerAdapter,
+        blocking: Blocking,
+        *,
+        finished: Callable[[Job], None] = lambda _: None,
+        progressed: Callable[[Job], None] = lambda _: None,
+        resting: Callable[[], bool] = lambda: False,
+        told: Callable[[], object] = lambda: False,
+        bus: EventBus | None = None,
+        looks: Look | None = None,
+    ) -> None:
+        self._parts = parts
+        self._adapter = adapter
+        self._blocking = blocking
+        self._finished = finished
+        self._resting = resting
+        self._told = told
+        self.bus = bus or EventBus()
+        self._looks = looks or (lambda workers: look(parts.host, workers))
+        self._hooks = Hooks(finished, progressed, self.plan_again, self._repaint, self._publish)
+        self._turn = Turn()
+        self._version = 1
+        self._snapshot = Snapshot(0, datetime.now(UTC))
+        self._reconciled: dict[str, Reconciled] = {}
+        self._seen: dict[str, Seen] = {}
+        self._due: set[str] = set()
+        self._all_due = True
+        self._poked = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._announced: tuple[int, frozenset[str]] = (0, frozenset())
+        self._stopping: asyncio.Event | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._subscription: int | None = None
+        self._recovered = False
+        self._trouble = ""
+        self._actors: dict[str, WorkerActor] = {}
+        for worker in parts.host.config.workers.values():
+            self._add(worker)
+
+    # --- for whoever uses it alone
+
+    async def start(self) -> None:
+        """Run in the background until `stop`."""
+        if self._life is None:
+            self._stopping = asyncio.Event()
+            await self.initialise()
+            self._life = asyncio.create_task(self.run(self._stopping), name="reconciler")
+
+    async def stop(self) -> None:
+        """Finish what is in hand, and end. The workers go on."""
+        life, self._life = self._life, None
+        if life is not None and self._stopping is not None:
+            self._stopping.set()
+            self._poked.set()
+            await life
+            await self.shut_down()
+
+    def subscribe(self, types: Iterable[EventType | str] | None = None, *, name: str = "") -> Subscription:
+        """All events from now on, or those of some types."""
+        return self.bus.subscribe(types=types, name=name)
+
+    def current_snapshot(self) -> Snapshot:
+        """The newest picture; from any thread, without a lock or a wait."""
+        return self._snapshot
+
+    # --- what others ask of it
+
+    def wake(self, worker_ids: Collection[str] | None = None) -> None:
+        """Have the actors of these workers look into their queues; of all where none are named."""
+        for worker_id, actor in self._actors.items():
+            if worker_ids is None or worker_id in worker_ids:
+                actor.wake()
+
+    def plan_again(self, worker_id: str | None = None) -> None:
+        """A round for this worker, now; for all where none is named."""
+        if worker_id is None:
+            self._all_due = True
+        else:
+            self._due.add(worker_id)
+        self._poked.set()
+
+    def configured(self, version: ConfigVersion) -> None:
+        """This configuration counts from now on; `parts.host` has it already."""
+        self._version = version.number
+        workers = version.config.workers
+        for worker_id, worker in workers.items():
+            actor = self._actors.get(worker_id)
+            if actor is None:
+                self._add(worker)
+                self._publish(EventType.WORKER_ADDED, worker_id, {"version": version.number})
+            elif actor.worker != worker:
+                self._adapter.add(worker)
+                actor.configured(worker)
+                self._publish(EventType.WORKER_UPDATED, worker_id, {"version": version.number})
+        self.plan_again()
+
+    def actor(self, worker_id: str) -> WorkerActor | None:
+        """The actor of this worker."""
+        return self._actors.get(worker_id)
+
+    def changing_code(self) -> list[Worker]:
+        """For whom the code is being changed right now."""
+        return [actor.worker for actor in self._actors.values() if actor.changes_code]
+
+    def problem(self) -> str:
+        """What keeps it or its actors from their work."""
+        actors = [f"{name}: {actor.problem}" for name, actor in self._actors.items() if actor.problem]
+        return "; ".join([*([self._trouble] if self._trouble else []), *actors])
+
+    # --- the service
+
+    async def initialise(self) -> None:
+        """Report what a crash interrupted; once, for later what is under way is our own."""
+        if self._recovered:
+            return
+        host, ledger = self._parts.host, self._parts.ledger
+        for worker in await self._blocking(strangers, host.config):
+            self._add(worker)
+        ended = await self._blocking(report_interrupted, host, ledger, list(self._actors), self._told)
+        self._recovered = True
+        for job in ended:
+            self._publish(EventType.COMMAND_INTERRUPTED, job.worker_id, {"task_id": job.task_id})
+            self._finished(job)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Plan, and let the actors work, until asked to stop; each actor finishes what it has in hand."""
+        loop = asyncio.get_running_loop()
+
+        def heard(ended: WorkerEnded) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody plans any more
+                loop.call_soon_threadsafe(self._ended, ended)
+
+        self._subscription = self._adapter.subscribe(heard)
+        self._all_due = True
+        try:
+            await self._rounds(stopping)
+            await asyncio.gather(*self._tasks.values())
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            self._tasks.clear()
+
+    async def shut_down(self) -> None:
+        """Hear no more of exits."""
+        if self._subscription is not None:
+            self._adapter.unsubscribe(self._subscription)
+            self._subscription = None
+
+    async def _rounds(self, stopping: asyncio.Event) -> None:
+        stop = asyncio.ensure_future(stopping.wait())
+        stop.add_done_callback(lambda _: self._poked.set())
+        loop, every = asyncio.get_running_loop(), self._parts.host.config.supervisor.reconcile_seconds
+        next_at = loop.time() + every
+        try:
+            while not stopping.is_set():
+                self._poked.clear()
+                if loop.time() >= next_at:
+                    self._all_due, next_at = True, loop.time() + every
+                self._tend_actors(stopping)
+                due = list(self._actors) if self._all_due else [each for each in self._due if each in self._actors]
+                whole, self._all_due = self._all_due, False
+                self._due.clear()
+                if due or whole:
+                    await self._careful_round(due)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._poked.wait(), max(0.0, next_at - loop.time()))
+        finally:
+            stop.cancel()
+
+    def _tend_actors(self, stopping: asyncio.Event) -> None:
+        """Begin those that are new, and let go of those whose worker was removed."""
+        for worker_id, actor in list(self._actors.items()):
+            task = self._tasks.get(worker_id)
+            if task is not None and task.done():
+                task.result()  # an actor that broke breaks the service, which is then seen and begun anew
+                if actor.gone:
+                    self._let_go(worker_id)
+            if worker_id in self._actors and worker_id not in self._tasks:
+                task = asyncio.create_task(self._actors[worker_id].run(stopping), name=worker_id)
+                task.add_done_callback(lambda _: self._poked.set())
+                self._tasks[worker_id] = task
+
+    def _let_go(self, worker_id: str) -> None:
+        for table in (self._actors, self._tasks, self._seen, self._reconciled):
+            table.pop(worker_id, None)
+        self._publish(EventType.WORKER_REMOVED, worker_id, {})
+        log.info("%s is removed: it is not in the configuration any more", worker_id)
+        worker = self._parts.host.config.workers.get(worker_id)
+        if worker is not None:  # it was put back while it ended
+            self._add(worker)
+        self._swap({})
+
+    async def _careful_round(self, due: list[str]) -> None:
+        """The edge of a round: what fails is said, and the next round tries again."""
+        try:
+            await self._round(due)
+        except Exception as error:
+            log.exception("a round of the reconciler failed")
+            self._trouble = f"its last round failed: {type(error).__name__}: {error}"
+            self._publish(EventType.RECONCILE_FAILED, self._parts.host.config.supervisor.id, {"error": str(error)})
+        else:
+            self._trouble = ""
+
+    async def _round(self, due: list[str]) -> None:
+        actors = {worker_id: self._actors[worker_id] for worker_id in due}
+        begun = {worker_id: actor.begun for worker_id, actor in actors.items()}
+        looked = await self._blocking(self._looks, [actor.worker for actor in actors.values()])
+        # What was taken in hand since, or moves the worker, makes the look say nothing: its end asks for a new round.
+        fresh = {
+            seen.worker.id: seen
+            for seen in looked
+            if actors[seen.worker.id].begun == begun[seen.worker.id] and not actors[seen.worker.id].standing.moving
+        }
+        config, now = self._parts.host.config, datetime.now(UTC)
+        for worker_id, seen in fresh.items():
+            actors[worker_id].saw(seen.found, quarantined=seen.quarantine is not None)
+        self._seen |= fresh
+        desired = {each: wanted_of(config, config.workers[each], fresh[each]) for each in fresh if each in config.workers}
+        actual = {each: actual_of(seen, actors[each].standing) for each, seen in fresh.items()}
+        actions = plan(desired, actual, now, resting=self._resting())
+        self._announce(actions)
+        for worker_id, action in actions.items():
+            actors[worker_id].act(action)
+            done = self._reconciled.get(worker_id, Reconciled())
+            self._reconciled[worker_id] = done.again(self._version, now, applied=action.kind is ActionKind.NONE)
+        self._swap({each: self._painted(each) for each in fresh})
+        to_do = {each: str(action.kind) for each, action in actions.items() if action.kind is not ActionKind.NONE}
+        payload = {"version": self._version, "actions": to_do}
+        self._publish(EventType.RECONCILE_COMPLETED, config.supervisor.id, payload)
+
+    def _announce(self, actions: Mapping[str, Action]) -> None:
+        """Say beforehand where several workers are about to be restarted."""
+        names = [each for each, action in actions.items() if action.why is Why.CHANGED]
+        if len(names) > 1 and (self._version, frozenset(names)) != self._announced:
+            self._announced = (self._version, frozenset(names))
+            words = "version %d of the configuration restarts %d workers, one by one: %s"
+            log.warning(words, self._version, len(names), ", ".join(names))
+
+    def _add(self, worker: Worker) -> None:
+        self._adapter.add(worker)
+        self._actors[worker.id] = WorkerActor(
+            worker, self._parts, self._adapter, self._blocking, self._hooks, self._turn
+        )
+        self._blocking.widen(len(self._actors))
+
+    def _ended(self, ended: WorkerEnded) -> None:
+        """A process has ended: a hint. What is true, a look will tell, and what follows, the plan."""
+        actor = self._actors.get(ended.worker_id)
+        if actor is not None:
+            actor.heard_of_end(ended)
+            self.plan_again(ended.worker_id)
+
+    def _repaint(self, worker_id: str) -> None:
+        if worker_id in self._seen:
+            self._swap({worker_id: self._painted(worker_id)})
+
+    def _painted(self, worker_id: str) -> WorkerSnapshot:
+        actor, done = self._actors[worker_id], self._reconciled.get(worker_id, Reconciled())
+        return picture_of(self._parts.host.config, actor, self._seen[worker_id], done)
+
+    def _swap(self, newer: Mapping[str, WorkerSnapshot]) -> None:
+        """The next picture, in one assignment."""
+        kept = {each: was for each, was in self._snapshot.workers.items() if each in self._actors}
+        self._snapshot = self._snapshot.changed({**kept, **newer}, datetime.now(UTC))
+
+    def _publish(self, kind: EventType, subject: str, payload: Mapping[str, Any]) -> None:
+        self.bus.publish(Event(kind, subject, datetime.now(UTC), payload))

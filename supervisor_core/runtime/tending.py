@@ -1,0 +1,211 @@
+"""What an actor has done about its worker, in a thread: starting, stopping, and deciding what follows on an end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor_core.adapters import starts
+from supervisor_core.adapters.observation import state_of
+from supervisor_core.adapters.processes import FoundWorker, ProcessIdentity
+from supervisor_core.adapters.processes_launch import LaunchError
+from supervisor_core.adapters.processes_stop import StopReport
+from supervisor_core.adapters.worker_adapter import WorkerAdapter
+from supervisor_core.config import Worker
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.health import WorkerState
+from supervisor_core.domain.planning import Why
+from supervisor_core.domain.restarts import Decision, Next, automatic_starts, decide
+from supervisor_core.handlers.restart import BETWEEN_SECONDS
+from supervisor_core.handlers.starting import check_startable
+from supervisor_core.runtime.checkout_lock import checkout_shared
+from supervisor_core.runtime.heal_limit import TooManyStarts, note_start
+from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.past import Past
+
+log = logging.getLogger(__name__)
+
+
+class Tended(NamedTuple):
+    """What a fresh look shows, after something was done."""
+
+    state: WorkerState
+    quarantined: bool
+    pid: int | None = None
+    spec_hash: str = ""
+    plan_again: bool = False
+    """It is not as it was meant to be, and something can be done about that at once."""
+
+
+class Tending:
+    """For the actor of this worker, one call at a time. Every call may block."""
+
+    def __init__(self, worker_id: str, parts: Parts, adapter: WorkerAdapter) -> None:
+        self.error: str | None = None
+        """Why it could not be brought up; None once it was."""
+        self.exit_codes: dict[ProcessIdentity, int | None] = {}
+        """What was heard of its ends that were not dealt with yet."""
+        self.may_start = False
+        """Its pause after an end is over: the next start need not be decided again."""
+        self._worker_id = worker_id
+        self._parts = parts
+        self._adapter = adapter
+        self._past: Past | None = None
+        self._automatic = False
+        """Whether the start that comes next is by itself, and so is counted."""
+        self._failed_to_start = False
+        """Whether the last start did not even make a process."""
+
+    def decide(self, worker: Worker) -> Decision | None:
+        """What follows on its end; None where it did not end by itself, so that nothing keeps it from being started."""
+        past, now = self._its_past(), datetime.now(UTC)
+        self._automatic = True
+        if self.may_start:
+            return None
+        if not self._ended_by_itself(past, now) and not self._failed_to_start:
+            past.forget_decision()
+            self._automatic = False
+            return None
+        if past.decision is not None:
+            return past.decision.at(now)
+        count = automatic_starts(starts.noted(self._state_dir, worker.id), now)
+        decision = decide(worker.restart, past.lives, count, now, random.random())  # noqa: S311 (jitter, no secret)
+        past.decided(decision)
+        return decision
+
+    def give_up(self, decision: Decision) -> None:
+        """It can't live: quarantined from now on, until a person resumes or restarts it."""
+        self._parts.host.quarantines.begin(self._worker_id, decision.words, datetime.now(UTC))
+        log.error("%s is %s", self._worker_id, decision.words)
+
+    def start(self, worker: Worker, told: Callable[[], bool]) -> Tended:
+        """Bring it up, unless somebody wants it to rest since the plan was made."""
+        host, automatic = self._parts.host, self._automatic
+        self._failed_to_start = self.may_start = self._automatic = False
+        try:
+            with checkout_shared(host, worker, wait=True, told=told) as ours:
+                rests = not ours or host.pauses.read_surely(worker.id) or host.quarantines.read(worker.id)
+                if rests:
+                    return self._look()
+                if automatic:
+                    note_start(self._state_dir, worker, datetime.now(UTC))
+                identity = self._adapter.start(worker.id)
+        except TooManyStarts as error:
+            self._its_past().forget_decision()  # the next plan decides with the count as it is now
+            return self._failed(error, again=True)
+        except LaunchError as error:
+            found = self._adapter.state(self._worker_id)
+            if found.record is None or found.record.identity is None:  # else its end is seen like any other
+                self._its_past().failed_to_start(datetime.now(UTC), asked=not automatic)
+                self._failed_to_start = True
+            return self._failed(error, again=True)
+        except (SupervisorError, OSError) as error:
+            return self._failed(error)
+        log.info("%s started as pid %d", self._worker_id, identity.pid)
+        self.error = None
+        return self._look(asked=not automatic)
+
+    def stop(self) -> Tended:
+        """End all of it."""
+        return self._ended(self._adapter.stop(self._worker_id))
+
+    def remove(self) -> Tended:
+        """End all of it and forget it."""
+        report = self._adapter.remove(self._worker_id)
+        self._say(report)
+        state = WorkerState.STOPPED if report.stopped else WorkerState.STUCK
+        return Tended(state, quarantined=False)
+
+    def stop_for_restart(self, worker: Worker, why: Why) -> Tended:
+        """The first half of a restart; nothing is stopped where the second would fail for sure."""
+        if why is Why.HUNG:
+            now = datetime.now(UTC)
+            count = automatic_starts(starts.noted(self._state_dir, worker.id), now)
+            if count >= worker.restart.max_per_hour:
+                words = f"quarantined: it hangs again, and was started by itself {count} times within the last hour"
+                self._parts.host.quarantines.begin(worker.id, words, now)
+                log.error("%s is %s", worker.id, words)
+                return self._look()
+        try:
+            check_startable(self._parts.host, worker)
+        except (SupervisorError, OSError) as error:
+            return self._failed(error)
+        tended = self._ended(self._adapter.stop(worker.id))
+        self._automatic = why is Why.HUNG
+        if tended.state is WorkerState.STOPPED:
+            time.sleep(BETWEEN_SECONDS)
+        return tended
+
+    def after_command(self) -> Tended:
+        """A command has been carried out; whatever runs now, somebody asked for it."""
+        self._failed_to_start = self.may_start = False
+        return self._look(asked=True)
+
+    def reconsider(self) -> None:
+        """Its restart policy has changed: what was decided after its last end is decided anew."""
+        self._its_past().forget_decision()
+
+    @property
+    def _state_dir(self) -> Path:
+        return self._parts.host.config.state_dir
+
+    def _its_past(self) -> Past:
+        if self._past is None:
+            self._past = Past(self._state_dir, self._worker_id)
+        return self._past
+
+    def _ended_by_itself(self, past: Past, now: datetime) -> bool:
+        """Whether it ran and nobody stopped it: whoever does forgets its record. What the host took with it when it
+        went down did not end by itself."""
+        found = self._adapter.state(self._worker_id)
+        identity = found.record.identity if found.record else None
+        if found.record is None or identity is None or state_of(found) is not WorkerState.STOPPED:
+            return False
+        me = self._parts.host.processes.identify(os.getpid())
+        if me is not None and me.boot_id != identity.boot_id:
+            return False
+        code = self._exit_code(identity)
+        if past.ended(found.record, code, now) is not None:
+            known = "not known" if code is None else code
+            log.warning("%s (pid %d) has ended by itself, exit code %s", self._worker_id, identity.pid, known)
+        return True
+
+    def _exit_code(self, identity: ProcessIdentity) -> int | None:
+        heard = self.exit_codes.pop(identity, None)
+        return heard if heard is not None else self._parts.host.processes.exit_code(identity)
+
+    def _ended(self, report: StopReport) -> Tended:
+        self._say(report)
+        return self._look()
+
+    def _say(self, report: StopReport) -> None:
+        if report.stopped:
+            log.info("%s is stopped (%s)", report.worker_id, report.ending)
+        else:
+            survivors = ", ".join(map(str, report.survivors))
+            log.error("%s is stuck: %s could not be ended", report.worker_id, survivors)
+
+    def _failed(self, error: Exception, *, again: bool = False) -> Tended:
+        if str(error) != self.error:
+            log.error("%s could not be started: %s", self._worker_id, error)
+        self.error = str(error)
+        return self._look()._replace(plan_again=again)
+
+    def _look(self, *, asked: bool | None = None) -> Tended:
+        """How it is now; a launch that is new is on record from here on, with who wanted it."""
+        found: FoundWorker = self._adapter.state(self._worker_id)
+        runs = found.identity is not None and found.record is not None
+        if runs and asked is not None and found.record is not None:
+            self._its_past().began(found.record, asked=asked)
+        return Tended(
+            state_of(found),
+            quarantined=self._parts.host.quarantines.read(self._worker_id) is not None,
+            pid=found.identity.pid if found.identity else None,
+            spec_hash=found.record.spec_hash if runs and found.record else "",
+        )
