@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from supervisor_core.adapters.pauses import is_watcher_paused
     from supervisor_core.adapters.programs import run_command
     from supervisor_core.adapters.worker import check_watcher_process, start_watcher, stop_watcher_gracefully
+    from supervisor_core.adapters.worker_adapter import WorkerAdapter
 
 _HOMES = {
+    "WorkerAdapter": "worker_adapter",
     "check_watcher_process": "worker",
     "get_heartbeat_age_seconds": "heartbeats",
     "is_watcher_paused": "pauses",
@@ -30,6 +32,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "WorkerAdapter",
     "check_watcher_process",
     "get_heartbeat_age_seconds",
     "is_watcher_paused",

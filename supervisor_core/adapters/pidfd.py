@@ -12,6 +12,7 @@ import math
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -33,6 +34,14 @@ def available() -> bool:
     except (AttributeError, OSError):
         return False
     return True
+
+
+def spare() -> int:
+    """So many descriptors may be held for long: half of what this program may open, the rest is for all else."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft // 2
 
 
 def send(identity: ProcessIdentity, number: int) -> bool:
@@ -86,11 +95,11 @@ def _wait_batch(batch: Sequence[ProcessIdentity], deadline: float) -> list[Proce
         return unverifiable + list(waiting.values())
 
 
-@contextlib.contextmanager
-def _opened(identity: ProcessIdentity) -> Iterator[int | None]:
-    """A descriptor of exactly this process; None where it has ended, `PermissionError` where nobody can tell.
+def descriptor_of(identity: ProcessIdentity) -> int | None:
+    """A new descriptor of exactly this process, the caller's to close; None where it has ended.
 
-    The identity is compared after opening: from then on the descriptor can mean nobody else.
+    It is readable once the process has ended. `PermissionError` where nobody can tell who the process is. The
+    identity is compared after opening: from then on the descriptor can mean nobody else.
     """
     try:
         descriptor = os.pidfd_open(identity.pid)
@@ -98,12 +107,27 @@ def _opened(identity: ProcessIdentity) -> Iterator[int | None]:
         # EINVAL and ENOENT: the number names a thread of another process by now.
         if error.errno not in {errno.ESRCH, errno.EINVAL, errno.ENOENT}:
             raise
-        yield None
-        return
+        return None
     try:
-        yield descriptor if _still_there(identity) else None
-    finally:
+        there = _still_there(identity)
+    except BaseException:
         os.close(descriptor)
+        raise
+    if not there:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+@contextlib.contextmanager
+def _opened(identity: ProcessIdentity) -> Iterator[int | None]:
+    """The same for a while."""
+    descriptor = descriptor_of(identity)
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _send_checked(identity: ProcessIdentity, number: int) -> bool:

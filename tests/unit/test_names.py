@@ -33,6 +33,7 @@ NAMES = {
         "get_heartbeat_age_seconds",
         "write_supervisor_heartbeat_file",
         "run_command",
+        "WorkerAdapter",
     ),
     "supervisor_core.ledger": ("report_supervisor_heartbeat_to_database",),
     "supervisor_core.handlers": (
