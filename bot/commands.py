@@ -20,11 +20,12 @@ from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG, OVERVIEW
 from supervisor_core.domain.command import Command, Issuer
-from supervisor_core.domain.definitions import CommandDefinition
+from supervisor_core.domain.definitions import CommandDefinition, Risk
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.grammar import GrammarError
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.gateway import Gateway
+from supervisor_core.runtime.monitoring import PAUSE, RESUME, Monitoring
 
 LATE = timedelta(minutes=10)
 """What could not be carried out for so long is refused: nobody expects it to happen any more."""
@@ -34,7 +35,7 @@ WAITING = (
     "Slack does not tell me who you are at the moment. I go on asking for ten minutes, and then carry it out or say no."
 )
 
-TOLD = frozenset({OVERVIEW, "help", "status"})
+TOLD = frozenset({OVERVIEW, "help", "status", PAUSE, RESUME})
 """What only informs, and can be asked for here."""
 
 Look = Callable[[], Awaitable[list[dict[str, Any]]]]
@@ -51,6 +52,7 @@ class Commands:
         rules: Rules,
         look: Look,
         submitted: Callable[[], None],
+        monitoring: Monitoring,
     ) -> None:
         self._config = config
         self._gateway = gateway
@@ -58,6 +60,7 @@ class Commands:
         self._rules = rules
         self._look = look
         self._submitted = submitted
+        self._monitoring = monitoring
 
     async def deal(self, asked: Asked) -> Dealt:
         """Do what was asked; for what was asked before a crash, again, and to the same end."""
@@ -87,7 +90,7 @@ class Commands:
         self, asked: Asked, definition: CommandDefinition, command: Command | None
     ) -> tuple[Person | None, Refusal | None]:
         """Who asks, and why they may not, if so. Groups are asked for only where the person's own id does not do."""
-        fresh = definition.handler is not None
+        fresh = definition.risk is not Risk.READS
         person = await self._person(asked, fresh=fresh, groups=False)
         refused = refusal(person, definition, command, asked.channel, self._rules)
         if person is not None and refused is not None and refused.by_role:
@@ -128,10 +131,20 @@ class Commands:
         if command.name == "status":
             workers = [worker for worker in await self._look() if worker["id"] in command.workers]
             return words("\n".join(line(worker) for worker in workers) or "There are no workers.")
+        if command.name in (PAUSE, RESUME):
+            return words(await self._rest(asked, command, person))
         return words(
             f":construction: `{command.name}` can't be asked for in Slack yet. "
             "`/supervisor help` shows what can; on the host, `supervisor help` shows what the shell can."
         )
+
+    async def _rest(self, asked: Asked, command: Command, person: Person | None) -> str:
+        rests = command.name == PAUSE
+        try:
+            done = await self._monitoring(rests, Issuer(asked.actor, person.name if person else ""))
+        except SupervisorError as error:
+            return f":warning: {escape(str(error))}"
+        return f"{':double_vertical_bar:' if rests else ':arrow_forward:'} {done}"
 
     def _help(self, topic: str, person: Person | None) -> Content:
         mine = [each for each in CATALOG.values() if may_see(person, each, self._rules)]

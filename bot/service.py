@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
@@ -17,9 +16,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot import heard
 from bot.access import Rules
 from bot.app import Identity, SlackApp
+from bot.asked import Asked
 from bot.commands import Commands
 from bot.delivery import Delivery
-from bot.intake.dealing import Dealing
+from bot.intake.dealing import Dealing, Dealt, NotNowError
 from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
 from bot.intake.link import Link, refused, unless
@@ -36,6 +36,7 @@ from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import envelopes, outbox
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.chat import ChatDoors
 
 CALL_SECONDS = 10
 """For one call of the Web API; the SDK's own 30 would keep everything that waits behind it too long."""
@@ -46,8 +47,6 @@ TOLD, CARDS = timedelta(days=1), timedelta(days=30)
 """How long is kept what was told: whispers and notices, which nobody edits any more, and cards, which may be."""
 
 log = logging.getLogger(__name__)
-
-Look = Callable[[], Awaitable[list[dict[str, Any]]]]
 
 
 class SlackService:
@@ -60,15 +59,15 @@ class SlackService:
         config: SupervisorConfig,
         ledger: Ledger,
         credentials: SlackCredentials,
-        look: Look,
-        submitted: Callable[[], None],
+        doors: ChatDoors,
     ) -> None:
         if credentials.bot_token is None or credentials.app_token is None:
             raise ValueError("Slack needs both tokens")
         self._config = config
         self._ledger = ledger
-        self._look = look
-        self._submitted = submitted
+        self._doors = doors
+        self._known: Identity | None = None
+        self._commands: Commands | None = None
         self._app_token = credentials.app_token.get_secret_value()
         # No retries of the SDK's own: they post twice where only the answer was lost.
         self._client = AsyncWebClient(
@@ -82,6 +81,12 @@ class SlackService:
         self._trouble = "not connected yet"
         self._nobody_was_there = False
         """Whether this run has still to say how long there was none."""
+
+    def configured(self, config: SupervisorConfig) -> None:
+        """These workers and teams count from the next request on."""
+        self._config = config
+        if self._known is not None:
+            self._commands = self._commands_for(self._known)
 
     def problem(self) -> str:
         """What is wrong: with the connection to Slack, or with what should be told there."""
@@ -101,7 +106,8 @@ class SlackService:
             return
         speaker = Speaker(self._client, identity.bot_id)
         delivery = Delivery(self._ledger, speaker, identity.name, self._config.slack.fallback_channel)
-        app = SlackApp(self._client, identity, self._commands(identity).deal)
+        self._known, self._commands = identity, self._commands_for(identity)
+        app = SlackApp(self._client, identity, self._deal)
         keeping = Keeping(self._ledger)
         dealing = Dealing(self._ledger, app.deal, keeping.quiet)
         intake = Intake(keeping, dealing, _no_answer)
@@ -133,7 +139,7 @@ class SlackService:
     async def shut_down(self) -> None:
         """Nothing is left open: the SDK closes its connections after each call."""
 
-    def _commands(self, identity: Identity) -> Commands:
+    def _commands_for(self, identity: Identity) -> Commands:
         slack, config = self._config.slack, self._config
         named = (*slack.access.viewers, *slack.access.operators, *slack.access.approvers)
         of_teams = (who for team in config.teams.values() for who in (*team.operators, *team.approvers))
@@ -142,9 +148,16 @@ class SlackService:
             gateway=Gateway(config, LocalCarrier(self._ledger)),
             people=People(self._client, {*named, *of_teams}),
             rules=Rules(slack, config.teams, config.workers, identity.team_id),
-            look=self._look,
-            submitted=self._submitted,
+            look=self._doors.look,
+            submitted=self._doors.filed,
+            monitoring=self._doors.monitoring,
         )
+
+    async def _deal(self, asked: Asked) -> Dealt:
+        """By the configuration that is in force when it is asked."""
+        if self._commands is None:
+            raise NotNowError("the supervisor is just coming up")
+        return await self._commands.deal(asked)
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         away, self._nobody_was_there = self._nobody_was_there, False

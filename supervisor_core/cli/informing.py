@@ -17,6 +17,10 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
         return 0
     if not definition.built:
         raise NotBuiltError(f"{definition.name} is known, but not built yet.")
+    if command.name.startswith("monitoring "):
+        from supervisor_core.cli.monitoring import monitoring
+
+        return monitoring(command.name, config, as_json=as_json)
     words = ["--config", config] if config else []
     words += ["--json"] if as_json else []
     if command.name == "status":

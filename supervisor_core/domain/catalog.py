@@ -211,17 +211,20 @@ _ACTING = (
     ),
     CommandDefinition(
         "monitoring pause",
-        "Keeps all alerts quiet, of every worker, until monitoring is resumed.",
+        "Has the supervisor rest until monitoring is resumed: it starts, stops and restarts no worker by itself, and "
+        "keeps all alerts quiet. Workers and commands go on.",
         recorded_as="MUTED",
         risk=Risk.CHANGES,
         examples=("monitoring pause",),
+        built=True,
     ),
     CommandDefinition(
         "monitoring resume",
-        "Lets all alerts be heard again.",
+        "Has the supervisor look after its workers again, and lets all alerts be heard.",
         recorded_as="UNMUTED",
         risk=Risk.CHANGES,
         examples=("monitoring resume",),
+        built=True,
     ),
     CommandDefinition(
         "schedule add",

@@ -74,8 +74,8 @@ class WorkerActor:
         """It was removed, and nothing of it is left."""
         self.begun = 0
         """How many things it has taken in hand: a look from before the newest of them says nothing any more."""
-        self.applied = ""
-        """The `spec_hash` that was last brought about."""
+        self.acting = False
+        """Whether a planned action is being done, or thought about: until then a new plan for it would be the same."""
         self.problem = ""
         """What keeps it from its work."""
         self._parts = parts
@@ -88,6 +88,11 @@ class WorkerActor:
         self._next: Action | None = None
         self._due: float | None = None
         self._busy: Job | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether what a look shows now is only how far something is."""
+        return self.acting or self.standing.moving is not None
 
     @property
     def start_error(self) -> str | None:
@@ -189,18 +194,8 @@ class WorkerActor:
         if job is not None:
             await self._carry_out(job, Patience(stopping.is_set))
             return False
-        if self._next is not None:
-            action, self._next = self._next, None
-            if action.kind is not ActionKind.RESTART:
-                await self._do(action, stopping.is_set)
-                return False
-            if self._turn.take(self.wake):
-                try:
-                    await self._restart(action, stopping.is_set)
-                finally:
-                    self._turn.give_back()
-                return False
-            self._next = action  # others go first; commands are not kept waiting for that
+        if self._next is not None and await self._act_out(self._next, stopping.is_set):
+            return False
         if self._is_due():
             self._tending.may_start = True
             self._stand(self.standing.see(self.standing.seen, anew=True))
@@ -222,10 +217,12 @@ class WorkerActor:
         def heard(job: Job) -> None:
             loop.call_soon_threadsafe(self._hooks.progressed, job)
 
-        payload = {"task_id": job.task_id, "handler": job.handler}
+        payload: dict[str, Any] = {"task_id": job.task_id, "handler": job.handler}
         self._hooks.publish(EventType.COMMAND_STARTED, self.worker.id, payload)
         try:
-            outcome = await self._blocking(execute, job, self._parts.host, self._parts.ledger, self._trouble, patience, heard)
+            outcome = await self._blocking(
+                execute, job, self._parts.host, self._parts.ledger, self._trouble, patience, heard
+            )
         finally:
             self._busy = None
             self._done(await self._blocking(self._tending.after_command))
@@ -237,10 +234,28 @@ class WorkerActor:
         self._hooks.finished(job)
         self._hooks.plan_again(self.worker.id)
 
+    async def _act_out(self, action: Action, told: Callable[[], bool]) -> bool:
+        """Do what is planned; False where others are restarted just now: commands are not kept waiting for a turn."""
+        restarts = action.kind is ActionKind.RESTART
+        if restarts and not self._turn.take(self.wake):
+            return False
+        self._next = None
+        self.acting = True
+        try:
+            await self._do(action, told)
+        finally:
+            self.acting = False
+            if restarts:
+                self._turn.give_back()
+        return True
+
     async def _do(self, action: Action, told: Callable[[], bool]) -> None:
         """One planned action. What it finds different from the plan, the next plan will see."""
         if action.kind is ActionKind.START:
             await self._start(told)
+            return
+        if action.kind is ActionKind.RESTART:
+            await self._restart(action, told)
             return
         removes = action.kind is ActionKind.REMOVE
         log.info("%s is stopped: %s", self.worker.id, action.why)
@@ -288,8 +303,6 @@ class WorkerActor:
 
     def _done(self, tended: Tended) -> None:
         self.begun += 1
-        if tended.spec_hash:
-            self.applied = tended.spec_hash
         self._stand(self.standing.done(tended.state, quarantined=tended.quarantined), pid=tended.pid)
         if tended.plan_again:
             self._hooks.plan_again(self.worker.id)

@@ -20,8 +20,8 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Engine
 
 from supervisor_core.adapters.worker import host_name
-from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.agent import ALIVE, Move, SupervisorStatus, after
+from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.texts import one_line, storable
 from supervisor_core.ledger import supervisors

@@ -66,4 +66,3 @@ def stop_answer(workers: list[dict[str, Any]], bound_seconds: float) -> dict[str
     """For who asks the daemon to stop: whom to wait for, how long, and which workers run."""
     running = [worker["id"] for worker in workers if worker["pid"]]
     return {"ok": True, "pid": os.getpid(), "workers": running, "bound_seconds": bound_seconds}
-

@@ -8,15 +8,15 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from supervisor_core.adapters.processes_identity import identify
 from supervisor_core.adapters.worker import stop_watcher_gracefully
 from supervisor_core.adapters.worker_adapter import ProcessWorkerAdapter
-from supervisor_core.config import SupervisorConfig, Worker
+from supervisor_core.config import Worker
 from supervisor_core.domain.agent import SupervisorStatus
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.events import Event, EventType
@@ -27,13 +27,14 @@ from supervisor_core.runtime import notify, runtime_file
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.answers import Waiting, stop_answer
 from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.chat import ChatDoors, MakeChat
 from supervisor_core.runtime.config_service import ConfigService, ConfigVersion
 from supervisor_core.runtime.control_server import Answer, ControlServer
 from supervisor_core.runtime.event_bus import EventBus
 from supervisor_core.runtime.forwarder import Forwarder
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.heartbeats import Heartbeats
-from supervisor_core.runtime.monitoring import Monitoring, MonitoringDoor
+from supervisor_core.runtime.monitoring import MonitoringDoor
 from supervisor_core.runtime.observing import Seen, look
 from supervisor_core.runtime.overview import status_document, worker_documents
 from supervisor_core.runtime.parts import Parts
@@ -52,27 +53,6 @@ STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 """A terminal that closes asks like anybody else; nobody ends this daemon without a word in its log."""
 
 FAILED, INTERRUPTED = 1, 130
-
-
-class Chat(Service, Protocol):
-    """The service in which people give commands and see what comes of them."""
-
-    def configured(self, config: SupervisorConfig) -> None:
-        """These workers and teams count from now on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChatDoors:
-    """What a chat is given of the daemon."""
-
-    look: Callable[[], Awaitable[list[dict[str, Any]]]]
-    """How all workers are, by a live look."""
-    filed: Callable[[], None]
-    """To be called when a command has been filed."""
-    monitoring: Monitoring
-
-
-MakeChat = Callable[[ChatDoors], Chat]
 
 
 class Daemon:
@@ -258,9 +238,7 @@ class Daemon:
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         services, workers = self._registry.reports(), await self._workers()
-        return status_document(
-            self._agent, self._configuration, self._reconciler, services, workers, self._started_at
-        )
+        return status_document(self._agent, self._configuration, self._reconciler, services, workers, self._started_at)
 
     async def _workers(self) -> list[dict[str, Any]]:
         return worker_documents(self._parts, self._reconciler, await self._shared_look())

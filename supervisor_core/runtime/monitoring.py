@@ -25,7 +25,7 @@ class MonitoringDoor:
         self._agent = agent
         self._plan_again = plan_again
 
-    async def __call__(self, rest: bool, issuer: Issuer) -> str:  # noqa: FBT001 (the two halves of one command)
+    async def __call__(self, rest: bool, issuer: Issuer) -> str:
         """Do it; the words say what came of it. `IllegalMove` where it can't be done from where the agent stands."""
         who = issuer.name or issuer.id
         already = self._agent.status is (SupervisorStatus.PAUSED if rest else SupervisorStatus.ACTIVE)

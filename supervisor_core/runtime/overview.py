@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.adapters import starts
-from supervisor_core.domain.health import WorkerState
+from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.restarts import Next, Reason, automatic_starts
 from supervisor_core.domain.times import to_text
 from supervisor_core.runtime.actor import WorkerActor
@@ -97,4 +97,5 @@ def _waiting(actor: WorkerActor) -> dict[str, Any]:
     if decision.what is Next.WAIT:
         due = to_text(decision.due_at) if decision.due_at else None
         return {"state": str(WorkerState.BACKING_OFF), "fine": False, "reason": decision.words, "due_at": due}
-    return {"fine": decision.reason is Reason.ENDED_WELL, "reason": decision.words}
+    well = decision.reason is Reason.ENDED_WELL
+    return {"fine": well, "reason": decision.words, **({"health": str(Health.UNKNOWN)} if well else {})}

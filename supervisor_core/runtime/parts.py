@@ -10,8 +10,10 @@ from supervisor_core.ledger.store import Ledger
 
 @dataclass(slots=True)
 class Parts:
-    """The host's doors and its ledger. With a new configuration `host` is replaced in one assignment, so it is read anew
-    each time; its doors stay the same."""
+    """The host's doors and its ledger.
+
+    With a new configuration `host` is replaced in one assignment, so it is read anew each time; its doors stay.
+    """
 
     host: Host
     ledger: Ledger

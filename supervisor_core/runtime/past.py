@@ -137,8 +137,6 @@ def _decision(found: object) -> Decision | None:
     try:
         due = found["due_at"]
         decision = Decision(Next(found["what"]), Reason(found["reason"]), str(found["words"]))
-        return replace(
-            decision, due_at=from_text(due) if due else None, pause_seconds=float(found["pause_seconds"])
-        )
+        return replace(decision, due_at=from_text(due) if due else None, pause_seconds=float(found["pause_seconds"]))
     except (KeyError, TypeError, ValueError):
         return None

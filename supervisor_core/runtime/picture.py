@@ -17,7 +17,7 @@ from supervisor_core.runtime.observing import Seen
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """How far the plan has come with a worker: which version was brought about, when it was last in a round, how often."""
+    """How far the plan has come with a worker: the version that was brought about, its last round, and how many."""
 
     version: int = 0
     at: datetime | None = None

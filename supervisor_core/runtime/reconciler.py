@@ -257,13 +257,15 @@ class Reconciler:
         fresh = {
             seen.worker.id: seen
             for seen in looked
-            if actors[seen.worker.id].begun == begun[seen.worker.id] and not actors[seen.worker.id].standing.moving
+            if actors[seen.worker.id].begun == begun[seen.worker.id] and not actors[seen.worker.id].unsettled
         }
         config, now = self._parts.host.config, datetime.now(UTC)
         for worker_id, seen in fresh.items():
             actors[worker_id].saw(seen.found, quarantined=seen.quarantine is not None)
         self._seen |= fresh
-        desired = {each: wanted_of(config, config.workers[each], fresh[each]) for each in fresh if each in config.workers}
+        desired = {
+            each: wanted_of(config, config.workers[each], fresh[each]) for each in fresh if each in config.workers
+        }
         actual = {each: actual_of(seen, actors[each].standing) for each, seen in fresh.items()}
         actions = plan(desired, actual, now, resting=self._resting())
         self._announce(actions)

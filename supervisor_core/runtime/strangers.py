@@ -1,4 +1,4 @@
-"""Workers that we have on record and that are not in the configuration: they were removed from it while no daemon ran."""
+"""Workers that are on record and not in the configuration: they were removed from it while no daemon ran."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from supervisor_core.config import Worker
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.planning import Why
-from supervisor_core.domain.restarts import Decision, Next, automatic_starts, decide
+from supervisor_core.domain.restarts import Decision, automatic_starts, decide
 from supervisor_core.handlers.restart import BETWEEN_SECONDS
 from supervisor_core.handlers.starting import check_startable
 from supervisor_core.runtime.checkout_lock import checkout_shared
@@ -38,7 +38,6 @@ class Tended(NamedTuple):
     state: WorkerState
     quarantined: bool
     pid: int | None = None
-    spec_hash: str = ""
     plan_again: bool = False
     """It is not as it was meant to be, and something can be done about that at once."""
 
@@ -92,6 +91,8 @@ class Tending:
             with checkout_shared(host, worker, wait=True, told=told) as ours:
                 rests = not ours or host.pauses.read_surely(worker.id) or host.quarantines.read(worker.id)
                 if rests:
+                    return self._look()
+                if self._adapter.state(worker.id).identity is not None:  # by somebody's hand, since the plan
                     return self._look()
                 if automatic:
                     note_start(self._state_dir, worker, datetime.now(UTC))
@@ -200,12 +201,10 @@ class Tending:
     def _look(self, *, asked: bool | None = None) -> Tended:
         """How it is now; a launch that is new is on record from here on, with who wanted it."""
         found: FoundWorker = self._adapter.state(self._worker_id)
-        runs = found.identity is not None and found.record is not None
-        if runs and asked is not None and found.record is not None:
+        if found.identity is not None and found.record is not None and asked is not None:
             self._its_past().began(found.record, asked=asked)
         return Tended(
             state_of(found),
             quarantined=self._parts.host.quarantines.read(self._worker_id) is not None,
             pid=found.identity.pid if found.identity else None,
-            spec_hash=found.record.spec_hash if runs and found.record else "",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import threading
 from collections.abc import Iterator
@@ -15,13 +14,13 @@ from supervisor_core import Supervisor
 from supervisor_core.adapters import pauses
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.adapters.pauses import Pause, pause_flag_path
+from supervisor_core.adapters.worker_adapter import ProcessWorkerAdapter
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.runtime import observing
-from supervisor_core.runtime.actor import WorkerActor
-from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.host import opened_ledger
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.tending import Tending
 from tests.support.homes import Home, a_home
 
 
@@ -46,19 +45,17 @@ def heal(home: Home) -> tuple[int, list[str], str]:
     return code, supervisor.findings.actions, "; ".join(supervisor.findings.problems)
 
 
-def daemon_brings_up(home: Home) -> WorkerActor:
-    """The first thing that the daemon's actor does, and nothing after it."""
+def daemon_brings_up(home: Home) -> Tending:
+    """What the daemon's actor does with a planned start."""
     host = open_doors(load_supervisor_config(home.config))
-
-    async def run(actor: WorkerActor) -> None:
-        stopping = asyncio.Event()
-        stopping.set()
-        await actor.run(stopping)
-
     with opened_ledger(host.config) as ledger:
-        actor = WorkerActor(host.config.worker("OrionMX"), Parts(host, ledger), Blocking(2), lambda _: None)
-        asyncio.run(run(actor))
-    return actor
+        adapter = ProcessWorkerAdapter(host.processes, host.drive, lambda: host.config)
+        adapter.add(host.config.worker("OrionMX"))
+        tending = Tending("OrionMX", Parts(host, ledger), adapter)
+        assert tending.decide(host.config.worker("OrionMX")) is None, "nothing speaks against it"
+        tending.start(host.config.worker("OrionMX"), lambda: False)
+        adapter.close()
+    return tending
 
 
 def unreadable(*_: object) -> Pause | None:
@@ -98,7 +95,7 @@ def test_a_pass_starts_nothing_while_the_drive_can_not_say_whether_a_flag_is_the
 def test_nor_does_a_daemon(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     pause_by_hand(home)
     monkeypatch.setattr(pauses, "read_flag", unreadable)
-    assert "Input/output error" in (daemon_brings_up(home).start_error or "")
+    assert "Input/output error" in (daemon_brings_up(home).error or "")
     assert home.running_copies("OrionMX") == []
 
 

@@ -1,0 +1,32 @@
+"""What a chat is to the daemon: a service that takes commands from people, and what it is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.runtime.monitoring import Monitoring
+from supervisor_core.runtime.services import Service
+
+
+class Chat(Service, Protocol):
+    """The service in which people give commands and see what comes of them."""
+
+    def configured(self, config: SupervisorConfig) -> None:
+        """These workers and teams count from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDoors:
+    """What a chat is given of the daemon."""
+
+    look: Callable[[], Awaitable[list[dict[str, Any]]]]
+    """How all workers are, by a live look."""
+    filed: Callable[[], None]
+    """To be called when a command has been filed."""
+    monitoring: Monitoring
+
+
+MakeChat = Callable[[ChatDoors], Chat]
