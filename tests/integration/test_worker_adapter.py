@@ -107,6 +107,7 @@ class RealStage(Stage):
         super().__init__(folder)
         self.folder = folder
         self.patch = monkeypatch
+        self.hidden: dict[Path, bytes] = {}
         self.processes = Processes(self.config.state_dir)
         self.adapter = ProcessWorkerAdapter(self.processes, Drive(self.config.nas.root), lambda: self.config)
 
@@ -130,17 +131,15 @@ class RealStage(Stage):
 
     def hide(self, worker_id: str) -> None:
         path = record_path(self.config.state_dir, worker_id)
-        before = path.read_bytes()
+        self.hidden[path] = path.read_bytes()
         path.write_text("")
-        self.shown = lambda: path.write_bytes(before)
 
     def end(self) -> None:
         super().end()
         self.patch.undo()
+        for path, record in self.hidden.items():
+            path.write_bytes(record)
         for worker_id in self.config.workers:
-            path = record_path(self.config.state_dir, worker_id)
-            if path.exists() and not path.read_bytes():
-                self.shown()
             assert self.processes.stop(worker_id, timeout=0.1).stopped
 
 
