@@ -52,6 +52,7 @@ class ExitWatch:
         self._waker: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._open = 0  # descriptors, those on their way to the thread included
         # What only the thread touches:
         self._descriptors: dict[ProcessIdentity, int] = {}
         self._looked_at: set[ProcessIdentity] = set()
@@ -72,7 +73,7 @@ class ExitWatch:
         with self._lock:
             if self._send(news):
                 return True
-        _close(news.descriptor)
+        self._shut(news.descriptor)
         return False
 
     def forget(self, identity: ProcessIdentity) -> None:
@@ -98,13 +99,29 @@ class ExitWatch:
 
     def _opened(self, identity: ProcessIdentity) -> _News:
         """How this process is to be waited for."""
-        if not pidfd.available() or len(self._descriptors) >= pidfd.spare():
+        if not pidfd.available():
             return _News(identity)
+        with self._lock:
+            if self._open >= pidfd.spare():
+                return _News(identity)
+            self._open += 1
+        descriptor = None
         try:
             descriptor = pidfd.descriptor_of(identity)
         except OSError:  # none is left, or the system does not tell who this is by now
             return _News(identity)
+        finally:
+            if descriptor is None:
+                with self._lock:
+                    self._open -= 1
         return _News(identity, descriptor, ended=descriptor is None)
+
+    def _shut(self, descriptor: int | None) -> None:
+        """Close what was opened, if anything was. Call it without the lock."""
+        if descriptor is not None:
+            os.close(descriptor)
+            with self._lock:
+                self._open -= 1
 
     def _start(self) -> None:
         """Start the thread, unless it is there. Call it with the lock held."""
@@ -155,12 +172,11 @@ class ExitWatch:
         finally:
             with self._lock:
                 self._closed = True
-                for news in self._news:
-                    _close(news.descriptor)
+                left = [news.descriptor for news in self._news]
                 self._news.clear()
                 waker, self._waker = self._waker, None
-            for descriptor in self._descriptors.values():
-                _close(descriptor)
+            for descriptor in (*left, *self._descriptors.values()):
+                self._shut(descriptor)
             selector.close()
             sleeper.close()
             if waker is not None:
@@ -176,7 +192,7 @@ class ExitWatch:
             if news.forgotten:
                 self._drop(selector, news.identity)
             elif not wanted or news.identity in self._descriptors:
-                _close(news.descriptor)
+                self._shut(news.descriptor)
             elif news.ended:
                 self._tell(news.identity)
             elif news.descriptor is None:
@@ -190,7 +206,7 @@ class ExitWatch:
         descriptor = self._descriptors.pop(identity, None)
         if descriptor is not None:
             selector.unregister(descriptor)
-            _close(descriptor)
+            self._shut(descriptor)
 
     def _look(self) -> None:
         for identity in tuple(self._looked_at):
@@ -216,8 +232,3 @@ def _drain(sleeper: socket.socket) -> None:
     with contextlib.suppress(BlockingIOError):
         while sleeper.recv(4096):
             pass
-
-
-def _close(descriptor: int | None) -> None:
-    if descriptor is not None:
-        os.close(descriptor)
