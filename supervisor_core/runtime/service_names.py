@@ -2,9 +2,11 @@
 
 QUEUE_PROCESSOR = "queue_processor"
 DISPATCHER = "orchestrator_dispatcher"
+CONFIGURATION = "configuration"
+HEARTBEAT = "heartbeat"
 FORWARDER = "forwarder"
 CHAT = "slack"
-LATER = ("heartbeat", "scheduler", FORWARDER, CHAT, "metrics")
+LATER = (HEARTBEAT, "scheduler", FORWARDER, CHAT, "metrics")
 """Not in every daemon: not built yet, or not enabled."""
 
 SERVICES = (QUEUE_PROCESSOR, DISPATCHER, *LATER)
