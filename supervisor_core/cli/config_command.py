@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
-from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, listed
+from supervisor_core.config.diff import ConfigDiff, listed
 from supervisor_core.runtime.control_client import ControlError, NotRunningError, UnresponsiveError, ask
 
 ANSWER_SECONDS = 8.0
@@ -39,7 +39,7 @@ def _with_a_daemon(config: SupervisorConfig) -> Iterator[str]:
     except NotRunningError:
         yield from _at_its_start(config)
     except UnresponsiveError:
-        yield f"A daemon runs and does not answer within {ANSWER_SECONDS:g} s, so nobody knows what it would do with this."
+        yield f"A daemon runs and does not answer within {ANSWER_SECONDS:g} s: what it would do with this is not known."
     except ControlError as error:
         yield f"A daemon runs and can't say what it would do with this. {error}"
     else:
@@ -60,9 +60,6 @@ def in_words(answer: dict[str, Any], path: str) -> Iterator[str]:
     else:
         yield f"To the daemon (version {answer['version']}, since {answer['since']}) it is news:"
         yield from (f"  {words}" for words in diff.in_words())
-    waiting = tuple(key for key in answer["needs_restart"] if key not in diff.needs_restart)
-    if waiting:
-        yield f"  {listed(waiting)}: {RESTART_WORDS}"
     if answer["path"] != path and answer["problem"]:
         yield f"  As it is now: {answer['problem']}"
 
@@ -72,7 +69,8 @@ def _at_its_start(config: SupervisorConfig) -> Iterator[str]:
     starting = tuple(each.id for each in workers if each.enabled and not each.quarantined)
     resting = tuple(each.id for each in workers if not each.enabled or each.quarantined)
     rest = f"; at rest stay {listed(resting)}" if resting else ""
-    yield f"No daemon runs; at its start: it looks after {listed(starting) or 'no worker'}, unless paused{rest}."
+    cared_for = listed(starting) or "no worker"
+    yield f"No daemon runs in {config.state_dir}; at its start: it looks after {cared_for}, unless paused{rest}."
 
 
 def _remarks(config: SupervisorConfig) -> Iterator[str]:

@@ -16,8 +16,10 @@ from supervisor_core.runtime.observing import Seen
 
 
 def tell_drive(host: Host, beats: Sequence[SupervisorHeartbeat]) -> None:
-    """Replace the supervisor's heartbeat files of these workers. `DriveUnavailable` where it does not answer; an `OSError`
-    about one file is raised once all the others are written."""
+    """Replace the supervisor's heartbeat files of these workers; `DriveUnavailable` where it does not answer.
+
+    An `OSError` about one file is raised once all the others are written.
+    """
     folder = host.config.folder("state")
     write = partial(write_supervisor_heartbeat_file, mode=host.config.nas.file_mode)
     host.drive.make_folder(folder)

@@ -8,9 +8,12 @@ from supervisor_core.handlers import Host
 from supervisor_core.ledger.store import Ledger
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Parts:
-    """The host's doors and its ledger."""
+    """The host's doors and its ledger.
+
+    With a new configuration `host` is replaced in one assignment, so it is read anew each time; its doors stay.
+    """
 
     host: Host
     ledger: Ledger
