@@ -145,6 +145,7 @@ class ConfigService:
                 await self._hint(stop)
                 self._woken.clear()
                 await self._look(stop)
+                await asyncio.wait({stop}, timeout=QUIET_SECONDS)  # a folder in which much is written keeps nobody busy
         except _Stopped:
             pass
         finally:

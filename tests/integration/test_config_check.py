@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.cli.config_command import in_words
 from supervisor_core.cli import main
+from supervisor_core.cli.config_command import in_words
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.runtime import ConfigService
 from supervisor_core.runtime.blocking import Blocking

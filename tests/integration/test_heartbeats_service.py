@@ -19,7 +19,7 @@ from supervisor_core.adapters.processes_fake import FakeProcesses
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.handlers import Host
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime import heartbeats
+from supervisor_core.runtime.beating import tell_ledger
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.heartbeats import Heartbeats, next_due
@@ -141,14 +141,12 @@ def test_without_the_drive_the_rows_are_written_and_say_so(place: Place) -> None
 
 
 def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = heartbeats.tell_ledger
-
     def tell(execute: Any, said: Any, seen: Any) -> None:
         if said.worker_id == "a":
             raise OverflowError("too large for a column")
-        original(execute, said, seen)
+        tell_ledger(execute, said, seen)
 
-    monkeypatch.setattr(heartbeats, "tell_ledger", tell)
+    monkeypatch.setattr("supervisor_core.runtime.heartbeats.tell_ledger", tell)
 
     async def story(service: Heartbeats, _parts: Parts, until: Any) -> None:
         await until(lambda: place.file("b"))
