@@ -14,16 +14,20 @@ from pathlib import Path
 # From <sys/inotify.h>
 _IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_DELETE_SELF, _IN_IGNORED = 0x8, 0x80, 0x400, 0x8000
 _EVENTS = _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_DELETE_SELF
+_IN_ATTRIB, _IN_MOVED_FROM, _IN_DELETE = 0x4, 0x40, 0x200
+_GONE_OR_CLOSED = _IN_ATTRIB | _IN_MOVED_FROM | _IN_DELETE
 _READ_AT_ONCE = 64 * 1024
 
 
 class FolderWatch:
     """A file descriptor that becomes readable when something new is whole in the folder.
 
-    `fileno()` is None where the system has no inotify, or refused one more: then the caller polls.
+    `fileno()` is None where the system has no inotify, or refused one more: then the caller polls. With `every_change`
+    it also tells of what was removed, moved away, or got other rights.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_change: bool = False) -> None:
+        self._events = _EVENTS | _GONE_OR_CLOSED if every_change else _EVENTS
         self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
         self._descriptor = -1
         self._watched: Path | None = None
@@ -39,7 +43,7 @@ class FolderWatch:
         if self._libc is None or self._descriptor < 0:
             return False
         if self._watched != folder:
-            added = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _EVENTS)
+            added = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), self._events)
             self._watched = folder if added >= 0 else None
         return self._watched is not None
 

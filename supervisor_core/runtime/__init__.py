@@ -8,12 +8,14 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from supervisor_core.runtime.agent import SupervisorAgent
+    from supervisor_core.runtime.config_service import ConfigService
     from supervisor_core.runtime.control_flags import check_control_flags
     from supervisor_core.runtime.environment import validate_supervisor_environment
     from supervisor_core.runtime.supervisor import Supervisor
     from supervisor_core.runtime.teams import TeamManager
 
 _HOMES = {
+    "ConfigService": "config_service",
     "Supervisor": "supervisor",
     "SupervisorAgent": "agent",
     "TeamManager": "teams",
@@ -21,7 +23,14 @@ _HOMES = {
     "validate_supervisor_environment": "environment",
 }
 
-__all__ = ["Supervisor", "SupervisorAgent", "TeamManager", "check_control_flags", "validate_supervisor_environment"]
+__all__ = [
+    "ConfigService",
+    "Supervisor",
+    "SupervisorAgent",
+    "TeamManager",
+    "check_control_flags",
+    "validate_supervisor_environment",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -2,10 +2,10 @@
 
 QUEUE_PROCESSOR = "queue_processor"
 DISPATCHER = "orchestrator_dispatcher"
+CONFIGURATION = "configuration"
+HEARTBEAT = "heartbeat"
 FORWARDER = "forwarder"
 CHAT = "slack"
-HEARTBEAT = "heartbeat"
-CONFIGURATION = "configuration"
 LATER = (HEARTBEAT, "scheduler", FORWARDER, CHAT, "metrics")
 """Not in every daemon: not built yet, or not enabled."""
 

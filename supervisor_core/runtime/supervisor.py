@@ -4,7 +4,6 @@ through `supervisor once`, which uses this class and nothing else."""
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,14 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from supervisor_core.adapters.drive import DriveUnavailable
-from supervisor_core.adapters.heartbeats import write_supervisor_heartbeat_file
-from supervisor_core.adapters.worker import host_name, start_watcher
+from supervisor_core.adapters.worker import start_watcher
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import FROZEN_SECONDS, Health
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.domain.planning import ActionKind, Actual, Wanted, plan
-from supervisor_core.ledger.heartbeats import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
+from supervisor_core.runtime.beating import tell_drive, tell_ledger, unwell
 from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.control_flags import check_control_flags
 from supervisor_core.runtime.doors import open_doors
@@ -85,11 +83,9 @@ class Supervisor:
 
     def write_heartbeat_file(self, seen: Seen | None = None) -> bool:
         """Say on the drive how this supervisor is; False, and a finding, where the drive does not take it."""
-        said, folder = self._heartbeat(seen).as_json(), self.config.folder("state")
-        write = partial(write_supervisor_heartbeat_file, mode=self.config.nas.file_mode)
+        said = self._heartbeat(seen)
         try:
-            self.host.drive.make_folder(folder)
-            self.host.drive.call(write, folder, self.worker.id, said)
+            tell_drive(self.host, [said])
         except (DriveUnavailable, OSError) as error:
             self.findings.failed(str(error))
             return False
@@ -98,15 +94,9 @@ class Supervisor:
     def report_heartbeat_to_database(self, seen: Seen | None = None) -> bool:
         """Say in the ledger how this supervisor is, and what its worker last said; False, and a finding, if not."""
         seen = seen or self._seen_if_possible()
-        said, beat = self._heartbeat(seen), seen.observation.heartbeat if seen else None
-
-        def write(execute: Execute) -> None:
-            report_supervisor_heartbeat_to_database(execute, said, pid=os.getpid(), hostname=host_name())
-            if seen is not None and beat is not None:
-                put(execute, row_of_worker(self.worker.id, beat, f"{seen.in_words()}: {seen.verdict.reason}"))
-
+        said = self._heartbeat(seen)
         try:
-            self._ledger.write(write)
+            self._ledger.write(partial(tell_ledger, said=said, seen=seen))
         except Exception as error:  # noqa: BLE001 (the edge: the file must still be written, and say so)
             self.findings.failed(f"The heartbeat could not be written down. {in_words(error)}")
             return False
@@ -190,9 +180,8 @@ class Supervisor:
         if before and after and before.in_words() != after.in_words():
             log.info("%s was %s before this pass, and is %s now", self.worker.id, before.in_words(), after.in_words())
         if after and not after.verdict.fine:
-            health, reason = after.verdict.health, after.verdict.reason
-            level = logging.WARNING if health is Health.STALE else logging.ERROR
-            self.findings.failed(f"{self.worker.id} is {health}: {reason}", level)
+            level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
+            self.findings.failed(unwell(after), level)
         if self._told:
             self.findings.failed(f"Told to stop by {self._told.by}; the next pass does what waits.", logging.WARNING)
 

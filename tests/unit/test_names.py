@@ -9,6 +9,7 @@ import pytest
 NAMES = {
     "supervisor_core": ("Supervisor", "SupervisorAgent", "TeamManager"),
     "supervisor_core.runtime": (
+        "ConfigService",
         "Supervisor",
         "SupervisorAgent",
         "TeamManager",

@@ -1,0 +1,166 @@
+"""What differs between two configurations, by names alone, and which parts of it a running daemon can take over.
+
+Nothing in it is ever a value: a secret that changed is known by its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from pydantic import BaseModel
+
+from supervisor_core.config.document import Path
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.models import Settings
+from supervisor_core.config.raw import dotted
+from supervisor_core.config.workers import Worker
+
+LIVE_SECTIONS = ("workers", "teams")
+"""What a daemon takes over while it runs; every other section is read when it starts."""
+
+USED_AS_THEY_ARE = "SLACK_"
+"""Variables whose names begin so are read beside the settings; all others only count where a `${NAME}` stands."""
+
+LISTED = 8
+"""Names in one sentence; the rest of them is counted."""
+
+RESTART_WORDS = "takes effect when the daemon is restarted: supervisor restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A worker, and the names of its settings that differ, such as `env.TOKEN`."""
+
+    worker_id: str
+    keys: tuple[str, ...]
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Touched:
+        """What `ConfigDiff.as_json` made of it."""
+        return cls(str(document["worker_id"]), tuple(str(key) for key in document["keys"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDiff:
+    """What a new configuration changes. Every tuple is in a fixed order."""
+
+    added: tuple[str, ...] = ()
+    """Workers that were not there."""
+    removed: tuple[str, ...] = ()
+    """Workers that are there no more."""
+    restarted: tuple[Touched, ...] = ()
+    """Workers that must be started anew for it; all of their changed settings, those that need no restart too."""
+    changed: tuple[Touched, ...] = ()
+    """Workers that take it over as they run."""
+    teams: tuple[str, ...] = ()
+    """Settings of teams, such as `teams.archive.objective`, or `teams.archive` for a whole one."""
+    needs_restart: tuple[str, ...] = ()
+    """Settings, and variables of Slack's, that a running daemon does not take over."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether the two are the same."""
+        return not any(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def live(self) -> bool:
+        """Whether a running daemon has something to take over."""
+        return any(getattr(self, field.name) for field in fields(self) if field.name != "needs_restart")
+
+    def in_words(self) -> list[str]:
+        """A kind sentence for each, as it follows from taking the new configuration over."""
+        return [
+            *(f"worker {worker_id} is new: it is looked after from now on" for worker_id in self.added),
+            *(f"worker {worker_id} is not in it any more: it is stopped and let go" for worker_id in self.removed),
+            *([f"{len(self.restarted)} workers are restarted, one after the other"] if len(self.restarted) > 1 else []),
+            *(f"worker {each.worker_id} has to be restarted: {listed(each.keys)} changed" for each in self.restarted),
+            *(f"worker {each.worker_id} takes over without a restart: {listed(each.keys)}" for each in self.changed),
+            *([f"changed for teams: {listed(self.teams)}"] if self.teams else []),
+            *([f"{listed(self.needs_restart)}: {RESTART_WORDS}"] if self.needs_restart else []),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """For the control door."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ConfigDiff:
+        """What `as_json` made, also where another version of this program made it."""
+        found: dict[str, Any] = {field.name: document.get(field.name) or () for field in fields(cls)}
+        for name, values in found.items():
+            touched = name in ("restarted", "changed")
+            found[name] = tuple(Touched.from_json(value) if touched else str(value) for value in values)
+        return cls(**found)
+
+
+def difference(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
+    """What is different in `new`, were it to take the place of `old`: `{config}` then means the same file."""
+    touched = [
+        (worker_id, _touched(old.workers[worker_id], new.workers[worker_id], worker_id))
+        for worker_id in _both(old, new)
+    ]
+    differing = [(worker_id, each) for worker_id, each in touched if each.keys]
+    anew = {worker_id for worker_id, _ in differing if _must_restart(old, new, worker_id)}
+    return ConfigDiff(
+        added=tuple(worker_id for worker_id in new.workers if worker_id not in old.workers),
+        removed=tuple(worker_id for worker_id in old.workers if worker_id not in new.workers),
+        restarted=tuple(each for worker_id, each in differing if worker_id in anew),
+        changed=tuple(each for worker_id, each in differing if worker_id not in anew),
+        teams=_names(old.teams, new.teams, ("teams",)),
+        needs_restart=(*_settings(old, new), *_variables(old.environ, new.environ)),
+    )
+
+
+def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConfig:
+    """The new workers and teams, and all else (its place and the environment too) as the daemon was started with it."""
+    return running.model_copy(update={name: getattr(new, name) for name in LIVE_SECTIONS})
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Names in a sentence; of many, the first ones."""
+    more = len(names) - LISTED
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:LISTED])} and {more} more"
+
+
+def _both(old: SupervisorConfig, new: SupervisorConfig) -> list[str]:
+    return [worker_id for worker_id in new.workers if worker_id in old.workers]
+
+
+def _touched(old: Worker, new: Worker, worker_id: str) -> Touched:
+    return Touched(worker_id, _names(old, new, ()))
+
+
+def _must_restart(old: SupervisorConfig, new: SupervisorConfig, worker_id: str) -> bool:
+    """Both are asked of the old one, since the new one may still lie elsewhere."""
+    return old.spec_hash(old.workers[worker_id]) != old.spec_hash(new.workers[worker_id])
+
+
+def _settings(old: SupervisorConfig, new: SupervisorConfig) -> tuple[str, ...]:
+    sections = [name for name in Settings.model_fields if name not in LIVE_SECTIONS]
+    return tuple(key for name in sections for key in _names(getattr(old, name), getattr(new, name), (name,)))
+
+
+def _variables(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...]:
+    names = sorted(name for name in {*old, *new} if name.startswith(USED_AS_THEY_ARE))
+    return tuple(name for name in names if old.get(name) != new.get(name))
+
+
+def _names(old: object, new: object, path: Path) -> tuple[str, ...]:
+    return tuple(dotted(each) for each in _paths(old, new, path))
+
+
+def _paths(old: object, new: object, path: Path) -> Iterator[Path]:
+    """Where the two differ: a setting, or a whole entry that only one of them has. Lists count as one."""
+    if isinstance(old, BaseModel) and isinstance(new, BaseModel):
+        for name, field in type(new).model_fields.items():
+            yield from _paths(getattr(old, name), getattr(new, name), (*path, field.alias or name))
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys((*old, *new)):
+            if key in old and key in new:
+                yield from _paths(old[key], new[key], (*path, str(key)))
+            else:
+                yield (*path, str(key))
+    elif old != new:
+        yield path

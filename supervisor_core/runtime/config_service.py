@@ -1,0 +1,247 @@
+"""The configuration as a service: the file is watched, and each good change of it becomes a version.
+
+Whoever cares subscribes to versions and never reads the file. What is wrong stays outside: the last good one holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, difference, in_force, listed
+from supervisor_core.domain.errors import ConfigError
+from supervisor_core.domain.times import to_text
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.config_files import ConfigFiles, FileWatches
+from supervisor_core.runtime.service_names import CONFIGURATION
+
+QUIET_SECONDS = 0.2
+"""For how long the files must stay as they are before they are read: a half-written file may look whole."""
+
+POLL_SECONDS = 2.0
+"""Between two looks where the kernel can't tell of changes."""
+
+POLL_BESIDE_SECONDS = 30.0
+"""The same where it can: for a file that was removed, a link that was changed, another host's write to the drive."""
+
+PATIENCE_SECONDS = 5.0
+"""A look that takes longer is told of; it goes on being waited for, and nobody is sent after it."""
+
+CHECK_SECONDS = 5.0
+"""How long a file that somebody asks about is waited for."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigVersion:
+    """A configuration that is in force, and how it differs from the one before."""
+
+    number: int
+    config: SupervisorConfig
+    """With the workers and teams of the file; all other sections as the daemon was started with them."""
+    diff: ConfigDiff
+    at: datetime
+
+
+class _Stopped(Exception):
+    """The service was asked to stop while it waited for a look."""
+
+
+class ConfigService:
+    """Watches the configuration and the `.env` beside it, by the kernel's word and by looking again and again."""
+
+    name = CONFIGURATION
+
+    def __init__(
+        self,
+        config: SupervisorConfig,
+        blocking: Blocking,
+        load: Callable[[Path], SupervisorConfig] = load_supervisor_config,
+    ) -> None:
+        self.current = ConfigVersion(1, config, ConfigDiff(), datetime.now(UTC))
+        """What is in force; replaced in one assignment, so any thread may read it. The first has the number 1."""
+        self.needs_restart: tuple[str, ...] = ()
+        """Settings that differ in the file from what the daemon was started with, and wait for its restart."""
+        self._blocking = blocking
+        self._load = load
+        self._files = ConfigFiles(config.path)
+        self._watches = FileWatches(self.wake)
+        self._subscribers: list[Callable[[ConfigVersion], None]] = []
+        self._woken = asyncio.Event()
+        self._seen: str | None = None
+        """The content that was dealt with last, as a fingerprint: good or not, it need not be read again."""
+        self._bad = ""
+        self._hangs = False
+        self._asked: asyncio.Future[SupervisorConfig | str] | None = None
+
+    def subscribe(self, callback: Callable[[ConfigVersion], None]) -> None:
+        """Have this called on the event loop with each version to come: only when workers or teams have changed."""
+        self._subscribers.append(callback)
+
+    def wake(self) -> None:
+        """Look at the files now. On the event loop."""
+        self._woken.set()
+
+    def problem(self) -> str:
+        """What is wrong with the file, in a line, and which version is in force; empty while all is well."""
+        stays = f"version {self.current.number} stays in force"
+        if self._hangs:
+            return f"the folder of the configuration, {self._files.path.parent}, does not answer; {stays}"
+        if not self._bad:
+            return ""
+        first, *more = self._bad.splitlines()
+        others = f" (and {len(more)} more)" if more else ""
+        return f"the configuration can't be used: {first}{others}; {stays}"
+
+    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The control door's `config`: what this daemon would do with the file at `path`, read by the daemon itself.
+
+        `{"do": "config", "path": "/abs/config.yaml"}` is answered with `{"ok", "version", "since", "path", "problem",
+        "needs_restart", "difference": ConfigDiff.as_json()}`; where the daemon can't use that file, `difference` is
+        null and `refused` says why. Without `path` it is about the daemon's own file. Names only, never a value.
+        """
+        path = Path(str(request.get("path") or self._files.path))
+        found = await self._read_for_others(path)
+        current = self.current
+        return {
+            "ok": True,
+            "version": current.number,
+            "since": to_text(current.at),
+            "path": str(self._files.path),
+            "problem": self.problem(),
+            "needs_restart": list(self.needs_restart),
+            "difference": None if isinstance(found, str) else difference(current.config, found).as_json(),
+            "refused": found if isinstance(found, str) else "",
+        }
+
+    async def _read_for_others(self, path: Path) -> SupervisorConfig | str:
+        """The same with a limit: of calls that hang there is one at most, however often somebody asks."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.ensure_future(self._blocking(self._load_or_why, path))
+            await asyncio.wait({self._asked}, timeout=CHECK_SECONDS)
+            if self._asked.done():
+                return self._asked.result()
+        return f"{path}: a folder does not answer; is it on a drive that hangs?"
+
+    async def initialise(self) -> None:
+        """Begin anew: the file may have changed since the program read it, so the first look knows nothing."""
+        self._seen = None
+        self._woken.set()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Look at each hint and now and then; until asked to stop."""
+        stop = asyncio.ensure_future(stopping.wait())
+        try:
+            while not stopping.is_set():
+                await self._hint(stop)
+                self._woken.clear()
+                await self._look(stop)
+                await asyncio.wait({stop}, timeout=QUIET_SECONDS)  # a folder in which much is written keeps nobody busy
+        except _Stopped:
+            pass
+        finally:
+            stop.cancel()
+
+    async def shut_down(self) -> None:
+        """Stop watching."""
+        self._watches.close()
+        self._hangs = False
+
+    async def _hint(self, stop: asyncio.Future[Any]) -> None:
+        """Come back when something may have changed."""
+        woken = asyncio.ensure_future(self._woken.wait())
+        seconds = POLL_BESIDE_SECONDS if self._watches.all_heard else POLL_SECONDS
+        try:
+            await asyncio.wait({woken, stop}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+
+    async def _look(self, stop: asyncio.Future[Any]) -> None:
+        """Read what has changed, once it has stayed the same for a while. Watched first: no change can fall between."""
+        folders = await self._off_the_loop(stop, self._files.folders)
+        await self._off_the_loop(stop, self._watches.follow(folders))
+        content = await self._off_the_loop(stop, self._files.fingerprint)
+        while content != self._seen:
+            await asyncio.wait({stop}, timeout=QUIET_SECONDS)
+            before, content = content, await self._off_the_loop(stop, self._files.fingerprint)
+            if content != before:
+                continue
+            found = await self._off_the_loop(stop, self._load_or_why, self._files.path)
+            content = await self._off_the_loop(stop, self._files.fingerprint)
+            if content == before:
+                self._seen = content
+                self._take(found)
+
+    async def _off_the_loop(self, stop: asyncio.Future[Any], work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
+        """What `work` returns; `_Stopped` when asked to stop before, and then the call is left to its thread."""
+        if stop.done():
+            raise _Stopped
+        call = asyncio.ensure_future(self._blocking(work, *arguments))
+        try:
+            await asyncio.wait({call, stop}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done() and not stop.done():
+                self._hangs = True
+                log.error("%s", self.problem())
+                await asyncio.wait({call, stop}, return_when=asyncio.FIRST_COMPLETED)
+                if call.done():
+                    log.info("the folder of the configuration answers again")
+            if not call.done():
+                raise _Stopped
+            self._hangs = False
+            return call.result()
+        finally:
+            call.cancel()
+
+    def _load_or_why(self, path: Path) -> SupervisorConfig | str:
+        """The configuration, or what is wrong with it."""
+        try:
+            return self._load(path)
+        except ConfigError as error:
+            return str(error)
+        except Exception as error:  # the edge: whatever a file may do to its reader, the last good one holds
+            log.exception("the configuration could not be read")
+            return f"{path} could not be read ({type(error).__name__}); the log has the details."
+
+    def _take(self, found: SupervisorConfig | str) -> None:
+        """Put it in force where it is right, and say so; else say what is wrong, once."""
+        version = self.current
+        if isinstance(found, str):
+            self._bad = found
+            log.error("the configuration can't be used; version %d stays in force:\n%s", version.number, found)
+            return
+        if self._bad:
+            self._bad = ""
+            log.info("the configuration %s is right again", self._files.path)
+        diff = difference(version.config, found)
+        self._tell_what_waits(diff.needs_restart)
+        if not diff.live:
+            return
+        new = ConfigVersion(version.number + 1, in_force(version.config, found), diff, datetime.now(UTC))
+        self.current = new
+        log.info("version %d of the configuration is in force", new.number)
+        for words in replace(diff, needs_restart=()).in_words():
+            log.info("configuration: %s", words)
+        self._publish(new)
+
+    def _tell_what_waits(self, keys: tuple[str, ...]) -> None:
+        if keys and keys != self.needs_restart:
+            log.warning("configuration: %s: %s", listed(keys), RESTART_WORDS)
+        elif self.needs_restart and not keys:
+            log.info("configuration: nothing waits for a restart of the daemon any more")
+        self.needs_restart = keys
+
+    def _publish(self, version: ConfigVersion) -> None:
+        for callback in self._subscribers:
+            try:
+                callback(version)
+            except Exception:  # the edge: one who can't deal with it must not keep it from the others
+                log.exception("version %d of the configuration could not be told to everybody", version.number)

@@ -1,0 +1,175 @@
+"""The service that tells, again and again, how this supervisor and its workers are: on the drive and in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from sqlalchemy import Connection
+
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.heartbeats import SupervisorHeartbeat
+from supervisor_core.handlers.context import Host
+from supervisor_core.ledger.writer import LedgerUnavailable
+from supervisor_core.runtime.beating import tell_drive, tell_ledger, unwell
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.observing import Seen
+from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.service_names import HEARTBEAT
+
+RETRY_SECONDS = 5.0
+"""After an error; well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
+
+LOOK_SECONDS = 15.0
+"""A look at the workers that takes longer has failed; the drive is not waited for so long."""
+
+log = logging.getLogger(__name__)
+
+Told = tuple[SupervisorHeartbeat, Seen | None]
+
+
+class Heartbeats:
+    """Writes the heartbeats of all workers each `supervisor.heartbeat_seconds`; with 0 it must not be made.
+
+    The rows come first, so that a drive that hangs keeps nobody from being told of; what it does is told in the rows.
+    """
+
+    name = HEARTBEAT
+
+    def __init__(self, parts: Parts, blocking: Blocking, look: Callable[[], Awaitable[list[Seen]]]) -> None:
+        self._parts = parts
+        self._blocking = blocking
+        self._look = look
+        self._every = parts.host.config.supervisor.heartbeat_seconds
+        self._troubles: dict[str, str] = {}
+        """By what it is about: the look, the drive, the ledger."""
+
+    def problem(self) -> str:
+        """Why the last ones were not all written, in words."""
+        return "; ".join(self._troubles.values())
+
+    async def initialise(self) -> None:
+        """Nothing to get ready."""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Write them at once, and then at fixed distances; until asked to stop."""
+        clock = asyncio.get_running_loop().time
+        due = clock()
+        while not stopping.is_set():
+            before = self.problem()
+            work = asyncio.ensure_future(self._beat())
+            stop = asyncio.ensure_future(stopping.wait())
+            try:
+                await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+                if not work.done():
+                    return  # a write that is under way is left to its thread: late, it does no harm
+                work.result()
+            finally:
+                work.cancel()
+                stop.cancel()
+            self._say_what_changed(before)
+            due = next_due(due, self._every, clock(), failed=bool(self.problem()))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), max(due - clock(), 0.0))
+
+    async def shut_down(self) -> None:
+        """Begin anew next time."""
+        self._troubles.clear()
+
+    async def _beat(self) -> None:
+        """One heartbeat of each worker. Nothing that goes wrong in it comes out of it: it is a trouble to be told."""
+        host = self._parts.host  # this one throughout: a new configuration may replace it in the middle
+        seen: dict[str, Seen] = {}
+        with self._trouble("look", "the workers could not be looked at"):
+            async with asyncio.timeout(LOOK_SECONDS):
+                seen = {each.worker.id: each for each in await self._look()}
+        await self._rows(host, seen)
+        before = self._troubles.get("drive")
+        with self._trouble("drive", "heartbeats are not on the drive"):
+            await self._blocking(tell_drive, host, [said for said, _ in self._told(host, seen)])
+        if self._troubles.get("drive") != before:
+            await self._rows(host, seen)
+
+    async def _rows(self, host: Host, seen: dict[str, Seen]) -> None:
+        with self._trouble("ledger", "heartbeats are not in the ledger"):
+            failed = await self._blocking(self._write, self._told(host, seen))
+            if failed:
+                raise SupervisorError(f"{', '.join(failed)} could not be written; the log has the details")
+
+    def _told(self, host: Host, seen: dict[str, Seen]) -> list[Told]:
+        return [
+            (self._heartbeat(host, worker_id, seen.get(worker_id)), seen.get(worker_id))
+            for worker_id in host.config.workers
+        ]
+
+    def _heartbeat(self, host: Host, worker_id: str, seen: Seen | None) -> SupervisorHeartbeat:
+        not_seen = self._troubles.get("look") or f"{worker_id} was not among those looked at"
+        problems = [unwell(seen) if seen else not_seen, self._troubles.get("drive", "")]
+        error = "; ".join(each for each in problems if each)
+        return SupervisorHeartbeat(
+            supervisor_id=host.config.supervisor.id,
+            worker_id=worker_id,
+            at=datetime.now(UTC),
+            success=not error,
+            error=error or None,
+            actions=(),
+            state=seen.in_words() if seen else "not known",
+        )
+
+    def _write(self, all_told: Sequence[Told]) -> list[str]:
+        """All in one transaction; where that fails, each worker in its own. Those that can't be written are named."""
+        ledger = self._parts.ledger
+        try:
+            ledger.write(partial(_put, told=all_told))
+        except LedgerUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 (the edge: somebody's words do not fit into a row)
+            failed = []
+            for told in all_told:
+                try:
+                    ledger.write(partial(_put, told=[told]))
+                except LedgerUnavailable:
+                    raise
+                except Exception:
+                    log.exception("the heartbeat of %s could not be written", told[0].worker_id)
+                    failed.append(told[0].worker_id)
+            return failed
+        return []
+
+    @contextlib.contextmanager
+    def _trouble(self, what: str, words: str) -> Iterator[None]:
+        """The edge of one step: what it raises is kept as a trouble, which the next success takes away."""
+        try:
+            yield
+        except Exception as error:  # whatever it is, the next step and the next beat are tried
+            known = isinstance(error, SupervisorError | OSError)
+            late = isinstance(error, TimeoutError) and not str(error)
+            why = "it took too long" if late else str(error) if known else f"{type(error).__name__}: {error}"
+            if not known and self._troubles.get(what) is None:
+                log.exception("%s", words)
+            self._troubles[what] = f"{words}: {why}"
+        else:
+            self._troubles.pop(what, None)
+
+    def _say_what_changed(self, before: str) -> None:
+        now = self.problem()
+        if now and now != before:
+            log.error("%s; tried again every %g s", now, min(RETRY_SECONDS, self._every))
+        elif before and not now:
+            log.info("heartbeats are written again")
+
+
+def next_due(due: float, every: float, now: float, *, failed: bool) -> float:
+    """When the next one is written: at a fixed distance from the last, never two at once for what was missed."""
+    if failed:
+        return now + min(RETRY_SECONDS, every)
+    return due + every if due + every > now else now + every
+
+
+def _put(connection: Connection, told: Sequence[Told]) -> None:
+    for said, seen in told:
+        tell_ledger(connection.exec_driver_sql, said, seen)
