@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from supervisor_core.adapters.frozen import frozen_seconds
 from supervisor_core.adapters.pauses import Pause, Pauses
 from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
-from supervisor_core.adapters.processes_values import Life
+from supervisor_core.adapters.processes_values import Life, ProcessIdentity
 from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process, masked
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain.health import Heartbeat, Observation, WorkerState
@@ -22,20 +23,28 @@ def observe(
     pause: Pause | None,
     *,
     drive_known: bool = True,
+    lag_seconds: float = 0.0,
+    probes: Callable[[str, ProcessIdentity], str] | None = None,
 ) -> tuple[FoundWorker, Observation]:
-    """Look at its processes, and put them together with what the drive said of it: its last beat, its pause."""
+    """Look at its processes, and put them together with what the drive said of it: its last beat, its pause.
+
+    `probes` says what is wrong with the probes of exactly this process of a worker.
+    """
     found = _find(config, processes, worker, beat)
-    record = found.record
+    record, identity = found.record, found.identity
     return found, Observation(
         state=_state(worker, found),
         paused=pause is not None,
         enabled=worker.enabled,
-        frozen_seconds=frozen_seconds(config.state_dir, worker.id, found.identity if _is_frozen(found) else None),
+        frozen_seconds=frozen_seconds(config.state_dir, worker.id, identity if _is_frozen(found) else None),
         started_at=datetime.fromisoformat(record.started_at) if record and record.started_at else None,
         resumed_at=None if pause else pauses.changed_at(worker.id),
         heartbeat=_masked(beat, config),
         heartbeat_known=drive_known,
         max_age_seconds=worker.heartbeat_max_age_seconds,
+        pid=identity.pid if identity else None,
+        probe_failing=probes(worker.id, identity) if probes and identity else "",
+        lag_seconds=lag_seconds,
     )
 
 
