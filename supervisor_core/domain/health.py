@@ -188,7 +188,9 @@ def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
         return Verdict(Health.MISSING, missing, False)
     lived = (now - seen.started_at).total_seconds()
     if lived < -SKEW_SECONDS:
-        return Verdict(Health.UNKNOWN, f"{missing}, and its start is {-lived:.0f} s in the future: the clock was set", False)
+        return Verdict(
+            Health.UNKNOWN, f"{missing}, and its start is {-lived:.0f} s in the future: the clock was set", False
+        )
     if lived - max(seen.lag_seconds, 0.0) < seen.max_age_seconds:
         return Verdict(Health.HEALTHY, "running; its first heartbeat is awaited", True)
     return Verdict(Health.MISSING, f"{missing} since it was started {lived:.0f} s ago", False)
