@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from supervisor_core.adapters.frozen import frozen_seconds
 from supervisor_core.adapters.pauses import Pause, Pauses
 from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
+from supervisor_core.adapters.processes_identity import platform
 from supervisor_core.adapters.processes_values import Life, ProcessIdentity
 from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process, masked
 from supervisor_core.config import SupervisorConfig, Worker
@@ -31,13 +32,13 @@ def observe(
     `probes` says what is wrong with the probes of exactly this process of a worker.
     """
     found = _find(config, processes, worker, beat)
-    record, identity = found.record, found.identity
+    identity = found.identity
     return found, Observation(
         state=_state(worker, found),
         paused=pause is not None,
         enabled=worker.enabled,
         frozen_seconds=frozen_seconds(config.state_dir, worker.id, identity if _is_frozen(found) else None),
-        started_at=datetime.fromisoformat(record.started_at) if record and record.started_at else None,
+        started_at=_started_at(found),
         resumed_at=None if pause else pauses.changed_at(worker.id),
         heartbeat=_masked(beat, config),
         heartbeat_known=drive_known,
@@ -61,6 +62,14 @@ def _state(worker: Worker, found: FoundWorker) -> WorkerState:
     """A quarantined worker that does not run rests there; one that somebody has running all the same runs."""
     state = state_of(found)
     return WorkerState.QUARANTINED if worker.quarantined and state is WorkerState.STOPPED else state
+
+
+def _started_at(found: FoundWorker) -> datetime | None:
+    """When it was started; by the kernel, where whoever started it did not live to put that on record."""
+    record, identity = found.record, found.identity
+    if record and record.started_at:
+        return datetime.fromisoformat(record.started_at)
+    return datetime.now(UTC) - timedelta(seconds=platform.age_seconds(identity.start)) if identity else None
 
 
 def _find(config: SupervisorConfig, processes: ProcessDoor, worker: Worker, beat: Heartbeat | None) -> FoundWorker:
