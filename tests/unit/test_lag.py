@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.adapters.processes_identity import platform
+from supervisor_core.adapters.processes_identity import identify, platform
 from supervisor_core.runtime.lag import KEPT, TICK_SECONDS, TOLERATED_SECONDS, Lag, LagMeter
+from tests.unit.test_services import run
 
 
 class Clock:
@@ -90,6 +92,26 @@ def test_nothing_that_ticks_no_more_is_late(clock: Clock, meter: LagMeter) -> No
     assert meter.within(10**6) == pytest.approx(99)
 
 
+def test_it_ticks_on_the_loop_and_a_suspension_of_the_host_is_seen_in_it() -> None:
+    """The loop's clock stands still in a suspension; the meter's goes on."""
+
+    async def story() -> None:
+        loop, suspended = asyncio.get_running_loop(), [0.0]
+        meter, stopping = LagMeter(lambda: loop.time() + suspended[0]), asyncio.Event()
+        running = asyncio.create_task(meter.run(stopping))
+        await asyncio.sleep(100.5)
+        assert meter.within(1000) == 0
+        suspended[0] = 3600
+        await asyncio.sleep(100)
+        assert meter.within(300) == pytest.approx(3600)
+        await asyncio.sleep(300)
+        assert meter.within(300) == 0
+        stopping.set()
+        await running
+
+    run(story())
+
+
 def test_a_meter_that_was_never_run_knows_of_no_lag(clock: Clock) -> None:
     fresh = LagMeter(clock)
     clock.now += 3600
@@ -112,10 +134,6 @@ def test_the_lag_is_never_more_than_the_time_that_passed(steps: list[float]) -> 
 
 
 def test_the_clock_of_the_system_goes_on_and_knows_how_old_a_process_is() -> None:
-    import os
-
-    from supervisor_core.adapters.processes_identity import identify
-
     own = identify(os.getpid())
     assert own is not None
     before = platform.since_boot()
