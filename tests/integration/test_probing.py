@@ -27,7 +27,7 @@ from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.host import opened_ledger
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.probing import Prober, ProbeResult
-from tests.support.answering import Answering, is_silent, raw_server, says, web_server
+from tests.support.answering import Answering, is_silent, raw_server, web_server
 
 QUICK = {"interval": 0.01, "timeout": 5, "failures": 2}
 ONE, SUCCESSOR = ProcessIdentity(4711, 1, "boot"), ProcessIdentity(4711, 2, "boot")
@@ -215,22 +215,23 @@ def test_many_that_hang_delay_nobody_who_does_not(
     """Far more hang, for ten minutes each, than are asked at the same time."""
     monkeypatch.setattr(probing, "CONNECTIONS_AT_ONCE", 2)
     monkeypatch.setattr(probing, "CONNECTIONS_AGAIN_AT_ONCE", 3)
-    bad = threading.Semaphore(15)
+    asked: set[bytes] = set()
 
     def bad_and_then_silent(connection: socket.socket, ending: threading.Event) -> None:
-        if bad.acquire(blocking=False):
-            says(b"HTTP/1.1 500 Oh\r\n\r\n")(connection, ending)
-        else:
+        path = connection.recv(65536).split()[1]
+        if path in asked:
             ending.wait()
+        asked.add(path)
+        connection.sendall(b"HTTP/1.1 500 Oh\r\n\r\n")
 
     async def told() -> None:
         with raw_server(bad_and_then_silent) as port:
             async with at_work(parts) as scene:
-                hanging = {"http": f"http://127.0.0.1:{port}/", "interval": 0.01, "timeout": 600, "failures": 1}
-                worker = scene.worker("H", hanging)
-                for number in range(15):
-                    scene.prober.worker(f"H{number}", worker, ONE)
-                await scene.until(lambda: sum(bool(scene.failing(f"H{number}")) for number in range(15)) >= 3)
+                hanging = {"interval": 0.01, "timeout": 600, "failures": 1}
+                names = [f"H{number}" for number in range(15)]
+                for name in names:
+                    scene.there(name, ONE, {"http": f"http://127.0.0.1:{port}/{name}", **hanging})
+                await scene.until(lambda: all(scene.failing(name) for name in names))
                 scene.there("A", ONE, {"http": web.url, **QUICK})
                 await scene.until(lambda: len(web.asked) > 20)
                 assert scene.known() == ProbeResult(ONE)
