@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from supervisor_core.adapters.frozen import frozen_seconds
 from supervisor_core.adapters.pauses import Pause, Pauses
 from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
-from supervisor_core.adapters.processes_values import Life
+from supervisor_core.adapters.processes_identity import platform
+from supervisor_core.adapters.processes_values import Life, ProcessIdentity
 from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process, masked
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain.health import Heartbeat, Observation, WorkerState
@@ -23,21 +25,29 @@ def observe(
     *,
     drive_known: bool = True,
     quarantine: str = "",
+    lag_seconds: float = 0.0,
+    probes: Callable[[str, ProcessIdentity], str] | None = None,
 ) -> tuple[FoundWorker, Observation]:
-    """Look at its processes, and put them together with what the drive said of it: its last beat, its pause."""
+    """Look at its processes, and put them together with what the drive said of it: its last beat, its pause.
+
+    `probes` says what is wrong with the probes of exactly this process of a worker.
+    """
     found = _find(config, processes, worker, beat)
-    record = found.record
+    identity = found.identity
     return found, Observation(
         state=_state(worker, found, quarantine),
         quarantine=quarantine,
         paused=pause is not None,
         enabled=worker.enabled,
-        frozen_seconds=frozen_seconds(config.state_dir, worker.id, found.identity if _is_frozen(found) else None),
-        started_at=datetime.fromisoformat(record.started_at) if record and record.started_at else None,
+        frozen_seconds=frozen_seconds(config.state_dir, worker.id, identity if _is_frozen(found) else None),
+        started_at=_started_at(found),
         resumed_at=None if pause else pauses.changed_at(worker.id),
         heartbeat=_masked(beat, config),
         heartbeat_known=drive_known,
         max_age_seconds=worker.heartbeat_max_age_seconds,
+        pid=identity.pid if identity else None,
+        probe_failing=probes(worker.id, identity) if probes and identity else "",
+        lag_seconds=lag_seconds,
     )
 
 
@@ -55,6 +65,14 @@ def _state(worker: Worker, found: FoundWorker, quarantine: str) -> WorkerState:
     state = state_of(found)
     rests = worker.quarantined or bool(quarantine)
     return WorkerState.QUARANTINED if rests and state is WorkerState.STOPPED else state
+
+
+def _started_at(found: FoundWorker) -> datetime | None:
+    """When it was started; by the kernel, where whoever started it did not live to put that on record."""
+    record, identity = found.record, found.identity
+    if record and record.started_at:
+        return datetime.fromisoformat(record.started_at)
+    return datetime.now(UTC) - timedelta(seconds=platform.age_seconds(identity.start)) if identity else None
 
 
 def _find(config: SupervisorConfig, processes: ProcessDoor, worker: Worker, beat: Heartbeat | None) -> FoundWorker:

@@ -99,6 +99,16 @@ def started_at(found: Facts) -> datetime:
     return datetime.fromtimestamp(booted + found.start / os.sysconf("SC_CLK_TCK"), UTC)
 
 
+def since_boot() -> float:
+    """Seconds on a clock that nobody sets, and that goes on while the system is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def age_seconds(start: int) -> float:
+    """How long ago a process began whose identity has this `start`."""
+    return since_boot() - start / os.sysconf("SC_CLK_TCK")
+
+
 def launch_options() -> dict[str, Any]:
     """What a worker is started with: a session of its own, out of reach of our terminal's signals."""
     return {"start_new_session": True}

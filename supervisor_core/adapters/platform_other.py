@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -99,6 +100,21 @@ def arguments(pid: int) -> tuple[str, ...]:
 def started_at(found: Facts) -> datetime:
     """When a process began."""
     return datetime.fromtimestamp(found.start / 1_000_000, UTC)
+
+
+def since_boot() -> float:
+    """Seconds on a clock that nobody sets, and that goes on while the system is suspended, as far as it has one.
+
+    That of Windows does. On macOS it is the raw one: the clock that Python takes stands still while the lid is closed.
+    """
+    if sys.platform == "darwin":
+        return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+    return time.monotonic()
+
+
+def age_seconds(start: int) -> float:
+    """How long ago a process began whose identity has this `start`."""
+    return time.time() - start / 1_000_000
 
 
 def launch_options() -> dict[str, Any]:

@@ -35,6 +35,7 @@ class SupervisorConfig(Settings):
     _path: Path = PrivateAttr()
     _environ: Mapping[str, str] = PrivateAttr()
     _safe: Mapping[str, str] = PrivateAttr()
+    _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 (its type is pydantic's)
         """Where it came from travels in the context of the validation."""
@@ -127,10 +128,13 @@ class SupervisorConfig(Settings):
 
     def secrets(self) -> frozenset[str]:
         """Every value that must not be seen: passwords, tokens, keys, and what workers are given in `env`."""
+        if self._secrets is not None:
+            return self._secrets
         found = set(_hidden(self))
         found |= {value for name, value in self._environ.items() if name.startswith("SLACK_") and "TOKEN" in name}
         found |= {password for url in tuple(found) if (password := _password(url))}
-        return frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
+        self._secrets = frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
+        return self._secrets
 
     def spec_hash(self, worker: Worker) -> str:
         """Changes exactly when a change of the configuration needs this worker to be started anew.

@@ -76,6 +76,12 @@ class Observation(NamedTuple):
     """False while the drive can't be asked."""
     max_age_seconds: float = 300.0
     """0: none is expected."""
+    pid: int | None = None
+    """The running process."""
+    probe_failing: str = ""
+    """Which probe fails and how, in words; empty where all are fine, or none is asked."""
+    lag_seconds: float = 0.0
+    """For how long of late nothing was scheduled here: the host was suspended, or too busy, or we were stopped."""
 
 
 class Verdict(NamedTuple):
@@ -144,30 +150,68 @@ def _running(seen: Observation, now: datetime) -> Verdict:
         verdict = Verdict(Health.UNKNOWN, "running; the drive with its heartbeat can't be reached", False)
     else:
         verdict = _by_heartbeat(seen, now)
+    if seen.probe_failing:
+        verdict = _with_probe(verdict, seen.probe_failing)
     if frozen is None:
         return verdict
     return verdict._replace(reason=f"{verdict.reason}; stopped by a signal for {frozen:.0f} s")
 
 
+def _with_probe(verdict: Verdict, words: str) -> Verdict:
+    """A silent worker keeps its word, which says more; any other is degraded."""
+    silent = verdict.health in (Health.STALE, Health.MISSING)
+    reason = f"running, but {words}" if verdict.fine else f"{verdict.reason}; {words}"
+    return Verdict(verdict.health if silent else Health.DEGRADED, reason, False)
+
+
 def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
     beat, limit = seen.heartbeat, seen.max_age_seconds
-    young = seen.started_at is not None and (now - seen.started_at).total_seconds() < limit
     if beat is None or beat.at is None:
-        if young:
-            return Verdict(Health.HEALTHY, "running; its first heartbeat is awaited", True)
-        return Verdict(Health.MISSING, "running, but there is no heartbeat", False)
+        return _without_beat(seen, now, "running, but there is no heartbeat")
     age = (now - beat.at).total_seconds()
     if age < -SKEW_SECONDS:
         return Verdict(Health.UNKNOWN, f"its heartbeat is {-age:.0f} s in the future: compare the clocks", False)
-    if seen.started_at is not None and beat.at < seen.started_at and young:
-        return Verdict(Health.HEALTHY, "running; its first heartbeat is awaited", True)
-    if age >= limit:
-        return Verdict(Health.STALE, f"running, but its heartbeat is {age:.0f} s old (limit {limit:.0f} s)", False)
+    if not _is_its_own(seen, beat, beat.at, now):
+        return _without_beat(seen, now, "running, but there is no heartbeat of its own")
+    lag = max(seen.lag_seconds, 0.0)
+    if age - lag >= limit:
+        off = f", {lag:.0f} s of that taken off, when this host was suspended or busy" if lag else ""
+        reason = f"running, but its heartbeat is {age:.0f} s old{off} (limit {limit:.0f} s)"
+        return Verdict(Health.STALE, reason, False)
     if beat.error:
         return Verdict(Health.DEGRADED, f"it reports an error: {beat.error}", False)
     if beat.status.lower() not in GOOD_WORDS and not _rests_rightly(seen, beat.status, beat.at):
         return Verdict(Health.DEGRADED, f"it reports the status {beat.status!r}", False)
-    return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago", True)
+    excused = f"; this host was suspended or busy for {lag:.0f} s" if age >= limit else ""
+    return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago{excused}", True)
+
+
+def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
+    """It has said nothing yet: that is waited for as long as a heartbeat may be old."""
+    if seen.started_at is None:
+        return Verdict(Health.MISSING, missing, False)
+    lived = (now - seen.started_at).total_seconds()
+    if lived < -SKEW_SECONDS:
+        return Verdict(
+            Health.UNKNOWN, f"{missing}, and its start is {-lived:.0f} s in the future: the clock was set", False
+        )
+    if lived - max(seen.lag_seconds, 0.0) < seen.max_age_seconds:
+        return Verdict(Health.HEALTHY, "running; its first heartbeat is awaited", True)
+    return Verdict(Health.MISSING, f"{missing} since it was started {lived:.0f} s ago", False)
+
+
+def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime) -> bool:
+    """Whether this process said it, and not one that was there before it: the time decides.
+
+    Another PID alone proves nothing. The beat is often written by a child (the launcher of a venv on Windows is the
+    process that we started, and Python its child), or comes from within a container, where PIDs are others. So a PID
+    can only help: a beat whose time has whole seconds may lie in the second of the start, a little before it.
+    """
+    start = seen.started_at
+    if start is None or at >= start or (now - start).total_seconds() < -SKEW_SECONDS:
+        return True
+    same = beat.pid is not None and beat.pid == seen.pid
+    return same and at.microsecond == 0 and at == start.replace(microsecond=0)
 
 
 def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:

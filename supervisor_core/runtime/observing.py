@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,9 @@ from supervisor_core.adapters.observation import observe
 from supervisor_core.adapters.pauses import Pause, read_flag
 from supervisor_core.adapters.processes import FoundWorker
 from supervisor_core.adapters.quarantines import Quarantine
+from supervisor_core.adapters.processes_values import ProcessIdentity
 from supervisor_core.config import Worker
+from supervisor_core.domain.hanging import hangs
 from supervisor_core.domain.health import Heartbeat, Observation, Verdict, health
 from supervisor_core.domain.heartbeats import in_words
 from supervisor_core.domain.times import to_text
@@ -56,7 +58,7 @@ class Seen:
     @property
     def hangs(self) -> str:
         """Why it counts as hung: alive, and doing nothing. Empty where it does not."""
-        return ""
+        return hangs(self.observation, self.at)
 
     def in_words(self) -> str:
         """How it is, in a word or two."""
@@ -68,10 +70,19 @@ class Seen:
         return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
 
 
-def look(host: Host, workers: Sequence[Worker], *, patient: bool = False) -> list[Seen]:
+def look(
+    host: Host,
+    workers: Sequence[Worker],
+    *,
+    patient: bool = False,
+    lag: Callable[[float], float] | None = None,
+    probes: Callable[[str, ProcessIdentity], str] | None = None,
+) -> list[Seen]:
     """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs.
 
-    A patient look gives the drive the time that all else gives it: a slow one does not count as hanging.
+    A patient look gives the drive the time that all else gives it: a slow one does not count as hanging. The daemon
+    knows how long nothing was scheduled of late (`lag` within so many seconds), and what is wrong with the probes of
+    a process (`probes`); both answer at once, in any thread. Whoever else looks gives none.
 
     It changes nothing of theirs. What it writes are notes of ours: that a worker which was started by hand is this
     process, and since when one has been stopped by a signal.
@@ -88,10 +99,19 @@ def look(host: Host, workers: Sequence[Worker], *, patient: bool = False) -> lis
     for worker in workers:
         pause = host.pauses.look(worker.id, flags.get(worker.id), flag_known=known)
         beat = beats.get(worker.id)
+        late = lag(worker.heartbeat_max_age_seconds) if lag else 0.0
         given_up = host.quarantines.read(worker.id)
-        words = given_up.words if given_up else ""
         found, observation = observe(
-            host.config, host.processes, host.pauses, worker, beat, pause, drive_known=known, quarantine=words
+            host.config,
+            host.processes,
+            host.pauses,
+            worker,
+            beat,
+            pause,
+            drive_known=known,
+            quarantine=given_up.words if given_up else "",
+            lag_seconds=late,
+            probes=probes,
         )
         seen.append(Seen(worker, found, pause, given_up, observation, health(observation, now), now))
     return seen

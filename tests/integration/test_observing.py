@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,8 +18,12 @@ import yaml
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.heartbeats import heartbeat_path
 from supervisor_core.adapters.pauses import Pause
+from supervisor_core.adapters.processes_records import record_path
+from supervisor_core.adapters.processes_values import ProcessIdentity
+from supervisor_core.adapters.worker import start_watcher
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.hanging import hangs
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.jobs import JobState
 from supervisor_core.handlers.context import Host
@@ -26,6 +33,8 @@ from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.host import opened_ledger
 from supervisor_core.runtime.observing import DRIVE_SECONDS, Seen, look
 from supervisor_core.runtime.recovery import report_interrupted
+from tests.support.hosts import FakeHost
+from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 HOSTILE = [b"", b"{", b"[]", b"\xff", b"[" * 10**5]
@@ -151,3 +160,91 @@ def test_a_secret_that_a_worker_repeats_is_seen_by_nobody(tmp_path: Path) -> Non
     assert beat is not None
     assert "****" in beat.error
     assert "correct-horse-battery" not in f"{beat}{json.dumps(seen(host).as_json())}"
+
+
+def test_a_look_takes_what_the_daemon_knows_of_its_lag_and_of_the_probes(tmp_path: Path) -> None:
+    fake = FakeHost(tmp_path)
+    fake.start_by_hand()
+    worker = fake.host.config.worker("OrionMX")
+    asked: list[object] = []
+
+    def lag(seconds: float) -> float:
+        asked.append(seconds)
+        return 77.0
+
+    def probes(worker_id: str, identity: ProcessIdentity) -> str:
+        asked.append((worker_id, identity.pid))
+        return "its probe tcp a:1 has failed: refused"
+
+    (found,) = look(fake.host, [worker], lag=lag, probes=probes)
+    assert asked == [300.0, ("OrionMX", fake.pid)]
+    assert (found.observation.lag_seconds, found.observation.pid) == (77.0, fake.pid)
+    assert found.as_json()["reason"] == "running, but its probe tcp a:1 has failed: refused"
+    assert found.as_json()["health"] == "degraded"
+    (plain,) = look(fake.host, [worker])
+    assert (plain.observation.lag_seconds, plain.observation.probe_failing) == (0.0, "")
+    assert plain.verdict.health is Health.HEALTHY
+
+
+def test_of_a_worker_that_does_not_run_no_probe_is_asked_about(host: Host) -> None:
+    def probes(worker_id: str, identity: ProcessIdentity) -> str:
+        raise AssertionError(f"{worker_id} has no process {identity}")
+
+    (found,) = look(host, [host.config.worker("OrionMX")], probes=probes)
+    assert found.observation.probe_failing == ""
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[Host]:
+    """A host whose worker sleeps, and is real."""
+    (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
+    command = ["{python}", "-c", "import time; time.sleep(600)"]
+    settings = {"command": command, "start_grace_seconds": 0}
+    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": settings}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
+    host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
+    with opened_ledger(host.config):
+        yield host
+        host.processes.stop("OrionMX", timeout=5)
+
+
+def a_beat(host: Host, **words: Any) -> None:
+    beat_file(host).write_text(json.dumps({"status": "running", "utc": datetime.now(UTC).isoformat(), **words}))
+
+
+def test_a_real_worker_that_is_stopped_by_a_signal_is_frozen_and_hangs(sleeper: Host) -> None:
+    host = sleeper
+    identity = start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    a_beat(host)
+    assert hangs(seen(host).observation, datetime.now(UTC)) == ""
+    os.kill(identity.pid, signal.SIGSTOP)
+    wait_until(lambda: seen(host).observation.frozen_seconds is not None, message="the kernel says stopped")
+    note = host.config.state_dir / "workers" / "OrionMX.frozen"
+    earlier = json.loads(note.read_text())
+    note.write_text(json.dumps({**earlier, "since": earlier["since"] - 60}))
+    assert seen(host).verdict.health is Health.FROZEN
+    assert "stopped by a signal" in hangs(seen(host).observation, datetime.now(UTC))
+    os.kill(identity.pid, signal.SIGCONT)
+    wait_until(lambda: seen(host).verdict.health is Health.HEALTHY, message="it goes on")
+
+
+def test_a_new_process_is_not_judged_by_the_last_words_of_the_one_before(sleeper: Host) -> None:
+    host = sleeper
+    a_beat(host, status="broken", error="out of memory", pid=1)
+    start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    assert seen(host).verdict.reason == "running; its first heartbeat is awaited"
+    a_beat(host, pid=1)
+    assert seen(host).verdict.health is Health.HEALTHY, "of a child of it, perhaps"
+    assert "heartbeat 0 s ago" in seen(host).verdict.reason
+
+
+def test_where_nobody_put_the_start_on_record_the_kernel_knows_it(sleeper: Host) -> None:
+    host = sleeper
+    a_beat(host, status="broken", utc=(datetime.now(UTC) - timedelta(seconds=5)).isoformat())
+    start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    path = record_path(host.config.state_dir, "OrionMX")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "started_at": ""}))
+    started = seen(host).observation.started_at
+    assert started is not None
+    assert abs(datetime.now(UTC) - started) < timedelta(seconds=60)
+    assert "first heartbeat" in seen(host).verdict.reason

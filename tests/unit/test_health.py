@@ -52,7 +52,39 @@ def running(**facts: Any) -> Observation:
         (running(heartbeat=None, started_at=None), Health.MISSING, False, "no heartbeat"),
         (running(heartbeat=beat(60), started_at=ago(10)), Health.HEALTHY, True, "first heartbeat"),
         (running(heartbeat=beat(9999), started_at=ago(10)), Health.HEALTHY, True, "first heartbeat"),
-        (running(heartbeat=beat(9999), started_at=ago(301)), Health.STALE, False, "9999 s old"),
+        (
+            running(heartbeat=beat(9999), started_at=ago(301)),
+            Health.MISSING,
+            False,
+            "of its own since it was started 301 s",
+        ),
+        (running(heartbeat=beat(9999), started_at=ago(10000)), Health.STALE, False, "9999 s old (limit 300 s)"),
+        (running(heartbeat=beat(3601, "broken", "disk full")), Health.MISSING, False, "no heartbeat of its own"),
+        (running(heartbeat=beat(20, "broken", "x"), started_at=ago(9)), Health.HEALTHY, True, "first heartbeat"),
+        (running(heartbeat=beat(20), started_at=ago(-3600)), Health.HEALTHY, True, "heartbeat 20 s ago"),
+        (running(heartbeat=None, started_at=ago(-3600)), Health.UNKNOWN, False, "clock"),
+        (running(heartbeat=None, started_at=ago(-4)), Health.HEALTHY, True, "first heartbeat"),
+        (
+            running(heartbeat=beat(350), lag_seconds=60),
+            Health.HEALTHY,
+            True,
+            "350 s ago; this host was suspended or busy",
+        ),
+        (running(heartbeat=beat(360), lag_seconds=60), Health.STALE, False, "360 s old, 60 s of that taken off"),
+        (running(heartbeat=beat(10), lag_seconds=60), Health.HEALTHY, True, "heartbeat 10 s ago"),
+        (running(heartbeat=None, started_at=ago(350), lag_seconds=60), Health.HEALTHY, True, "first heartbeat"),
+        (running(heartbeat=beat(350, "broken"), lag_seconds=60), Health.DEGRADED, False, "'broken'"),
+        (running(heartbeat=beat(-6), lag_seconds=60), Health.UNKNOWN, False, "future"),
+        (running(probe_failing="its probe x fails"), Health.DEGRADED, False, "running, but its probe x fails"),
+        (running(probe_failing="its probe x", paused=True), Health.DEGRADED, False, "paused; running, but its probe x"),
+        (running(probe_failing="its probe x", max_age_seconds=0), Health.DEGRADED, False, "running, but its probe x"),
+        (running(probe_failing="its probe x", heartbeat=beat(400)), Health.STALE, False, "(limit 300 s); its probe x"),
+        (running(probe_failing="its probe x", heartbeat=None), Health.MISSING, False, "its probe x"),
+        (running(probe_failing="its probe x", heartbeat_known=False), Health.DEGRADED, False, "reached; its probe x"),
+        (running(probe_failing="its probe x", heartbeat=beat(-99)), Health.DEGRADED, False, "clocks; its probe x"),
+        (running(probe_failing="its probe x", heartbeat=beat(1, "odd")), Health.DEGRADED, False, "'odd'; its probe x"),
+        (running(probe_failing="its probe x", frozen_seconds=60), Health.FROZEN, False, "signal"),
+        (Observation(WorkerState.STOPPED, paused=True, probe_failing="its probe x"), Health.UNKNOWN, True, "paused"),
         (running(heartbeat=beat(10, "error")), Health.DEGRADED, False, "'error'"),
         (running(heartbeat=beat(10, "")), Health.DEGRADED, False, "''"),
         (running(heartbeat=beat(10, "RUNNING")), Health.HEALTHY, True, "heartbeat"),
@@ -92,6 +124,31 @@ def test_what_was_seen_becomes_a_word_and_a_reason(seen: Observation, word: Heal
     verdict = health(seen, NOW)
     assert (verdict.health, verdict.fine) == (word, fine)
     assert said in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("at", "pid", "own"),
+    [
+        ("14:29:58.400", 4711, True),
+        ("14:29:59", None, True),
+        ("14:29:58", 4711, True),
+        ("14:29:58", 4712, False),
+        ("14:29:58", None, False),
+        ("14:29:57", 4711, False),
+        ("14:29:58.399", 4711, False),
+        ("14:29:59", 4712, True),
+    ],
+    ids=str,
+)
+def test_a_heartbeat_in_the_second_of_the_start_is_its_own_where_its_pid_says_so(
+    at: str, pid: int | None, own: bool
+) -> None:
+    """Another PID alone is nothing against it: a child of the process that was started may write the heartbeat."""
+    started = datetime.fromisoformat("2026-02-05T14:29:58.400Z")
+    word = Heartbeat("broken", datetime.fromisoformat(f"2026-02-05T{at}Z"), pid=pid)
+    verdict = health(running(heartbeat=word, started_at=started, pid=4711), NOW)
+    assert (verdict.health is Health.DEGRADED) is own
+    assert own or "first heartbeat" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -210,3 +267,53 @@ def test_any_heartbeat_gives_a_verdict_in_one_line(document: dict[str, Any]) -> 
     verdict = health(running(heartbeat=read_heartbeat(document)), NOW)
     assert verdict.reason.isprintable()
     assert verdict.reason
+
+
+SECONDS = st.floats(0, 10_000, allow_nan=False)
+BEATS = st.builds(
+    beat, st.floats(-100, 10_000), st.sampled_from(["running", "broken", "paused"]), st.sampled_from(["", "x"])
+)
+SIGHTS = st.builds(
+    Observation,
+    state=st.sampled_from(WorkerState),
+    paused=st.booleans(),
+    enabled=st.booleans(),
+    frozen_seconds=st.none() | SECONDS,
+    started_at=st.none() | st.floats(-100, 10_000).map(ago),
+    resumed_at=st.none() | SECONDS.map(ago),
+    pid=st.none() | st.just(4711),
+    heartbeat=st.none() | BEATS,
+    heartbeat_known=st.booleans(),
+    max_age_seconds=st.sampled_from([0.0, 20.0, 300.0]),
+    probe_failing=st.sampled_from(["", "its probe x fails"]),
+    lag_seconds=SECONDS,
+)
+
+
+@given(SIGHTS)
+def test_a_running_worker_whose_probe_fails_is_never_fine_nor_healthy_and_its_probe_is_named(seen: Observation) -> None:
+    verdict = health(seen._replace(state=WorkerState.RUNNING, probe_failing="its probe x fails"), NOW)
+    assert not verdict.fine
+    assert verdict.health not in (Health.HEALTHY, Health.UNKNOWN)
+    assert verdict.health is Health.FROZEN or "its probe x fails" in verdict.reason
+
+
+@given(SIGHTS, SECONDS)
+def test_lag_only_ever_excuses(seen: Observation, more: float) -> None:
+    excused = health(seen._replace(lag_seconds=seen.lag_seconds + more), NOW)
+    silent = (Health.STALE, Health.MISSING)
+    if health(seen, NOW).health not in silent:
+        assert excused.health not in silent
+
+
+@given(SIGHTS, BEATS, BEATS, SECONDS)
+def test_what_a_dead_process_said_last_makes_no_difference(
+    seen: Observation, one: Heartbeat, other: Heartbeat, earlier: float
+) -> None:
+    start = ago(earlier)
+    before = [word._replace(at=start - timedelta(seconds=0.5), pid=7) for word in (one, other)]
+    seen = seen._replace(started_at=start, pid=8)
+    verdicts = {health(seen._replace(heartbeat=word), NOW)[::2] for word in before}
+    silent = health(seen._replace(heartbeat=None), NOW)
+    assert len({health(seen._replace(heartbeat=word), NOW) for word in before}) == 1
+    assert verdicts == {silent[::2]}
