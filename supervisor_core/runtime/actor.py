@@ -160,6 +160,8 @@ class WorkerActor:
                         await _first_of(stopping.wait, seconds=PAUSE_AFTER_TROUBLE_SECONDS)
                     elif idle:
                         await _first_of(self._woken.wait, stopping.wait, seconds=await self._nap())
+                while self.gone and await self._careful(self._refuse_one()):
+                    pass
         except asyncio.CancelledError:
             if self.standing.in_hand:
                 words = "%s of %s is still under way and is left"
@@ -202,6 +204,15 @@ class WorkerActor:
             self._hooks.plan_again(self.worker.id)
         await self._blocking(host.pauses.settle, self.worker.id)
         return True
+
+    async def _refuse_one(self) -> bool:
+        """What still waits for a worker that was removed fails, and says so; False where nothing waits any more."""
+        ledger = self._parts.ledger
+        job = await self._blocking(lambda: ledger.read(lambda connection: jobs.next_to_run(connection, self.worker.id)))
+        if job is not None and self.worker.id not in self._parts.host.config.workers:
+            await self._carry_out(job, Patience())
+            return True
+        return False
 
     def _is_due(self) -> bool:
         waits = self.decision is not None and self.decision.what is Next.WAIT

@@ -35,11 +35,12 @@ from supervisor_core.runtime.forwarder import Forwarder
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.heartbeats import Heartbeats
 from supervisor_core.runtime.monitoring import MonitoringDoor
-from supervisor_core.runtime.observing import Seen, look
+from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.overview import status_document, worker_documents
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.reconciler import Reconciler
+from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
 
@@ -77,6 +78,7 @@ class Daemon:
         )
         self._waiting = Waiting(parts.ledger, self._blocking, self._stopping)
         self._adapter = ProcessWorkerAdapter(parts.host.processes, parts.host.drive, lambda: parts.host.config)
+        self._senses = Senses(parts)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
         self._reconciler = Reconciler(
             parts,
@@ -87,14 +89,15 @@ class Daemon:
             resting=lambda: self._agent.status is SupervisorStatus.PAUSED,
             told=self._stopping.is_set,
             bus=self._bus,
+            senses=self._senses,
         )
         self._configuration = ConfigService(config, self._blocking)
         self._configuration.subscribe(self._configured)
         self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
         self._chat = chat(ChatDoors(self._workers, self._reconciler.wake, self._monitoring)) if chat else None
         self._registry = self._services(no_chat)
-        self._watcher = Registry([self._configuration])
-        """Of the configuration, apart from the services that `status` lists: it is shown with the supervisor."""
+        self._behind = Registry([self._senses, self._configuration])
+        """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
         answers: Mapping[str, Answer] = {
             "status": self._status,
             "wake": self._wake,
@@ -132,7 +135,7 @@ class Daemon:
         await self._note(running=True)
         await self._control.start()  # first: who asks while the workers come up is told that they do
         await self._agent.spawn()
-        await self._watcher.start(self._stopping)
+        await self._behind.start(self._stopping)
         await self._registry.start(self._stopping)
         await self._begin_life()
         await self._note(running=True)
@@ -162,7 +165,7 @@ class Daemon:
         except (SupervisorError, OSError) as error:
             log.error("that supervisor %s stops could not be written down: %s", self._agent.supervisor_id, error)  # noqa: TRY400
         laggards = await self._registry.stop(longest_seconds(config) + STOP_MARGIN_SECONDS)
-        laggards += await self._watcher.stop(STOP_MARGIN_SECONDS)
+        laggards += await self._behind.stop(STOP_MARGIN_SECONDS)
         if self._with_workers:
             await asyncio.gather(*(self._blocking(self._end_worker, each) for each in config.workers.values()))
         self._adapter.close()
@@ -247,5 +250,5 @@ class Daemon:
         """One look at a time, however many ask."""
         if self._looking is None or self._looking.done():
             workers = list(self._parts.host.config.workers.values())
-            self._looking = asyncio.ensure_future(self._blocking(look, self._parts.host, workers))
+            self._looking = asyncio.ensure_future(self._blocking(self._senses.look, workers))
         return await asyncio.shield(self._looking)

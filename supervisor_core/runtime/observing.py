@@ -13,8 +13,8 @@ from supervisor_core.adapters.heartbeats import last_beat
 from supervisor_core.adapters.observation import observe
 from supervisor_core.adapters.pauses import Pause, read_flag
 from supervisor_core.adapters.processes import FoundWorker
-from supervisor_core.adapters.quarantines import Quarantine
 from supervisor_core.adapters.processes_values import ProcessIdentity
+from supervisor_core.adapters.quarantines import Quarantine
 from supervisor_core.config import Worker
 from supervisor_core.domain.hanging import hangs
 from supervisor_core.domain.health import Heartbeat, Observation, Verdict, health

@@ -24,17 +24,16 @@ from supervisor_core.runtime.actor import Hooks, WorkerActor
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.config_service import ConfigVersion
 from supervisor_core.runtime.event_bus import EventBus, Subscription
-from supervisor_core.runtime.observing import Seen, look
+from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.picture import Reconciled, actual_of, picture_of, wanted_of
 from supervisor_core.runtime.recovery import report_interrupted
+from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import DISPATCHER
 from supervisor_core.runtime.strangers import strangers
 from supervisor_core.runtime.turn import Turn
 
 log = logging.getLogger(__name__)
-
-Look = Callable[[list[Worker]], list[Seen]]
 
 
 class Reconciler:
@@ -54,7 +53,7 @@ class Reconciler:
         resting: Callable[[], bool] = lambda: False,
         told: Callable[[], object] = lambda: False,
         bus: EventBus | None = None,
-        looks: Look | None = None,
+        senses: Senses | None = None,
     ) -> None:
         self._parts = parts
         self._adapter = adapter
@@ -63,7 +62,7 @@ class Reconciler:
         self._resting = resting
         self._told = told
         self.bus = bus or EventBus()
-        self._looks = looks or (lambda workers: look(parts.host, workers))
+        self._senses = senses or Senses(parts)
         self._hooks = Hooks(finished, progressed, self.plan_again, self._repaint, self._publish)
         self._turn = Turn()
         self._version = 1
@@ -231,6 +230,7 @@ class Reconciler:
     def _let_go(self, worker_id: str) -> None:
         for table in (self._actors, self._tasks, self._seen, self._reconciled):
             table.pop(worker_id, None)
+        self._senses.forget(worker_id)
         self._publish(EventType.WORKER_REMOVED, worker_id, {})
         log.info("%s is removed: it is not in the configuration any more", worker_id)
         worker = self._parts.host.config.workers.get(worker_id)
@@ -252,7 +252,7 @@ class Reconciler:
     async def _round(self, due: list[str]) -> None:
         actors = {worker_id: self._actors[worker_id] for worker_id in due}
         begun = {worker_id: actor.begun for worker_id, actor in actors.items()}
-        looked = await self._blocking(self._looks, [actor.worker for actor in actors.values()])
+        looked = await self._blocking(self._senses.look, [actor.worker for actor in actors.values()])
         # What was taken in hand since, or moves the worker, makes the look say nothing: its end asks for a new round.
         fresh = {
             seen.worker.id: seen
@@ -263,6 +263,7 @@ class Reconciler:
         for worker_id, seen in fresh.items():
             actors[worker_id].saw(seen.found, quarantined=seen.quarantine is not None)
         self._seen |= fresh
+        self._senses.follow(fresh.values())
         desired = {
             each: wanted_of(config, config.workers[each], fresh[each]) for each in fresh if each in config.workers
         }

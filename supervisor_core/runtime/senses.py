@@ -1,0 +1,52 @@
+"""How the daemon looks at its workers: with what it knows of its own lag, and with what their probes have answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from supervisor_core.adapters.processes_identity import platform
+from supervisor_core.config import Worker
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.lag import LagMeter
+from supervisor_core.runtime.observing import Seen, look
+from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.probing import THREADS, Prober
+
+
+class Senses:
+    """A service of the daemon that works behind the others."""
+
+    name = "senses"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._meter = LagMeter(platform.since_boot)
+        self._prober = Prober(parts, Blocking(THREADS), self._meter.within)
+
+    def look(self, workers: Sequence[Worker]) -> list[Seen]:
+        """Look at these workers. In a thread: it blocks."""
+        return look(self._parts.host, workers, lag=self._meter.within, probes=self._prober.failing)
+
+    def follow(self, looked: Iterable[Seen]) -> None:
+        """From now on ask the processes that were seen. On the event loop."""
+        for seen in looked:
+            self._prober.worker(seen.worker.id, seen.worker, seen.found.identity)
+
+    def forget(self, worker_id: str) -> None:
+        """It was removed."""
+        self._prober.forget(worker_id)
+
+    def problem(self) -> str:
+        """What fails here fails the service."""
+        return ""
+
+    async def initialise(self) -> None:
+        """Nothing to get ready."""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Measure and ask until told to stop."""
+        await asyncio.gather(self._meter.run(stopping), self._prober.run(stopping))
+
+    async def shut_down(self) -> None:
+        """Both have let go of everything."""
