@@ -52,6 +52,8 @@ class Hooks:
     """After each step that a handler says it takes."""
     plan_again: Callable[[str], None]
     """Something is different with this worker: a new plan is needed, now."""
+    settled: Callable[[str], None]
+    """A planned action is over: a look says something again."""
     changed: Callable[[str], None]
     """Its standing has changed: whoever shows it reads it anew."""
     publish: Callable[[EventType, str, Mapping[str, Any]], None]
@@ -88,6 +90,14 @@ class WorkerActor:
         self._next: Action | None = None
         self._due: float | None = None
         self._busy: Job | None = None
+
+    @property
+    def moving(self) -> WorkerState | None:
+        """What is being done about the worker; None where its processes alone say how it is."""
+        starts = self._next is not None and self._next.kind is ActionKind.START
+        if self.standing.moving is None and (starts or not self.planned):
+            return WorkerState.STARTING
+        return self.standing.moving
 
     @property
     def unsettled(self) -> bool:
@@ -250,12 +260,13 @@ class WorkerActor:
         restarts = action.kind is ActionKind.RESTART
         if restarts and not self._turn.take(self.wake):
             return False
-        self._next = None
         self.acting = True
         try:
             await self._do(action, told)
         finally:
             self.acting = False
+            self._next = None  # a plan from before it was done
+            self._hooks.settled(self.worker.id)
             if restarts:
                 self._turn.give_back()
         return True

@@ -68,7 +68,7 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
         if actor is None:
             documents.append(document)
             continue
-        moving = _moving(actor)
+        moving = actor.moving
         if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
             moving = WorkerState.STOPPING
         if moving is not None:
@@ -80,13 +80,6 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
         document["last_error"] = actor.start_error
         documents.append(document)
     return documents
-
-
-def _moving(actor: WorkerActor) -> WorkerState | None:
-    """What is being done about the worker; None where its processes alone say how it is."""
-    if actor.standing.moving is not None:
-        return actor.standing.moving
-    return None if actor.planned else WorkerState.STARTING
 
 
 def _waiting(actor: WorkerActor) -> dict[str, Any]:

@@ -63,13 +63,15 @@ class Reconciler:
         self._told = told
         self.bus = bus or EventBus()
         self._senses = senses or Senses(parts)
-        self._hooks = Hooks(finished, progressed, self.plan_again, self._repaint, self._publish)
+        self._hooks = Hooks(finished, progressed, self.plan_again, self._settled, self._repaint, self._publish)
         self._turn = Turn()
         self._version = 1
         self._snapshot = Snapshot(0, datetime.now(UTC))
         self._reconciled: dict[str, Reconciled] = {}
         self._seen: dict[str, Seen] = {}
         self._due: set[str] = set()
+        self._skipped: set[str] = set()
+        """Of whom the last look said nothing, because something was just being done."""
         self._all_due = True
         self._poked = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -259,6 +261,7 @@ class Reconciler:
             for seen in looked
             if actors[seen.worker.id].begun == begun[seen.worker.id] and not actors[seen.worker.id].unsettled
         }
+        self._skipped |= actors.keys() - fresh.keys()
         config, now = self._parts.host.config, datetime.now(UTC)
         for worker_id, seen in fresh.items():
             actors[worker_id].saw(seen.found, quarantined=seen.quarantine is not None)
@@ -300,6 +303,11 @@ class Reconciler:
         if actor is not None:
             actor.heard_of_end(ended)
             self.plan_again(ended.worker_id)
+
+    def _settled(self, worker_id: str) -> None:
+        if worker_id in self._skipped:
+            self._skipped.discard(worker_id)
+            self.plan_again(worker_id)
 
     def _repaint(self, worker_id: str) -> None:
         if worker_id in self._seen:
