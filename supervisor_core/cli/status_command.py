@@ -38,11 +38,12 @@ def run(options: argparse.Namespace) -> int:
     raw = read_raw(options.config)
     status = _ask(state_dir_of(raw), options.config)
     target = options.worker or options.target
-    if target and (options.worker or target != EVERYBODY):
+    narrowed = bool(target and (options.worker or target != EVERYBODY))
+    if narrowed:
         from supervisor_core.cli.status_targets import narrow
 
         narrow(status, target, raw)
-    print(_form(status, options))
+    print(_form(status, options, services=not narrowed))
     return 0 if status["healthy"] else 1
 
 
@@ -58,7 +59,7 @@ def _ask(state_dir: str, config: str | None) -> dict[str, Any]:
     return status_without_daemon(config, state)
 
 
-def _form(status: dict[str, Any], options: argparse.Namespace) -> str:
+def _form(status: dict[str, Any], options: argparse.Namespace, *, services: bool) -> str:
     if options.json:
         import json
 
@@ -72,4 +73,4 @@ def _form(status: dict[str, Any], options: argparse.Namespace) -> str:
     terminal = sys.stdout.isatty()
     width = os.get_terminal_size().columns or None if terminal else None
     coloured = terminal and not (os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt")
-    return View(width, time.strftime("%Y-%m-%d", time.gmtime()), coloured=coloured).status(status)
+    return View(width, time.strftime("%Y-%m-%d", time.gmtime()), coloured=coloured).status(status, services=services)

@@ -37,14 +37,14 @@ class View:
     def __init__(self, width: int | None, today: str, *, coloured: bool = False) -> None:
         self._width, self._today, self._coloured = width, today, coloured
 
-    def status(self, status: dict[str, Any]) -> str:
-        """All of it."""
+    def status(self, status: dict[str, Any], *, services: bool = True) -> str:
+        """All of it; the services only where somebody asked for more than some workers."""
         blocks = [self._head(status)]
         if "team" in status:
             blocks.append(self._team(status))
         elif status["workers"]:
             blocks.append(self._workers(status["workers"]))
-        if status["services"] and status["supervisor"]["state"] == "running":
+        if services and status["services"] and status["supervisor"]["state"] == "running":
             blocks += self._services(status["services"])
         text = "\n\n".join(blocks)
         if not self._coloured:

@@ -26,7 +26,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None 
 
 def folded_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """The same, but with `width` the last column is folded between words: beside the others, or below them where
-    that would leave it too narrow."""
+    it would be too narrow or too long. Of one that is longer still, the middle is left out."""
     if width is None:
         return table(head, rows)
     clean = [[_printable(cell) for cell in row] for row in rows]
@@ -52,17 +52,19 @@ def folded(text: str, width: int, indent: int = 0) -> list[str]:
 def _folded_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
     others = GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=True)) + GAP
     room = width - len(others)
-    if len(row[-1]) <= room or room >= NARROWEST:
-        first, *more = _most(folded(row[-1], room))
+    lines = folded(row[-1], room) if room >= NARROWEST or len(row[-1]) <= room else []
+    if 0 < len(lines) <= MOST_LINES:
+        first, *more = lines
         return [f"{others}{first}".rstrip(), *(" " * len(others) + line for line in more)]
     below = _most(folded(row[-1], width - INDENT))
     return [_cut(others.rstrip(), width), *(" " * INDENT + line for line in below)]
 
 
 def _most(lines: list[str]) -> list[str]:
+    """The cause of an error mostly stands at its end."""
     if len(lines) <= MOST_LINES:
         return lines
-    return [*lines[: MOST_LINES - 1], f"{lines[MOST_LINES - 1][:-1]}…"]
+    return [*lines[: MOST_LINES - 2], f"{lines[MOST_LINES - 2][:-1]}…", lines[-1]]
 
 
 def _cut(line: str, width: int) -> str:

@@ -235,7 +235,22 @@ def test_a_word_longer_than_the_line_is_cut_in_pieces_and_nothing_is_lost() -> N
     assert folded("", 20) == [""]
 
 
-def test_a_reason_of_a_page_is_cut_with_a_sign() -> None:
-    text = folded_table(("ID", "WHY"), [["a", "word " * 500]], 80)
-    assert text.endswith("…")
-    assert len(text.split("\n")) < 10
+def test_of_a_reason_of_a_page_the_middle_is_left_out() -> None:
+    text = folded_table(("ID", "WHY"), [["a", f"it died {'word ' * 500} because of this"]], 80)
+    lines = text.split("\n")
+    assert len(lines) < 10
+    assert "it died word" in text
+    assert lines[-2].endswith("…")
+    assert lines[-1].endswith("because of this")
+
+
+def test_a_reason_stands_beside_where_it_fits_and_below_where_it_would_be_too_long() -> None:
+    beside, below = "word " * 20, "word " * 60
+    rows = [["a" * 20, "b" * 20, beside], ["c", "d", below]]
+    lines = folded_table(("ID", "STATE", "WHY"), rows, 80).split("\n")
+    assert lines[1].split()[2:] == ["word"] * 7
+    assert lines[lines.index(next(line for line in lines if line.startswith("c"))) + 1].startswith("    word word")
+
+
+def test_the_services_are_left_out_where_workers_were_asked_for() -> None:
+    assert "SERVICE" not in View(80, TODAY).status(ILL, services=False)
