@@ -38,10 +38,12 @@ def run(options: argparse.Namespace) -> int:
 def _for_people(checks: Sequence[Check]) -> str:
     lines = []
     for check in checks:
-        mark = "✓ ok     " if check.ok else "✗ failed "
+        mark = "✗ failed " if not check.ok else "! warning" if check.remedy else "✓ ok     "
         lines.append(f"{mark} {check.name}: {check.message}")
         if check.remedy:
             lines.append(f"{INDENT}→ {check.remedy}")
     failed = sum(not check.ok for check in checks)
-    lines += ["", f"{failed} of {len(checks)} checks failed." if failed else "Everything is in its place."]
+    warned = sum(check.ok and bool(check.remedy) for check in checks)
+    well = f"Nothing failed; {warned} to be looked at." if warned else "Everything is in its place."
+    lines += ["", f"{failed} of {len(checks)} checks failed." if failed else well]
     return "\n".join(lines)

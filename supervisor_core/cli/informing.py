@@ -24,8 +24,7 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
     words = ["--config", config] if config else []
     words += ["--json"] if as_json else []
     if command.name == "status":
-        chosen = ["--worker", command.workers[0]] if len(command.workers) == 1 else []
-        return main(["status", *words, *chosen])
+        return main(["status", *words, *([command.target] if command.target else [])])
     for option, value in (
         ("--worker", command.target),
         ("--issuer", command.params.get("by")),

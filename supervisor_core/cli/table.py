@@ -1,4 +1,4 @@
-"""Tables on a terminal: as wide as their content, cut at the terminal's edge, with a word where nothing is."""
+"""Tables on a terminal: as wide as their content, kept inside the terminal's edge, with a word where nothing is."""
 
 from __future__ import annotations
 
@@ -7,18 +7,72 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GAP = "  "
+NARROWEST = 30  # characters: a last column with less is hard to read beside the others, and goes below them
+INDENT = 4  # of what stands below its row
+MOST_LINES = 4  # of one cell; whoever wants all of a long one asks for --plain or --json
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """The rows under their heads; with `width`, the last column is cut so that no line is longer."""
     clean = [[_printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(head, *clean, strict=True)]
+    widths = _widths(head, clean)
     lines = [
         GAP.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in (head, *clean)
     ]
     if width:
-        lines = [line if len(line) <= width else line[: width - 1] + "…" for line in lines]
+        lines = [_cut(line, width) for line in lines]
     return "\n".join(lines)
+
+
+def folded_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """The same, but with `width` the last column is folded between words: beside the others, or below them where
+    it would be too narrow or too long. Of one that is longer still, the middle is left out."""
+    if width is None:
+        return table(head, rows)
+    clean = [[_printable(cell) for cell in row] for row in rows]
+    widths = _widths(head, clean)[:-1]
+    return "\n".join(line for row in (head, *clean) for line in _folded_row(row, widths, width))
+
+
+def folded(text: str, width: int, indent: int = 0) -> list[str]:
+    """A text in lines that are no longer, the later ones indented; a word that is longer is cut in pieces."""
+    room = max(width, indent + 1)
+    lines, line = [], ""
+    for word in text.split():
+        if line.strip() and len(line) + 1 + len(word) > room:
+            lines.append(line)
+            line = " " * indent
+        line += f" {word}" if line.strip() else word
+        while len(line) > room:
+            lines.append(line[:room])
+            line = " " * indent + line[room:]
+    return [*lines, line] if line.strip() or not lines else lines
+
+
+def _folded_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
+    others = GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=True)) + GAP
+    room = width - len(others)
+    lines = folded(row[-1], room) if room >= NARROWEST or len(row[-1]) <= room else []
+    if 0 < len(lines) <= MOST_LINES:
+        first, *more = lines
+        return [f"{others}{first}".rstrip(), *(" " * len(others) + line for line in more)]
+    below = _most(folded(row[-1], width - INDENT))
+    return [_cut(others.rstrip(), width), *(" " * INDENT + line for line in below)]
+
+
+def _most(lines: list[str]) -> list[str]:
+    """The cause of an error mostly stands at its end."""
+    if len(lines) <= MOST_LINES:
+        return lines
+    return [*lines[: MOST_LINES - 2], f"{lines[MOST_LINES - 2][:-1]}…", lines[-1]]
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _widths(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
 
 def _printable(cell: str) -> str:

@@ -13,8 +13,8 @@ from supervisor_core.runtime.service_names import SERVICES
 
 NEVER = {"last_health_at": None, "last_error": None}
 REASONS = {
-    "stopped": "No daemon runs here. `supervisor run` starts one; a host may also live on passes (`supervisor once`).",
-    "stale": "The daemon died without a word. Its workers go on; `supervisor run` takes them over.",
+    "stopped": "No daemon runs here. `supervisor start` starts one; a host may live on passes too (`supervisor once`).",
+    "stale": "The daemon died without a word. Its workers go on; `supervisor start` takes them over.",
     "unresponsive": "The daemon runs, but does not answer. Its log says what it does. Killing it spares its workers.",
 }
 

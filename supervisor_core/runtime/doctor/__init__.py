@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.runtime.doctor import daemon, database, drive, git, ledger, state_dir
+from supervisor_core.runtime.doctor import daemon, database, drive, git, ledger, others, service, state_dir
 from supervisor_core.runtime.doctor.checks import Check, examine
 
 CORE = {
@@ -13,7 +13,9 @@ CORE = {
     drive.NAME: drive.look,
     ledger.NAME: ledger.look,
     daemon.NAME: daemon.look,
+    service.NAME: service.look,
     database.NAME: database.look,
+    others.NAME: others.look,
     git.NAME: git.look,
 }
 """What is looked at, in the order in which it is told. Another check is another line here."""

@@ -18,7 +18,10 @@ LONGEST_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. `remedy` is what a person should do; empty where there is nothing to do."""
+    """One thing that was looked at. `remedy` is what a person should do; empty where there is nothing to do.
+
+    One that is ok and has a remedy is a warning: all works, and somebody should look at it.
+    """
 
     name: str
     ok: bool

@@ -50,9 +50,9 @@ def look(config: SupervisorConfig) -> Check:
     """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
     seen = see(config)
     if seen.state == "stopped":
-        return Check(NAME, True, "none runs here; `supervisor run` starts one, or the host lives on `supervisor once`")
+        return Check(NAME, True, "none runs here; `supervisor start` starts one, or it lives on `supervisor once`")
     if seen.state == "stale":
-        remedy = "Start it: supervisor run. It takes over the workers, which go on."
+        remedy = "Start it: supervisor start. It takes over the workers, which go on."
         return Check(NAME, False, "it died without a word", remedy)
     if seen.state == "unresponsive":
         message = f"it runs, but does not answer within {ANSWER_SECONDS:g} s"
