@@ -20,11 +20,8 @@ def variable(mark: str, worker: str) -> str:
 
 def living(mark: str, worker: str = "") -> list[int]:
     """The PIDs of all that carry the mark and are alive, of one worker or of all; what is dead has no environment."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and _carries(int(entry.name), mark, worker):
-            found.append(int(entry.name))
-    return sorted(found)
+    everybody = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return sorted(pid for pid in everybody if _carries(pid, mark, worker))
 
 
 def gone(pid: int, seconds: float = PATIENCE_SECONDS) -> bool:

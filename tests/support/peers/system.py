@@ -30,7 +30,7 @@ class Setting:
     grace_seconds: float = 1.0
     """Between asking a worker to end and killing it."""
     policy: str = "on-failure"
-    """This and what follows only ours can be told; the peers start again for ever."""
+    """This and what follows is what ours is told; the peers' own rules are left as they come."""
     max_per_hour: int = 3
     backoff_seconds: float = 0.1
 
@@ -42,6 +42,9 @@ class System(ABC):
     running: ClassVar[str]
     """The word for a worker that runs."""
     stopped: ClassVar[str]
+
+    patience: float = 0.0
+    """For how many seconds it is watched in a fault that it may never notice."""
 
     def __init__(self, folder: Path, setting: Setting) -> None:
         folder.mkdir(parents=True)

@@ -1,6 +1,6 @@
 """The worker of the fault matrix: notes that it started, then does as its mode says. Needs the standard library alone.
 
-    python worker.py MODE FILE
+python worker.py MODE FILE
 """
 
 from __future__ import annotations
