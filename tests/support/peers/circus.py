@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from tests.support.peers.system import PROGRAMS, System
 
 
 class Circus(System):
-    """Signals go to a worker's children, too (`stop_children`), which is not its default."""
+    """Signals go to a worker's children, too (`stop_children`), which is not its default.
+
+    Its endpoints are TCP, as by default: a second daemon would take sockets in the file system away from the first.
+    """
 
     name = "circus"
     running, stopped = "active", "stopped"
@@ -20,10 +25,11 @@ class Circus(System):
         return "" if (PROGRAMS / "circusd").exists() else "circus is not installed (make setup)"
 
     def _write(self) -> None:
+        self._endpoint, published = _free_addresses(2)
         lines = [
             "[circus]",
             f"endpoint = {self._endpoint}",
-            f"pubsub_endpoint = ipc://{self.folder / 'p'}",
+            f"pubsub_endpoint = {published}",
             "statsd = False",
         ]
         for worker, command in self.setting.workers.items():
@@ -37,10 +43,6 @@ class Circus(System):
                 *(f"{name} = {value}" for name, value in self.variables(worker).items()),
             ]
         (self.folder / "c.ini").write_text("\n".join(lines) + "\n")
-
-    @property
-    def _endpoint(self) -> str:
-        return f"ipc://{self.folder / 's'}"
 
     @property
     def program(self) -> Sequence[str]:
@@ -61,3 +63,12 @@ class Circus(System):
 
     def start_worker(self, worker: str) -> None:
         self.call("start", worker, "--waiting")
+
+
+def _free_addresses(count: int) -> list[str]:
+    """Different ones, of which nobody makes use at this moment."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [f"tcp://127.0.0.1:{each.getsockname()[1]}" for each in sockets]
