@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import sys
 
-from tests.benchmarks import bench_ack, bench_forward, bench_pass, bench_preview, bench_road, bench_status
+from tests.benchmarks import (
+    bench_ack,
+    bench_death,
+    bench_faults,
+    bench_forward,
+    bench_many,
+    bench_pass,
+    bench_preview,
+    bench_road,
+    bench_status,
+)
+
+ALL = (
+    bench_status,
+    bench_pass,
+    bench_road,
+    bench_ack,
+    bench_forward,
+    bench_preview,
+    bench_faults,
+    bench_death,
+    bench_many,
+)
 
 if __name__ == "__main__":
     chosen = sys.argv[1:]
-    for module in (bench_status, bench_pass, bench_road, bench_ack, bench_forward, bench_preview):
+    for module in ALL:
         if not chosen or module.__name__.rpartition("_")[2] in chosen:
             print(f"{(module.__doc__ or '').splitlines()[0]}\n")
             print(module.measure(), end="\n\n")
