@@ -296,7 +296,9 @@ def test_a_worker_that_dies_at_its_start_is_said_to_be_down_with_its_last_words(
         assert "OrionMX was stopped, but could not be started: it does not run now." in sent.stdout
         assert "then: restart OrionMX" in sent.stdout
         assert "settings" in sent.stdout
-        wait_until(lambda: home.worker("OrionMX")["state"] == "backing_off", 10, "the daemon waits before it tries again")
+        wait_until(
+            lambda: home.worker("OrionMX")["state"] == "backing_off", 10, "the daemon waits before it tries again"
+        )
         (home.folder / "settings").write_text("fine again")
         again = home.json("send", "restart", "--wait")
         assert (again["success"], again["details"]["was_running"]) == (True, False)
