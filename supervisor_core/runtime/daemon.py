@@ -43,6 +43,7 @@ from supervisor_core.runtime.reconciler import Reconciler
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
+from supervisor_core.runtime.teams import TeamManager
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Daemon:
         config = parts.host.config
         self._stopping = asyncio.Event()
         self._looking: asyncio.Future[list[Seen]] | None = None
+        self._syncing: asyncio.Future[None] | None = None
         self._interrupted = False
         self._with_workers = False
         self._started_at = datetime.now(UTC)
@@ -141,8 +143,19 @@ class Daemon:
         await self._note(running=True)
         log.info("supervisor %s is up, pid %d", self._agent.supervisor_id, os.getpid())
         notify.ready()
+        watchdog = asyncio.create_task(notify.Watchdog().run(self._stopping, self._why_not_well))
         await self._stopping.wait()
+        await watchdog
         return await self._end()
+
+    def _why_not_well(self) -> str:
+        """Why it would help to be started anew: what looks after the workers does not do so. A database or a Slack that
+        is away is no reason."""
+        vital = (self._queue.name, self._reconciler.name)
+        broken = [each for each in self._registry.reports() if each.name in vital and each.state is ServiceState.ERROR]
+        return "; ".join(
+            [*(f"{each.name}: {each.last_error}" for each in broken), *filter(None, [self._reconciler.stuck()])]
+        )
 
     async def _begin_life(self) -> None:
         """Active, once what looks after the workers runs; failed where it does not, and tried on all the same."""
@@ -153,6 +166,16 @@ class Daemon:
         else:
             await self._agent.start()
         self._reconciler.plan_again()
+        await self._sync_teams()
+
+    async def _sync_teams(self) -> None:
+        """Have the teams be as the configuration says. They are for people: no worker waits for them."""
+        teams = TeamManager(self._parts.ledger, self._agent.supervisor_id)
+        try:
+            for change in await self._blocking(teams.sync_with, self._parts.host.config):
+                log.info("%s", change)
+        except Exception:  # the edge: whatever keeps them from being written keeps nothing else from working
+            log.exception("the teams could not be written down")
 
     async def _end(self) -> int:
         notify.stopping()
@@ -215,6 +238,7 @@ class Daemon:
         self._parts.host = replace(self._parts.host, config=version.config)
         self._queue.configured()
         self._reconciler.configured(version)
+        self._syncing = asyncio.ensure_future(self._sync_teams())  # the loop keeps only a weak reference
         if self._chat is not None:
             self._chat.configured(version.config)
 

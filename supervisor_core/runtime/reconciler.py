@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -34,6 +35,9 @@ from supervisor_core.runtime.strangers import strangers
 from supervisor_core.runtime.turn import Turn
 
 log = logging.getLogger(__name__)
+
+ROUNDS_MISSED, LONGEST_ROUND_SECONDS = 3, 60.0
+"""So many may fail to come, beside one that takes long, before somebody should end this program."""
 
 
 class Reconciler:
@@ -81,6 +85,7 @@ class Reconciler:
         self._subscription: int | None = None
         self._recovered = False
         self._trouble = ""
+        self._round_at = time.monotonic()
         self._actors: dict[str, WorkerActor] = {}
         for worker in parts.host.config.workers.values():
             self._add(worker)
@@ -154,6 +159,12 @@ class Reconciler:
         """What keeps it or its actors from their work."""
         actors = [f"{name}: {actor.problem}" for name, actor in self._actors.items() if actor.problem]
         return "; ".join([*([self._trouble] if self._trouble else []), *actors])
+
+    def stuck(self) -> str:
+        """Why no round has come to its end for long; empty while they do."""
+        silent = time.monotonic() - self._round_at
+        limit = ROUNDS_MISSED * self._parts.host.config.supervisor.reconcile_seconds + LONGEST_ROUND_SECONDS
+        return f"no round has ended for {silent:.0f} s" if silent > limit else ""
 
     # --- the service
 
@@ -250,6 +261,7 @@ class Reconciler:
             self._publish(EventType.RECONCILE_FAILED, self._parts.host.config.supervisor.id, {"error": str(error)})
         else:
             self._trouble = ""
+        self._round_at = time.monotonic()
 
     async def _round(self, due: list[str]) -> None:
         actors = {worker_id: self._actors[worker_id] for worker_id in due}
