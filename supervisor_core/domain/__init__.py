@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from supervisor_core.domain.health import WorkerState, is_watcher_healthy
     from supervisor_core.domain.labels import validate_label
     from supervisor_core.domain.planning import ActionKind, plan
+    from supervisor_core.domain.snapshots import Snapshot
 
 _HOMES = {
     "ActionKind": "planning",
+    "Snapshot": "snapshots",
     "SupervisorStatus": "agent",
     "WorkerState": "health",
     "is_watcher_healthy": "health",
@@ -21,7 +23,7 @@ _HOMES = {
     "validate_label": "labels",
 }
 
-__all__ = ["ActionKind", "SupervisorStatus", "WorkerState", "is_watcher_healthy", "plan", "validate_label"]
+__all__ = ["ActionKind", "Snapshot", "SupervisorStatus", "WorkerState", "is_watcher_healthy", "plan", "validate_label"]
 
 
 def __getattr__(name: str) -> object:

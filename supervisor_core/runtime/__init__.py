@@ -7,15 +7,21 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from supervisor_core.domain.events import Event
     from supervisor_core.runtime.agent import SupervisorAgent
     from supervisor_core.runtime.config_service import ConfigService
     from supervisor_core.runtime.control_flags import check_control_flags
     from supervisor_core.runtime.environment import validate_supervisor_environment
+    from supervisor_core.runtime.event_bus import EventBus
+    from supervisor_core.runtime.reconciler import Reconciler
     from supervisor_core.runtime.supervisor import Supervisor
     from supervisor_core.runtime.teams import TeamManager
 
 _HOMES = {
     "ConfigService": "config_service",
+    "Event": "event_bus",
+    "EventBus": "event_bus",
+    "Reconciler": "reconciler",
     "Supervisor": "supervisor",
     "SupervisorAgent": "agent",
     "TeamManager": "teams",
@@ -25,6 +31,9 @@ _HOMES = {
 
 __all__ = [
     "ConfigService",
+    "Event",
+    "EventBus",
+    "Reconciler",
     "Supervisor",
     "SupervisorAgent",
     "TeamManager",

@@ -10,6 +10,9 @@ NAMES = {
     "supervisor_core": ("Supervisor", "SupervisorAgent", "TeamManager"),
     "supervisor_core.runtime": (
         "ConfigService",
+        "Event",
+        "EventBus",
+        "Reconciler",
         "Supervisor",
         "SupervisorAgent",
         "TeamManager",
@@ -22,6 +25,7 @@ NAMES = {
         "plan",
         "ActionKind",
         "WorkerState",
+        "Snapshot",
         "SupervisorStatus",
     ),
     "supervisor_core.adapters": (
