@@ -44,7 +44,7 @@ class Started(NamedTuple):
 
 
 def start_daemon(state_dir: Path, config: Path, program: Sequence[str] = ()) -> Started:
-    """Start it, and wait until all its services have run once or failed; `NotUpError` with its last words."""
+    """Start it, and wait until its services and workers have come up or failed; `NotUpError` with its last words."""
     holder = daemon_holder(state_dir)
     if holder is not None:
         raise AlreadyRunningError(f"supervisor already running{f' (pid {holder})' if holder else ''}")
@@ -86,7 +86,7 @@ def _status(state_dir: Path) -> dict[str, Any] | None:
 
 
 def _settled(status: dict[str, Any]) -> bool:
-    return all(service["state"] != "starting" for service in status["services"])
+    return all(each["state"] != "starting" for each in (*status["services"], *status["workers"]))
 
 
 def _problems(status: dict[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ import yaml
 
 from supervisor_core.adapters.processes import Processes
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
+from tests.support import warm
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -59,8 +60,10 @@ class Home:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
         return {**kept, "PYTHONPATH": str(ROOT), "SUPERVISOR_CONFIG": str(self.config)}
 
-    def supervisor(self, *words: str, program: Sequence[str] = SUPERVISOR) -> subprocess.CompletedProcess[str]:
-        """Run the command line to its end."""
+    def supervisor(self, *words: str, program: Sequence[str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the command line to its end; with a `program`, that one, started from nothing."""
+        if program is None:
+            return warm.run(words, self.folder, self.environ, RUN_SECONDS)
         return subprocess.run(
             [*program, *words],
             cwd=self.folder,
