@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from supervisor_core.adapters import processes_scan
+from supervisor_core.adapters.processes_identity import platform
 from supervisor_core.adapters.processes_scan import Scan, SharedWalks, walk
 from supervisor_core.adapters.processes_set import related
 from supervisor_core.adapters.processes_values import Facts
@@ -97,7 +99,7 @@ def test_every_answer_comes_from_a_walk_that_began_after_the_question() -> None:
 
 
 def test_a_fork_in_the_middle_of_a_walk_does_not_keep_the_child_from_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    pids, parent = processes_scan.platform.pids, os.getpid()
+    pids, parent = platform.pids, os.getpid()
     under_way, go_on = threading.Event(), threading.Event()
 
     def slow() -> list[int]:
@@ -106,11 +108,13 @@ def test_a_fork_in_the_middle_of_a_walk_does_not_keep_the_child_from_looking(mon
             go_on.wait(20)
         return pids()
 
-    monkeypatch.setattr(processes_scan.platform, "pids", slow)
+    monkeypatch.setattr(platform, "pids", slow)
     with ThreadPoolExecutor(1) as pool:
         looking = pool.submit(processes_scan.scan)
         under_way.wait(20)
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons say what this test is about
+            child = os.fork()
         if child == 0:
             signal.alarm(10)  # a child that waits for ever would hold up the test
             os._exit(0 if os.getpid() in processes_scan.scan().table else 1)
