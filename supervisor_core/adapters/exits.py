@@ -101,8 +101,9 @@ class ExitWatch:
         """How this process is to be waited for."""
         if not pidfd.available():
             return _News(identity)
+        spare = pidfd.spare()
         with self._lock:
-            if self._open >= pidfd.spare():
+            if self._open >= spare:
                 return _News(identity)
             self._open += 1
         descriptor = None
@@ -144,7 +145,8 @@ class ExitWatch:
         """Give the thread something to do; False where it is over. Call it with the lock held."""
         if not self._closed:
             self._news.append(news)
-            self._wake()
+            if len(self._news) == 1:  # else the thread has been woken, and takes all there is before it sleeps
+                self._wake()
         return not self._closed
 
     def _wake(self) -> None:

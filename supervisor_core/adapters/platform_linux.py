@@ -17,7 +17,9 @@ _MAX_ENVIRONMENT = 4 << 20  # the kernel's own limit for arguments and environme
 _TOKEN = b"\0" + GENERATION_VARIABLE.encode() + b"="
 
 # Positions after the closing parenthesis of /proc/PID/stat, where field 3 is number 0; see proc(5).
-_STATE, _PPID, _SESSION, _THREADS, _START = 0, 1, 3, 17, 19
+_STATE, _PPID, _SESSION, _FLAGS, _THREADS, _START = 0, 1, 3, 6, 17, 19
+_KERNEL_THREAD = 0x00200000  # the flag of those that the kernel runs for itself: they were never given an environment
+_WITHOUT_MEMORY = frozenset("ZXx")
 
 
 @cache
@@ -45,6 +47,21 @@ def glance(pid: int) -> Facts | None:
         return _parse(pid, _read(f"/proc/{pid}/stat"))
     except OSError:
         return None
+
+
+def sight(pid: int) -> tuple[Facts, str] | None:
+    """A process, as a walk through all of them sees it: the facts, and its generation token, empty without one.
+
+    The facts come first. Where the PID changes hands in between, a token is then taken for that of a process which
+    has ended, and which nobody can signal; the other way round it could be taken for a stranger's.
+    """
+    try:
+        line = _read(f"/proc/{pid}/stat")
+    except OSError:
+        return None
+    found = _parse(pid, line)
+    has_none = found.state in _WITHOUT_MEMORY or _is_of_kernel(line)
+    return found, "" if has_none else token_of(pid)
 
 
 def pids() -> list[int]:
@@ -125,6 +142,10 @@ def _parse(pid: int, line: bytes) -> Facts:
     return Facts(pid, name, state, int(rest[_PPID]), int(rest[_SESSION]), int(rest[_START]))
 
 
+def _is_of_kernel(line: bytes) -> bool:
+    return bool(int(line[line.rindex(b")") + 2 :].split(None, _FLAGS + 1)[_FLAGS]) & _KERNEL_THREAD)
+
+
 def _missing(pid: int) -> Facts | None:
     """Tell a process that does not exist from one that is hidden: the kernel answers a signal 0 for both."""
     try:
@@ -145,7 +166,7 @@ def _read(path: str, limit: int = _CHUNK) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = chunk = os.read(descriptor, _CHUNK)
-        while len(chunk) > 0 and len(content) < limit:
+        while len(chunk) == _CHUNK and len(content) < limit:  # what is shorter is the end: /proc is no pipe
             chunk = os.read(descriptor, _CHUNK)
             content += chunk
         return content

@@ -66,6 +66,12 @@ def glance(pid: int) -> Facts | None:
         return None
 
 
+def sight(pid: int) -> tuple[Facts, str] | None:
+    """A process, as a walk through all of them sees it: the facts, and its generation token, empty without one."""
+    found = glance(pid)
+    return None if found is None else (found, token_of(pid))
+
+
 def pids() -> list[int]:
     """Every process that we may see; most systems number the newest highest."""
     return sorted(psutil.pids(), reverse=True)

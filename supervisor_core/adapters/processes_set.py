@@ -7,10 +7,10 @@ Never ourselves, our ancestors, or the system's first process, whatever they car
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from supervisor_core.adapters.processes_identity import identity_of, life_of, platform
+from supervisor_core.adapters.processes_scan import Scan, line_of, scan, walk
 from supervisor_core.adapters.processes_values import Facts, Member, ProcessIdentity
 
 
@@ -18,72 +18,62 @@ def process_set(
     generation: str,
     leader: ProcessIdentity | None = None,
     known: Iterable[ProcessIdentity] = (),
-    on_sight: Callable[[ProcessIdentity], object] | None = None,
+    among: Scan | None = None,
 ) -> tuple[Member, ...]:
-    """A fresh look: who belongs to this launch and lives, the leader first.
+    """Who belongs to this launch and lives, the leader first: by a fresh look, or `among` those of one just made.
 
     `generation` may be the beginning of one, which all launches of a worker share. `known` are members of an
     earlier look. They count for as long as they live, because a process that left its session and lost its
-    parent meanwhile could not be found a second time without them. `on_sight` is called for a carrier of the
-    generation at the moment it is seen: one that forks and ends all the time would be gone after the look.
+    parent meanwhile could not be found a second time without them.
     """
-    never = own_line()
-    table: dict[int, Facts] = {}
-    seeds: set[int] = set()
-    for pid in platform.pids():
-        carries = bool(generation) and platform.token_of(pid).startswith(generation)
-        found = platform.glance(pid)
-        if found is None:
-            continue
-        table[pid] = found
-        if carries:
-            seeds.add(pid)
-            if on_sight and pid not in never:
-                on_sight(identity_of(found))
+    among = among or scan()
+    table = among.table
+    seeds = {found.pid for _, found in among.carriers(generation)}
     for identity in (*known, *((leader,) if leader else ())):
         if (found := table.get(identity.pid)) and identity_of(found) == identity:
             seeds.add(identity.pid)
     first = leader.pid if leader else 0
-    pids = related(table, seeds, session=first, never=never)
+    pids = related(among, seeds, session=first)
     alive = (table[pid] for pid in sorted(pids, key=lambda pid: (pid != first, pid)))
     return tuple(Member(identity_of(found), found.name, found.state) for found in alive if not life_of(found).ended)
 
 
+def walk_with(generation: str, on_sight: Callable[[ProcessIdentity], object]) -> Scan:
+    """A walk of one's own, told of each carrier of the generation at the moment it is seen.
+
+    One that forks and ends all the time would be gone after the walk.
+    """
+    never = own_line()
+
+    def seen(found: Facts, token: str) -> None:
+        if generation and token.startswith(generation) and found.pid not in never:
+            on_sight(identity_of(found))
+
+    return walk(seen)
+
+
 def carriers(prefix: str) -> tuple[tuple[str, Facts], ...]:
     """Every process whose generation begins so, with that generation. Never ourselves or our ancestors."""
-    line = own_line()
-    tokens = ((platform.token_of(pid), pid) for pid in platform.pids() if pid not in line)
-    carrying = ((token, platform.glance(pid)) for token, pid in tokens if token and token.startswith(prefix))
-    return tuple((token, found) for token, found in carrying if found is not None)
+    among = scan()
+    return tuple((token, found) for token, found in among.carriers(prefix) if found.pid not in among.never)
 
 
-def related(table: Mapping[int, Facts], seeds: set[int], *, session: int, never: set[int]) -> set[int]:
+def related(among: Scan, seeds: set[int], *, session: int) -> set[int]:
     """The seeds with all that hangs on them: descendants, and the members of sessions that are theirs.
 
     A session is theirs where its leader is one of them; that of the worker itself (`session`) also after its
     leader is gone, where one of them is still in it: only then its number can't belong to somebody else.
     """
-    members = seeds - never
-    while True:
-        sessions = {pid for pid in members if table[pid].session == pid}
-        sessions |= {session} & {table[pid].session for pid in members}
-        sessions -= {0, 1}
-        more = {
-            pid
-            for pid, found in table.items()
-            if pid not in members and pid not in never and (found.ppid in members or found.session in sessions)
-        }
-        if not more:
-            return members
-        members |= more
+    members: set[int] = set()
+    new = seeds - among.never
+    while new:
+        members |= new
+        theirs = {found.session for pid in new if (found := among.table[pid]).session in (pid, session)} - {0, 1}
+        hanging = (among.children.get(pid, ()) for pid in new), (among.sessions.get(number, ()) for number in theirs)
+        new = {pid for groups in hanging for group in groups for pid in group} - members - among.never
+    return members
 
 
-def own_line() -> set[int]:
+def own_line() -> frozenset[int]:
     """Ourselves, all above us, and the system's first process: what no stop may ever touch."""
-    line = {0, 1}
-    pid = os.getpid()
-    while pid not in line:
-        line.add(pid)
-        found = platform.glance(pid)
-        pid = found.ppid if found else 0
-    return line
+    return line_of(platform.glance)

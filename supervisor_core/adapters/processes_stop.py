@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from supervisor_core.adapters import processes_children
-from supervisor_core.adapters.processes_identity import platform, state
-from supervisor_core.adapters.processes_set import own_line, process_set
+from supervisor_core.adapters.processes_identity import state
+from supervisor_core.adapters.processes_scan import Scan, scan
+from supervisor_core.adapters.processes_set import own_line, process_set, walk_with
 from supervisor_core.adapters.processes_signals import CONTINUE, FREEZE, KILL, TERMINATE, send, wait_ended
 from supervisor_core.adapters.processes_values import Life, Member, ProcessIdentity
 from supervisor_core.domain.errors import RefusedError, UsageError
@@ -115,9 +115,9 @@ class _Ending:
             survivors=survivors,
         )
 
-    def look(self, on_sight: Callable[[ProcessIdentity], object] | None = None) -> tuple[Member, ...]:
+    def look(self, among: Scan | None = None) -> tuple[Member, ...]:
         """Who lives now, by a fresh look."""
-        members = process_set(self.generation, self.leader, self.known, on_sight)
+        members = process_set(self.generation, self.leader, self.known, among)
         self.known.update({member.identity: member for member in members})
         return members
 
@@ -128,8 +128,8 @@ class _Ending:
         nothing at all was born on this host from before the look until after it.
         """
         for _ in range(EMPTY_LOOKS):
-            newest = platform.newest_pid()
-            if (members := self.look()) or platform.newest_pid() == newest:
+            among = scan()
+            if (members := self.look(among)) or among.quiet:
                 return members
         return ()
 
@@ -192,7 +192,7 @@ class _Ending:
                 frozen.add(identity)
 
         while True:
-            members = self.look(on_sight=freeze)
+            members = self.look(walk_with(self.generation, freeze))
             new = [member.identity for member in members if member.identity not in before]
             if (not new and quiet) or time.monotonic() >= deadline:
                 return members

@@ -45,14 +45,19 @@ class Sighting(NamedTuple):
 def find_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> FoundWorker:
     """The same, for whoever is about to start or stop it: one that was started by hand is found as well."""
     found = check_watcher_process(processes, worker)
-    return look_for_watcher(processes, drive, config, worker).found if is_stopped(found) else found
+    if not is_stopped(found):
+        return found
+    try:
+        beat = drive.call(_last_beat, drive, config, worker)
+    except (DriveUnavailable, OSError):
+        return found
+    return _by_its_beat(processes, config, worker, beat) or found
 
 
 def look_for_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> Sighting:
     """The same, for whoever must know whether that look was a whole one."""
     try:
-        drive.check()
-        beat = drive.call(last_beat, config.folder("state"), worker.id)
+        beat = drive.call(_last_beat, drive, config, worker)
     except (DriveUnavailable, OSError) as error:
         return Sighting(check_watcher_process(processes, worker), problem=str(error))
     return Sighting(adopt_watcher(processes, config, worker, beat), beat)
@@ -67,13 +72,7 @@ def adopt_watcher(
     than the beat: else it is somebody else's that has got the PID.
     """
     found = check_watcher_process(processes, worker)
-    if not is_stopped(found) or beat is None or beat.pid is None or beat.at is None:
-        return found
-    if beat.hostname.casefold() != host_name().casefold():
-        return found
-    from supervisor_core.adapters.processes_adopt import Claim  # seldom needed
-
-    return processes.adopt(worker.id, Claim(beat.pid, config.command_for(worker), beat.at)) or found
+    return _by_its_beat(processes, config, worker, beat) or found if is_stopped(found) else found
 
 
 def host_name() -> str:
@@ -90,18 +89,27 @@ def is_stopped(found: FoundWorker) -> bool:
     return found.presence is Presence.STOPPED and not found.leftovers
 
 
-def start_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> ProcessIdentity:
+def start_watcher(
+    processes: ProcessDoor,
+    drive: Drive,
+    config: SupervisorConfig,
+    worker: Worker,
+    looked: FoundWorker | None = None,
+) -> ProcessIdentity:
     """Start the worker with its configured command, and see it alive after its grace period.
 
     What an earlier life left behind is ended first. `LaunchError` with the end of its output where it did not live
-    so long.
+    so long. `looked` is what `find_watcher` has just told the caller; that no second copy is started does not hang
+    on it: the launch looks for itself.
     """
-    if check_watcher_process(processes, worker).leftovers:
+    # One that somebody started by hand is on record after this, so that the launch refuses.
+    found = looked or find_watcher(processes, drive, config, worker)
+    if found.leftovers:
         report = stop_watcher_gracefully(processes, worker)
         if not report.stopped:
             names = ", ".join(map(str, report.survivors))
             raise LaunchError(f"{worker.id} is not started: of its last life {names} could not be ended.")
-    find_watcher(processes, drive, config, worker)  # one that somebody started by hand is then on record, and refuses
+        find_watcher(processes, drive, config, worker)
     log = worker_log(config, worker)
     drive.make_folder(log.parent)
     # Asked through the own door of the drive: one that hangs is noticed here, and not with the lock of the worker held.
@@ -142,6 +150,22 @@ def masked(text: str, secrets: Collection[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
+
+
+def _last_beat(drive: Drive, config: SupervisorConfig, worker: Worker) -> Heartbeat | None:
+    """For the thread of a call to the drive."""
+    drive.confirm()
+    return last_beat(config.folder("state"), worker.id)
+
+
+def _by_its_beat(
+    processes: ProcessDoor, config: SupervisorConfig, worker: Worker, beat: Heartbeat | None
+) -> FoundWorker | None:
+    if beat is None or beat.pid is None or beat.at is None or beat.hostname.casefold() != host_name().casefold():
+        return None
+    from supervisor_core.adapters.processes_adopt import Claim  # seldom needed
+
+    return processes.adopt(worker.id, Claim(beat.pid, config.command_for(worker), beat.at))
 
 
 def _size(path: Path) -> int:

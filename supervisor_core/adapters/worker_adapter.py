@@ -48,8 +48,11 @@ class WorkerAdapter(Protocol):
     def remove(self, worker_id: str) -> StopReport:
         """End all of it and forget it. It is forgotten only where nothing survived, and nobody added it anew."""
 
-    def start(self, worker_id: str) -> ProcessIdentity:
+    def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:
         """Start it, and see it alive after its grace period; what is left of an earlier life is ended first.
+
+        `looked` is what `state` has just told the caller, and saves one more look; never the one that the start
+        itself rests on.
 
         `RefusedError` where it, or something of it, may be running; `LaunchError` where it did not live so long.
         """
@@ -190,11 +193,11 @@ class ProcessWorkerAdapter:
             self._known.forget(worker)
         return report
 
-    def start(self, worker_id: str) -> ProcessIdentity:
+    def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:
         """Start it, and see it alive after its grace period. One that is found running is watched, and refused."""
         worker = self._known.get(worker_id)
         try:
-            identity = start_watcher(self._processes, self._drive, self._config(), worker)
+            identity = start_watcher(self._processes, self._drive, self._config(), worker, looked)
         except RefusedError:
             self._look(worker)
             raise
@@ -237,7 +240,8 @@ class ProcessWorkerAdapter:
 
     def _start_unless_running(self, worker: Worker) -> ProcessIdentity | Exception | None:
         try:
-            return None if self._look(worker).identity else self.start(worker.id)
+            looked = self._look(worker)
+            return None if looked.identity else self.start(worker.id, looked)
         except Exception as error:  # noqa: BLE001 (one that fails is an answer, and keeps no other from starting)
             return error
 

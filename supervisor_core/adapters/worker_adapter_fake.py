@@ -107,7 +107,7 @@ class FakeWorkerAdapter:
             self._known.forget(worker)
         return report
 
-    def start(self, worker_id: str) -> ProcessIdentity:
+    def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:  # noqa: ARG002 (looks itself)
         """Start it, under the same conditions as the real one."""
         worker = self._known.get(worker_id)
         with self._acting(worker, "start"), self._lock:

@@ -49,7 +49,11 @@ class Past:
         return record.generation == self._current
 
     def ended(self, record: WorkerRecord, exit_code: int | None, now: datetime) -> Life | None:
-        """It has ended by itself; None where that was counted before."""
+        """It has ended by itself; None where that was counted before.
+
+        It is on the disk with what is decided about it, which follows: `decided`. Until then an end that is forgotten
+        is one that is found and counted again.
+        """
         if record.generation == self._ended:
             return None
         known = record.generation == self._current
@@ -61,7 +65,9 @@ class Past:
 
     def failed_to_start(self, now: datetime, *, asked: bool) -> Life:
         """There is not even a process: a life without length."""
-        return self._add(Life(now, now, None, start_asked=asked, lived_seconds=0.0))
+        life = self._add(Life(now, now, None, start_asked=asked, lived_seconds=0.0))
+        self._keep()
+        return life
 
     def decided(self, decision: Decision) -> None:
         """What follows on the newest end."""
@@ -77,7 +83,6 @@ class Past:
     def _add(self, life: Life) -> Life:
         self.lives = [*self.lives, life][-MOST_LIVES:]
         self.decision = None
-        self._keep()
         return life
 
     def _keep(self) -> None:

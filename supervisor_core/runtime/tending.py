@@ -29,6 +29,9 @@ from supervisor_core.runtime.heal_limit import TooManyStarts, note_start
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.past import Past
 
+LOOK_HOLDS_SECONDS = 0.2
+"""For so long the look with which an end was judged also serves the start that follows; that itself looks once more."""
+
 log = logging.getLogger(__name__)
 
 
@@ -58,6 +61,8 @@ class Tending:
         self._past: Past | None = None
         self._automatic = False
         """Whether the start that comes next is by itself, and so is counted."""
+        self._looked: tuple[float, FoundWorker] | None = None
+        """The look with which its end was judged, and when."""
         self._failed_to_start = False
         """Whether the last start did not even make a process."""
 
@@ -92,11 +97,12 @@ class Tending:
                 rests = not ours or host.pauses.read_surely(worker.id) or host.quarantines.read(worker.id)
                 if rests:
                     return self._look()
-                if self._adapter.state(worker.id).identity is not None:  # by somebody's hand, since the plan
+                found = self._just_looked() or self._adapter.state(worker.id)
+                if found.identity is not None:  # by somebody's hand, since the plan
                     return self._look()
                 if automatic:
                     note_start(self._state_dir, worker, datetime.now(UTC))
-                identity = self._adapter.start(worker.id)
+                identity = self._adapter.start(worker.id, found)
         except TooManyStarts as error:
             self._its_past().forget_decision()  # the next plan decides with the count as it is now
             return self._failed(error, again=True)
@@ -164,7 +170,8 @@ class Tending:
     def _ended_by_itself(self, past: Past, now: datetime) -> bool:
         """Whether it ran and nobody stopped it: whoever does forgets its record. What the host took with it when it
         went down did not end by itself."""
-        found = self._adapter.state(self._worker_id)
+        begun, found = time.monotonic(), self._adapter.state(self._worker_id)
+        self._looked = begun, found
         identity = found.record.identity if found.record else None
         if found.record is None or identity is None or state_of(found) is not WorkerState.STOPPED:
             return False
@@ -176,6 +183,11 @@ class Tending:
             known = "not known" if code is None else code
             log.warning("%s (pid %d) has ended by itself, exit code %s", self._worker_id, identity.pid, known)
         return True
+
+    def _just_looked(self) -> FoundWorker | None:
+        """What the judgement of its end saw, if that was a moment ago."""
+        looked, self._looked = self._looked, None
+        return looked[1] if looked is not None and time.monotonic() - looked[0] < LOOK_HOLDS_SECONDS else None
 
     def _exit_code(self, identity: ProcessIdentity) -> int | None:
         heard = self.exit_codes.pop(identity, None)
