@@ -48,7 +48,8 @@ def picture_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, done: R
     """This worker in the picture."""
     worker, found = seen.worker, seen.found
     configured = config.workers.get(worker.id)
-    runs = found.identity if actor.standing.seen is WorkerState.RUNNING else None
+    pid = actor.pid if actor.standing.seen is WorkerState.RUNNING else None
+    same = found.identity is not None and found.identity.pid == pid
     return WorkerSnapshot(
         DesiredState(
             config.spec_hash(configured) if configured else "",
@@ -58,8 +59,8 @@ def picture_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, done: R
         ),
         ActualState(
             actor.standing.state,
-            runs.pid if runs else None,
-            seen.observation.started_at if runs else None,
+            pid,
+            seen.observation.started_at if same else None,
             seen.verdict.health,
             seen.verdict.reason,
             seen.at,
