@@ -42,6 +42,7 @@ from tests.support.virtual import VirtualLoop
 T = TypeVar("T")
 BEGINNING = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 COMMAND = ["sleep", "1000"]
+BEYOND_SECONDS = 1e-6
 STEP_SECONDS = 0.02
 PATIENCE_SECONDS = 20.0
 PERSON, SCHEDULE = "cli:anna", "schedule:nightly"
@@ -108,7 +109,7 @@ class World:
         for module in (past, tending):
             self._patch.setattr(module, "time", self.clock)
         self._patch.setattr("supervisor_core.handlers.restart.time", self.clock)
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        with asyncio.Runner(loop_factory=lambda: VirtualLoop(BEYOND_SECONDS)) as runner:
 
             async def whole() -> T:
                 try:
@@ -218,6 +219,7 @@ def configured(folder: Path, workers: dict[str, Any]) -> SupervisorConfig:
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
         "nas": {"root": "nas"},
+        "teams": {"archive": {}},
         "workers": {name: {**usual, **said} for name, said in workers.items() if said is not None},
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(document))

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import selectors
 
-SHORTEST_SECONDS = 1e-6
-"""A jump that is shorter may not move a large number at all, and then it is never over."""
-
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop that never waits for the clock."""
+    """An event loop that never waits for the clock.
 
-    def __init__(self) -> None:
+    A jump goes `beyond` what was waited for, as a real clock does. Where it does not, a wait that is too short to move
+    a large number is never over: that is for who waits for whole seconds.
+    """
+
+    def __init__(self, beyond: float = 0.0) -> None:
         self.elapsed = 0.0
+        self.beyond = beyond
         super().__init__(_Jumping(self))
+        if beyond:
+            self._clock_resolution = 0.0  # else a timer that is due sooner comes without a jump, again and again
 
     def time(self) -> float:
         return self.elapsed
@@ -28,5 +32,5 @@ class _Jumping(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         found = super().select(0 if timeout is not None else None)
         if not found and timeout:
-            self._loop.elapsed += max(timeout, SHORTEST_SECONDS)
+            self._loop.elapsed += timeout + self._loop.beyond
         return found
