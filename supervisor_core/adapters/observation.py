@@ -52,12 +52,11 @@ def observe(
 
 
 def state_of(found: FoundWorker) -> WorkerState:
-    """Where a worker's life stands, by its processes alone."""
-    if found.presence is Presence.RUNNING and not found.stuck:
-        return WorkerState.RUNNING
-    if found.presence is Presence.RUNNING:
+    """Where a worker's life stands, by its processes alone. One that has ended and left helpers behind is stopped: who
+    starts it ends them first."""
+    if found.stuck or found.presence is Presence.UNVERIFIABLE:
         return WorkerState.STUCK
-    return WorkerState.STUCK if found.leftovers or found.presence is Presence.UNVERIFIABLE else WorkerState.STOPPED
+    return WorkerState.RUNNING if found.presence is Presence.RUNNING else WorkerState.STOPPED
 
 
 def _state(worker: Worker, found: FoundWorker, quarantine: str) -> WorkerState:

@@ -39,6 +39,8 @@ _MOVES = {
 }
 """What a command does to its worker's life; one that changes code stops it as well."""
 
+_NOTHING_LEFT = Tended(WorkerState.STOPPED, quarantined=False)
+
 log = logging.getLogger(__name__)
 
 
@@ -57,6 +59,8 @@ class Hooks:
     changed: Callable[[str], None]
     """Its standing has changed: whoever shows it reads it anew."""
     publish: Callable[[EventType, str, Mapping[str, Any]], None]
+    resting: Callable[[], bool] = lambda: False
+    """Whether monitoring is paused: then nothing planned is begun."""
 
 
 class WorkerActor:
@@ -80,6 +84,8 @@ class WorkerActor:
         """Whether a planned action is being done, or thought about: until then a new plan for it would be the same."""
         self.problem = ""
         """What keeps it from its work."""
+        self.pid: int | None = None
+        """The worker's process, by the newest look of all; None where none was seen."""
         self._parts = parts
         self._adapter = adapter
         self._blocking = blocking
@@ -139,13 +145,11 @@ class WorkerActor:
 
     def saw(self, found: FoundWorker, *, quarantined: bool) -> None:
         """A look from outside has shown this, and nothing was taken in hand since."""
-        state = state_of(found)
-        if state is self.standing.seen and quarantined == self.standing.quarantined:
-            return
-        standing = self.standing.see(state)
-        if quarantined != standing.quarantined:
+        state, self.pid = state_of(found), found.identity.pid if found.identity else None
+        standing = self.standing if state is self.standing.seen else self.standing.see(state)
+        if quarantined != standing.quarantined and not standing.in_hand:  # else what is in hand reads it at its end
             standing = standing.give_up() if quarantined else standing.release()
-        self._stand(standing, pid=found.identity.pid if found.identity else None)
+        self._stand(standing, pid=self.pid)
 
     def configured(self, worker: Worker) -> None:
         """These settings count from now on. A changed restart policy decides anew about one that waits or rests."""
@@ -157,7 +161,7 @@ class WorkerActor:
 
     def heard_of_end(self, ended: WorkerEnded) -> None:
         """A process of it has ended. Whether that was asked for, and what follows, a look and the plan will tell."""
-        self._tending.exit_codes[ended.identity] = ended.exit_code
+        self._tending.heard = ended
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Do what is queued and planned until asked to stop, which is heard between two things, or until removed."""
@@ -246,7 +250,7 @@ class WorkerActor:
             )
         finally:
             self._busy = None
-            self._done(await self._blocking(self._tending.after_command))
+            self._done(_NOTHING_LEFT if self.gone else await self._blocking(self._tending.after_command))
         if outcome is not None:
             if outcome.success:
                 self._tending.error = None
@@ -257,6 +261,9 @@ class WorkerActor:
 
     async def _act_out(self, action: Action, told: Callable[[], bool]) -> bool:
         """Do what is planned; False where others are restarted just now: commands are not kept waiting for a turn."""
+        if self._hooks.resting():  # since the plan was made
+            self._next = None
+            return False
         restarts = action.kind is ActionKind.RESTART
         if restarts and not self._turn.take(self.wake):
             return False
@@ -324,9 +331,11 @@ class WorkerActor:
         self._stand(self.standing.begin(what, moving))
 
     def _done(self, tended: Tended) -> None:
+        """It is over. What it has changed is looked at anew, so that the picture shows all of it."""
         self.begun += 1
+        changed, self.pid = tended.state is not self.standing.seen, tended.pid
         self._stand(self.standing.done(tended.state, quarantined=tended.quarantined), pid=tended.pid)
-        if tended.plan_again:
+        if tended.plan_again or changed:
             self._hooks.plan_again(self.worker.id)
 
     def _stand(self, standing: Standing, **payload: object) -> None:

@@ -47,19 +47,21 @@ def actual_of(seen: Seen, standing: Standing) -> Actual:
 def picture_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, done: Reconciled) -> WorkerSnapshot:
     """This worker in the picture."""
     worker, found = seen.worker, seen.found
+    state, given_up = actor.standing.state, worker.quarantined or actor.standing.quarantined
     configured = config.workers.get(worker.id)
-    runs = found.identity if actor.standing.seen is WorkerState.RUNNING else None
+    pid = actor.pid if actor.standing.seen is WorkerState.RUNNING else None
+    same = found.identity is not None and found.identity.pid == pid
     return WorkerSnapshot(
         DesiredState(
             config.spec_hash(configured) if configured else "",
             enabled=configured.enabled if configured else False,
-            quarantined=worker.quarantined or actor.standing.quarantined,
+            quarantined=given_up,
             paused=seen.pause is not None,
         ),
         ActualState(
-            actor.standing.state,
-            runs.pid if runs else None,
-            seen.observation.started_at if runs else None,
+            WorkerState.QUARANTINED if given_up and state is WorkerState.STOPPED else state,
+            pid,
+            seen.observation.started_at if same else None,
             seen.verdict.health,
             seen.verdict.reason,
             seen.at,

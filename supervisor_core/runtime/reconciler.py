@@ -11,10 +11,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from supervisor_core.adapters.processes import Presence
 from supervisor_core.adapters.worker_adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.config import Worker
 from supervisor_core.domain.events import Event, EventType
@@ -67,7 +68,7 @@ class Reconciler:
         self._told = told
         self.bus = bus or EventBus()
         self._senses = senses or Senses(parts)
-        self._hooks = Hooks(finished, progressed, self.plan_again, self._settled, self._repaint, self._publish)
+        self._hooks = Hooks(finished, progressed, self.plan_again, self._settled, self._repaint, self._publish, resting)
         self._turn = Turn()
         self._version = 1
         self._snapshot = Snapshot(0, datetime.now(UTC))
@@ -249,6 +250,7 @@ class Reconciler:
         worker = self._parts.host.config.workers.get(worker_id)
         if worker is not None:  # it was put back while it ended
             self._add(worker)
+            self._due.add(worker_id)
         self._swap({})
 
     async def _careful_round(self, due: list[str]) -> None:
@@ -264,9 +266,11 @@ class Reconciler:
         self._round_at = time.monotonic()
 
     async def _round(self, due: list[str]) -> None:
-        actors = {worker_id: self._actors[worker_id] for worker_id in due}
+        actors = {each: self._actors[each] for each in due if not self._actors[each].gone}
         begun = {worker_id: actor.begun for worker_id, actor in actors.items()}
-        looked = await self._blocking(self._senses.look, [actor.worker for actor in actors.values()])
+        looked, ended = await self._blocking(self._look, [actor.worker for actor in actors.values()])
+        for worker_id in ended:
+            self.plan_again(worker_id)
         # What was taken in hand since, or moves the worker, makes the look say nothing: its end asks for a new round.
         fresh = {
             seen.worker.id: seen
@@ -293,6 +297,21 @@ class Reconciler:
         to_do = {each: str(action.kind) for each, action in actions.items() if action.kind is not ActionKind.NONE}
         payload = {"version": self._version, "actions": to_do}
         self._publish(EventType.RECONCILE_COMPLETED, config.supervisor.id, payload)
+
+    def _look(self, workers: Sequence[Worker]) -> tuple[list[Seen], list[str]]:
+        """Look at them, in a thread; the second answer is who has ended just after.
+
+        Who runs and was not known to, as after a restart of the daemon, is looked at through the adapter as well: from
+        then on its exit is heard at once.
+        """
+        looked, ended = self._senses.look(workers), []
+        for seen in looked:
+            identity, before = seen.found.identity, self._seen.get(seen.worker.id)
+            if identity is None or (before is not None and before.found.identity == identity):
+                continue
+            if self._adapter.state(seen.worker.id).presence is Presence.STOPPED:
+                ended.append(seen.worker.id)
+        return looked, ended
 
     def _announce(self, actions: Mapping[str, Action]) -> None:
         """Say beforehand where several workers are about to be restarted."""

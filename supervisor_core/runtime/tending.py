@@ -7,7 +7,8 @@ import os
 import random
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +17,12 @@ from supervisor_core.adapters.observation import state_of
 from supervisor_core.adapters.processes import FoundWorker, ProcessIdentity
 from supervisor_core.adapters.processes_launch import LaunchError
 from supervisor_core.adapters.processes_stop import StopReport
-from supervisor_core.adapters.worker_adapter import WorkerAdapter
+from supervisor_core.adapters.worker_adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.config import Worker
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.planning import Why
-from supervisor_core.domain.restarts import Decision, automatic_starts, decide
+from supervisor_core.domain.restarts import Decision, Next, automatic_starts, decide
 from supervisor_core.handlers.restart import BETWEEN_SECONDS
 from supervisor_core.handlers.starting import check_startable
 from supervisor_core.runtime.checkout_lock import checkout_shared
@@ -51,8 +52,8 @@ class Tending:
     def __init__(self, worker_id: str, parts: Parts, adapter: WorkerAdapter) -> None:
         self.error: str | None = None
         """Why it could not be brought up; None once it was."""
-        self.exit_codes: dict[ProcessIdentity, int | None] = {}
-        """What was heard of its ends that were not dealt with yet."""
+        self.heard: WorkerEnded | None = None
+        """The newest end of a process of it that was heard of."""
         self.may_start = False
         """Its pause after an end is over: the next start need not be decided again."""
         self._worker_id = worker_id
@@ -68,7 +69,7 @@ class Tending:
 
     def decide(self, worker: Worker) -> Decision | None:
         """What follows on its end; None where it did not end by itself, so that nothing keeps it from being started."""
-        past, now = self._its_past(), datetime.now(UTC)
+        past, now = self._its_past(), self._parts.host.now()
         self._automatic = True
         if self.may_start:
             return None
@@ -76,8 +77,8 @@ class Tending:
             past.forget_decision()
             self._automatic = False
             return None
-        if past.decision is not None:
-            return past.decision.at(now)
+        if past.decision is not None and past.decision.what is not Next.QUARANTINE:  # that a person has ended
+            return _rest_of(past.decision, now)
         count = automatic_starts(starts.noted(self._state_dir, worker.id), now)
         decision = decide(worker.restart, past.lives, count, now, random.random())  # noqa: S311 (jitter, no secret)
         past.decided(decision)
@@ -85,7 +86,7 @@ class Tending:
 
     def give_up(self, decision: Decision) -> None:
         """It can't live: quarantined from now on, until a person resumes or restarts it."""
-        self._parts.host.quarantines.begin(self._worker_id, decision.words, datetime.now(UTC))
+        self._parts.host.quarantines.begin(self._worker_id, decision.words, self._parts.host.now())
         log.error("%s is %s", self._worker_id, decision.words)
 
     def start(self, worker: Worker, told: Callable[[], bool]) -> Tended:
@@ -100,17 +101,20 @@ class Tending:
                 found = self._just_looked() or self._adapter.state(worker.id)
                 if found.identity is not None:  # by somebody's hand, since the plan
                     return self._look()
+                host.drive.check()  # a start would fail without it, which would not be the worker's fault
                 if automatic:
-                    note_start(self._state_dir, worker, datetime.now(UTC))
+                    note_start(self._state_dir, worker, self._parts.host.now())
                 identity = self._adapter.start(worker.id, found)
         except TooManyStarts as error:
             self._its_past().forget_decision()  # the next plan decides with the count as it is now
             return self._failed(error, again=True)
         except LaunchError as error:
             found = self._adapter.state(self._worker_id)
-            if found.record is None or found.record.identity is None:  # else its end is seen like any other
-                self._its_past().failed_to_start(datetime.now(UTC), asked=not automatic)
+            if found.record is None or found.record.identity is None:
+                self._its_past().failed_to_start(self._parts.host.now(), asked=not automatic)
                 self._failed_to_start = True
+            else:  # its end is seen like any other
+                self._its_past().began(found.record, asked=not automatic)
             return self._failed(error, again=True)
         except (SupervisorError, OSError) as error:
             return self._failed(error)
@@ -132,7 +136,7 @@ class Tending:
     def stop_for_restart(self, worker: Worker, why: Why) -> Tended:
         """The first half of a restart; nothing is stopped where the second would fail for sure."""
         if why is Why.HUNG:
-            now = datetime.now(UTC)
+            now = self._parts.host.now()
             count = automatic_starts(starts.noted(self._state_dir, worker.id), now)
             if count >= worker.restart.max_per_hour:
                 words = f"quarantined: it hangs again, and was started by itself {count} times within the last hour"
@@ -190,8 +194,10 @@ class Tending:
         return looked[1] if looked is not None and time.monotonic() - looked[0] < LOOK_HOLDS_SECONDS else None
 
     def _exit_code(self, identity: ProcessIdentity) -> int | None:
-        heard = self.exit_codes.pop(identity, None)
-        return heard if heard is not None else self._parts.host.processes.exit_code(identity)
+        heard = self.heard
+        if heard is not None and heard.identity == identity and heard.exit_code is not None:
+            return heard.exit_code
+        return self._parts.host.processes.exit_code(identity)
 
     def _ended(self, report: StopReport) -> Tended:
         self._say(report)
@@ -220,3 +226,11 @@ class Tending:
             quarantined=self._parts.host.quarantines.read(self._worker_id) is not None,
             pid=found.identity.pid if found.identity else None,
         )
+
+
+def _rest_of(decision: Decision, now: datetime) -> Decision:
+    """What is left of a pause that began earlier, perhaps with the daemon before this one."""
+    decision = decision.at(now)
+    if decision.due_at is None:
+        return decision
+    return replace(decision, pause_seconds=max(0.0, (decision.due_at - now).total_seconds()))

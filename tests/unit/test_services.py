@@ -8,38 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
 
 from supervisor_core.runtime.services import CANCEL_SECONDS, Registry, ServiceState
+from tests.support.virtual import VirtualLoop
 
 T = TypeVar("T")
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop that never waits for the clock."""
-
-    def __init__(self) -> None:
-        self.elapsed = 0.0
-        super().__init__(_Jumping(self))
-
-    def time(self) -> float:
-        return self.elapsed
-
-
-class _Jumping(selectors.DefaultSelector):
-    def __init__(self, loop: VirtualLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = super().select(0 if timeout is not None else None)
-        if not found and timeout:
-            self._loop.elapsed += timeout
-        return found
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
