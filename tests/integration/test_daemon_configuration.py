@@ -183,7 +183,9 @@ def test_one_that_is_disabled_is_ended_and_enabled_again_it_runs(home: Host) -> 
     assert home.pids()["North"] == before["North"]
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"running": true', '{"running": "yes", "pid": "x"}', "\x00\xff", "folder"])
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"running": true', '{"running": "yes", "pid": "x"}', "\x00\xff", "folder"]
+)
 def test_a_damaged_word_of_the_last_daemon_harms_nothing(home: Host, content: str) -> None:
     before = home.all_run()
     assert home.supervisor("stop").returncode == 0
