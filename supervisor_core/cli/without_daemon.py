@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.runtime import runtime_file
+from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.observing import look
 from supervisor_core.runtime.ownership import daemon_holder
@@ -18,14 +22,32 @@ REASONS = {
     "unresponsive": "The daemon runs, but does not answer. Its log says what it does. Killing it spares its workers.",
 }
 
+LOOK_AGAIN_SECONDS = 0.02
+
+ANSWER_SECONDS = 2.0
+"""A daemon that just comes up, or just ends, does not answer either. Only one that is silent for longer is so called."""
+
+
+class _Standing(NamedTuple):
+    state: str
+    holder: int | None
+    said: Mapping[str, Any]
+
 
 def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]:
-    """The same document that a daemon would give."""
+    """The same document that a daemon would give; its own where one answers after all. `state` is what is known."""
     config = load_supervisor_config(config_path)
-    said = runtime_file.read(config.state_dir)
-    holder = daemon_holder(config.state_dir) if config.state_dir.is_dir() else None
-    if not state:
-        state = "unresponsive" if holder is not None else "stale" if said.get("running") else "stopped"
+    deadline = time.monotonic() + (0.0 if state == "unresponsive" else ANSWER_SECONDS)
+    standing = _standing(config.state_dir)
+    while standing.state == "unresponsive" and time.monotonic() < deadline:
+        try:
+            return ask(str(config.state_dir), {"do": "status"}, ANSWER_SECONDS)
+        except UnresponsiveError:
+            break
+        except NotRunningError:
+            time.sleep(LOOK_AGAIN_SECONDS)
+        standing = _standing(config.state_dir)
+    state, holder, said = standing
     host = open_doors(config)
     workers = [seen.as_json() for seen in look(host, list(config.workers.values()))] if config.workers else []
     return {
@@ -42,3 +64,16 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
         ],
         "workers": workers,
     }
+
+
+def _standing(state_dir: Path) -> _Standing:
+    """By the lock, and by what the last daemon said. Both from one moment: else the word of one that came or went in
+    between would be held against the lock of another."""
+    said = runtime_file.read(state_dir)
+    while True:
+        holder = daemon_holder(state_dir) if state_dir.is_dir() else None
+        before, said = said, runtime_file.read(state_dir)
+        if holder is not None:
+            return _Standing("unresponsive", holder, said)
+        if said == before:
+            return _Standing("stale" if said.get("running") else "stopped", None, said)

@@ -231,7 +231,10 @@ class Daemon:
             "services": [report.as_json() for report in self._registry.reports()],
             "workers": self._reconciler.current_snapshot().as_json()["workers"],
         }
-        await self._blocking(runtime_file.write, config.state_dir, document)
+        try:
+            await self._blocking(runtime_file.write, config.state_dir, document)
+        except OSError as error:  # what is lost is what it says of itself; whether it lives, the lock says
+            log.error("%s could not be written: %s", runtime_file.FILE_NAME, error)  # noqa: TRY400
 
     def _configured(self, version: ConfigVersion) -> None:
         """Everybody works with this version from now on."""

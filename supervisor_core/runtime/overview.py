@@ -68,7 +68,7 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
         if actor is None:
             documents.append(document)
             continue
-        moving = actor.moving
+        moving = actor.moving if actor.planned or _will_be_started(seen) else None
         if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
             moving = WorkerState.STOPPING
         if moving is not None:
@@ -80,6 +80,12 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
         document["last_error"] = actor.start_error
         documents.append(document)
     return documents
+
+
+def _will_be_started(seen: Seen) -> bool:
+    """What the first plan will do: a daemon that comes up takes over who runs, and leaves at rest who rests."""
+    rests = not seen.worker.enabled or seen.worker.quarantined or seen.quarantine is not None or seen.pause is not None
+    return seen.found.identity is None and not rests
 
 
 def _waiting(actor: WorkerActor) -> dict[str, Any]:

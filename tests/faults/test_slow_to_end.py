@@ -1,0 +1,239 @@
+"""What is slow to end, or fails again and again: waited for as long as was said, then ended, named, and told by exit 1."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor_core.adapters.processes_identity import identify
+from supervisor_core.adapters.processes_signals import wait_exit
+from supervisor_core.config import load_supervisor_config
+from supervisor_core.runtime import runtime_file
+from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.runtime.daemon import Daemon
+from supervisor_core.runtime.doors import open_doors
+from supervisor_core.runtime.host import opened_ledger, prepare_state_dir
+from supervisor_core.runtime.ownership import daemon_holder
+from supervisor_core.runtime.parts import Parts
+from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.homes import a_home
+from tests.support.waiting import wait_until
+
+PATIENCE_SECONDS = 30.0
+STOP_TIMEOUT_SECONDS = 1.5
+DEFIANT = {
+    **SLEEPER,
+    "command": ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"],
+    "stop_timeout_seconds": STOP_TIMEOUT_SECONDS,
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Host]:
+    with a_home(tmp_path / "home", {"North": SLEEPER, "South": DEFIANT}, make=Host) as made:
+        assert isinstance(made, Host)
+        yield made
+
+
+def with_service(home: Host, how: str) -> tuple[str, ...]:
+    """The command line, in a program whose heartbeat service behaves so."""
+    program = home.folder / "troubled.py"
+    program.write_text(TROUBLED)
+    return (sys.executable, str(program), how)
+
+
+TROUBLED = """
+import asyncio, pathlib, sys, time
+from supervisor_core.runtime import daemon, heartbeats
+
+how = sys.argv.pop(1)
+cured = pathlib.Path("cured")
+
+class Troubled(heartbeats.Heartbeats):
+    async def run(self, stopping):
+        if how == "raises at once" and not cured.exists():
+            raise OSError(28, "No space left on device")
+        if how == "raises after a while":
+            while not stopping.is_set() and (cured.exists() or not pathlib.Path("now").exists()):
+                await asyncio.sleep(0.02)
+            if not stopping.is_set():
+                raise KeyError("a mistake")
+            return
+        if how == "slow":
+            await stopping.wait()
+            while True:
+                await asyncio.sleep(0.02)
+        await super().run(stopping)
+
+daemon.Heartbeats = Troubled
+daemon.longest_seconds = lambda config: 0.0
+daemon.STOP_MARGIN_SECONDS = 1.0
+from supervisor_core.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_worker_slow_to_end_is_waited_for_and_then_killed_within_the_bound_that_was_said(home: Host) -> None:
+    home.started()
+    home.all_run()
+    done = home.supervisor("stop", "--workers")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "its workers were ended" in done.stdout
+    assert home.everybody() == []
+    ended = dict(re.findall(r"T([\d:.]+)Z\].* (North|South) is ended", home.log()))
+    times = {name: seconds(at) for at, name in ended.items()}
+    told = seconds(re.findall(r"T([\d:.]+)Z\].* is stopping; its workers end", home.log())[0])
+    assert times["North"] <= times["South"], "the quick one does not wait for the slow one"
+    assert times["South"] - told >= STOP_TIMEOUT_SECONDS, "it has its time"
+    assert runtime_file.read(home.state_dir)["running"] is False
+
+
+def seconds(clock: str) -> float:
+    hours, minutes, rest = clock.split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(rest)
+
+
+def test_the_bound_that_a_stop_is_told_leaves_time_for_its_slowest_worker(home: Host) -> None:
+    daemon = home.start_daemon()
+    home.all_run()
+    told = ask(str(home.state_dir), {"do": "stop", "workers": True})
+    assert told["bound_seconds"] > STOP_TIMEOUT_SECONDS
+    assert sorted(told["workers"]) == ["North", "South"]
+    assert daemon.wait(told["bound_seconds"]) == 0
+    assert home.everybody() == []
+
+
+def test_a_service_slow_to_end_is_named_and_ended_at_the_bound_and_the_exit_code_is_1(home: Host) -> None:
+    daemon = home.start_daemon(program=with_service(home, "slow"))
+    pids = home.all_run()
+    ask(str(home.state_dir), {"do": "stop"})
+    assert daemon.wait(PATIENCE_SECONDS) == 1
+    assert "service heartbeat did not stop within 1 s; it is ended" in home.log()
+    assert runtime_file.read(home.state_dir)["running"] is False
+    assert daemon_holder(home.state_dir) is None
+    assert set(pids.values()) <= set(home.everybody()), "the workers go on"
+
+
+def heartbeat(home: Host) -> dict[str, Any]:
+    return next(service for service in home.status()["services"] if service["name"] == "heartbeat")
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("raises at once", "OSError: [Errno 28] No space left on device"),
+        ("raises after a while", "KeyError: 'a mistake'"),
+    ],
+)
+def test_a_service_that_raises_degrades_the_whole_visibly_and_comes_back(home: Host, how: str, words: str) -> None:
+    home.start_daemon(program=with_service(home, how), wait=False)
+    wait_until(lambda: home.state_dir.is_dir() and daemon_holder(home.state_dir), PATIENCE_SECONDS, "it owns the place")
+    wait_until(lambda: answers(home), PATIENCE_SECONDS, "it answers")
+    if how == "raises after a while":
+        assert home.supervisor("status").returncode == 0
+        (home.folder / "now").touch()
+    wait_until(lambda: heartbeat(home)["state"] == "error", PATIENCE_SECONDS, "it is seen")
+    shown = heartbeat(home)
+    assert (shown["health"], shown["last_error"]) == ("degraded", words)
+    assert re.fullmatch(r"failed; tried again in \d+ s", shown["reason"])
+    status = home.supervisor("status", "--json")
+    assert (status.returncode, json.loads(status.stdout)["healthy"]) == (1, False)
+    others = [each for each in home.status()["services"] if each["name"] != "heartbeat" and each["state"] != "disabled"]
+    assert {each["state"] for each in others} == {"running"}
+    assert home.json("send", "pause North", "--wait")["success"], "the rest goes on"
+    wait_until(lambda: home.log().count("service heartbeat failed") >= 3, PATIENCE_SECONDS, "it is tried again")
+    (home.folder / "cured").touch()
+    wait_until(lambda: heartbeat(home)["health"] == "healthy", PATIENCE_SECONDS, "it is well again")
+    wait_until(lambda: home.supervisor("status").returncode == 0, PATIENCE_SECONDS, "and so is the whole")
+
+
+def test_a_stop_that_can_not_end_the_daemon_is_1_and_the_state_keeps_saying_running(home: Host) -> None:
+    home.started()
+    program = home.folder / "unkillable.py"
+    program.write_text(UNKILLABLE)
+    done = home.supervisor("stop", program=(sys.executable, str(program)))
+    assert done.returncode == 1
+    assert f"The daemon (pid {home.daemon()}) could not be ended" in done.stderr
+    assert "stopped" not in done.stdout
+    assert runtime_file.read(home.state_dir)["running"] is True
+    status = home.supervisor("status", "--plain")
+    assert (status.returncode, "supervisor.state=running\n" in status.stdout) == (0, True)
+
+
+UNKILLABLE = '''
+import sys
+from supervisor_core.runtime import stopping_daemon
+
+class Deaf(stopping_daemon.Door):
+    """Who hangs inside the kernel hears nothing and survives all."""
+
+    def ask_to_stop(self, *, workers):
+        return {}
+    def signal(self, who, number):
+        pass
+
+stopping_daemon.TERM_SECONDS = stopping_daemon.KILL_SECONDS = 0.2
+from supervisor_core.cli import main, stop_command
+stop_command.Door = Deaf
+sys.exit(main(sys.argv[1:]))
+'''
+
+
+def in_process(home: Host, story: Callable[[Daemon], Any]) -> int:
+    """A whole daemon in this very process, where one can look for what it leaves behind."""
+    config = load_supervisor_config(home.config, environ={"PATH": os.environ["PATH"]})
+    prepare_state_dir(config)
+    with ExitStack() as open_things:
+        ledger = open_things.enter_context(opened_ledger(config))
+        loops: list[asyncio.AbstractEventLoop] = []
+
+        async def life() -> int:
+            loops.append(asyncio.get_running_loop())
+            daemon = Daemon(Parts(open_doors(config), ledger))
+            telling = asyncio.create_task(story(daemon))
+            code = await daemon.run()
+            await telling
+            left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            assert left == [], "no task is left"
+            return code
+
+        code = asyncio.run(life(), debug=True)
+        assert all(loop.is_closed() for loop in loops)
+    return code
+
+
+def test_nothing_is_left_of_a_daemon_in_its_process_neither_a_task_nor_a_thread_that_works(home: Host) -> None:
+    before = set(threading.enumerate())
+
+    async def story(_daemon: Daemon) -> None:
+        await asyncio.to_thread(wait_until, lambda: answers(home), PATIENCE_SECONDS, "its workers run")
+        await asyncio.to_thread(ask, str(home.state_dir), {"do": "stop", "workers": True})
+
+    assert in_process(home, story) == 0
+    assert home.everybody() == []
+    wait_until(lambda: working(before) == [], PATIENCE_SECONDS, "no thread does anything any more")
+    assert all(thread.daemon for thread in threading.enumerate() if thread not in before)
+
+
+def working(before: set[threading.Thread]) -> list[str]:
+    """The threads that are new and do something; one of a pool that waits for its next call does nothing."""
+    frames = sys._current_frames()
+    new = [thread for thread in threading.enumerate() if thread not in before and thread.ident in frames]
+    return [thread.name for thread in new if frames[thread.ident or 0].f_code.co_name != "_serve"]
+
+
+def answers(home: Host) -> bool:
+    try:
+        return all(worker["state"] == "running" for worker in home.status()["workers"])
+    except (NotRunningError, UnresponsiveError):
+        return False
