@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from supervisor_core.adapters.observation import state_of
@@ -17,7 +18,7 @@ from supervisor_core.domain.definitions import Tier
 from supervisor_core.domain.events import EventType
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
-from supervisor_core.domain.planning import Action, ActionKind
+from supervisor_core.domain.planning import Action, ActionKind, Why
 from supervisor_core.domain.restarts import Decision, Next, Reason
 from supervisor_core.domain.standing import Standing
 from supervisor_core.ledger import jobs
@@ -25,7 +26,7 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.executing import Patience, execute
 from supervisor_core.runtime.logs import about_worker
 from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.tending import Tended, Tending
+from supervisor_core.runtime.tending import NotNow, Tended, Tending
 from supervisor_core.runtime.turn import Turn
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
@@ -39,7 +40,6 @@ _MOVES = {
 }
 """What a command does to its worker's life; one that changes code stops it as well."""
 
-_NOTHING_LEFT = Tended(WorkerState.STOPPED, quarantined=False)
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class WorkerActor:
         self, worker: Worker, parts: Parts, adapter: WorkerAdapter, blocking: Blocking, hooks: Hooks, turn: Turn
     ) -> None:
         self.worker = worker
-        self.standing = Standing(quarantined=parts.host.quarantines.read(worker.id) is not None)
+        self.standing = Standing()
         self.planned = False
         """Whether a plan has been made for it: until then it is coming up."""
         self.gone = False
@@ -96,6 +96,10 @@ class WorkerActor:
         self._next: Action | None = None
         self._due: float | None = None
         self._busy: Job | None = None
+        self._unsettled = False
+        """Whether the drive does not know yet of a pause or its end."""
+        self._reconsider = False
+        """Whether what was decided after its last end is to be decided anew."""
 
     @property
     def moving(self) -> WorkerState | None:
@@ -157,7 +161,7 @@ class WorkerActor:
         if worker.restart != rules and self.decision is not None:
             self._due = None
             self._stand(self.standing.see(self.standing.seen, anew=True))
-            self._tending.reconsider()
+            self._reconsider = True
 
     def heard_of_end(self, ended: WorkerEnded) -> None:
         """A process of it has ended. Whether that was asked for, and what follows, a look and the plan will tell."""
@@ -173,9 +177,7 @@ class WorkerActor:
                     if idle is None:
                         await _first_of(stopping.wait, seconds=PAUSE_AFTER_TROUBLE_SECONDS)
                     elif idle:
-                        await _first_of(self._woken.wait, stopping.wait, seconds=await self._nap())
-                while self.gone and await self._careful(self._refuse_one()):
-                    pass
+                        await _first_of(self._woken.wait, stopping.wait, seconds=self._nap())
         except asyncio.CancelledError:
             if self.standing.in_hand:
                 words = "%s of %s is still under way and is left"
@@ -195,10 +197,9 @@ class WorkerActor:
         self.problem = ""
         return answer
 
-    async def _nap(self) -> float | None:
+    def _nap(self) -> float | None:
         """How long it may sleep at most while nobody wakes it."""
-        unsettled = await self._blocking(self._parts.host.pauses.unsettled, self.worker.id)
-        naps = [SETTLE_SECONDS] if unsettled else []
+        naps = [SETTLE_SECONDS] if self._unsettled else []
         if self._due is not None and self.decision is not None:
             naps.append(max(0.0, self._due - asyncio.get_running_loop().time()))
         return min(naps, default=None)
@@ -216,17 +217,8 @@ class WorkerActor:
             self._tending.may_start = True
             self._stand(self.standing.see(self.standing.seen, anew=True))
             self._hooks.plan_again(self.worker.id)
-        await self._blocking(host.pauses.settle, self.worker.id)
+        self._unsettled = not (await self._blocking(host.pauses.settle, self.worker.id)).on_drive
         return True
-
-    async def _refuse_one(self) -> bool:
-        """What still waits for a worker that was removed fails, and says so; False where nothing waits any more."""
-        ledger = self._parts.ledger
-        job = await self._blocking(lambda: ledger.read(lambda connection: jobs.next_to_run(connection, self.worker.id)))
-        if job is not None and self.worker.id not in self._parts.host.config.workers:
-            await self._carry_out(job, Patience())
-            return True
-        return False
 
     def _is_due(self) -> bool:
         waits = self.decision is not None and self.decision.what is Next.WAIT
@@ -250,7 +242,7 @@ class WorkerActor:
             )
         finally:
             self._busy = None
-            self._done(_NOTHING_LEFT if self.gone else await self._blocking(self._tending.after_command))
+            self._done(await self._blocking(partial(self._tending.after_command, moved=moving is not None)))
         if outcome is not None:
             if outcome.success:
                 self._tending.error = None
@@ -264,17 +256,20 @@ class WorkerActor:
         if self._hooks.resting():  # since the plan was made
             self._next = None
             return False
-        restarts = action.kind is ActionKind.RESTART
-        if restarts and not self._turn.take(self.wake):
+        in_turn = action.why is Why.CHANGED
+        if in_turn and not self._turn.take(self.wake):
             return False
         self.acting = True
         try:
             await self._do(action, told)
+        except NotNow:
+            if self.standing.in_hand:
+                self._stand(self.standing.done(self.standing.seen))
         finally:
             self.acting = False
             self._next = None  # a plan from before it was done
             self._hooks.settled(self.worker.id)
-            if restarts:
+            if in_turn:
                 self._turn.give_back()
         return True
 
@@ -283,18 +278,21 @@ class WorkerActor:
         if action.kind is ActionKind.START:
             await self._start(told)
             return
+        self._begin(str(action.kind), WorkerState.STOPPING)
         if action.kind is ActionKind.RESTART:
-            await self._restart(action, told)
+            self._done(await self._blocking(self._tending.restart, self.worker, action.why, told))
             return
         removes = action.kind is ActionKind.REMOVE
         log.info("%s is stopped: %s", self.worker.id, action.why)
-        self._begin(str(action.kind), WorkerState.STOPPING)
-        tended = await self._blocking(self._tending.remove if removes else self._tending.stop)
+        tended = await self._blocking(self._tending.remove if removes else self._tending.stop, self.worker, told)
         self._done(tended)
         self.gone = removes and tended.state is WorkerState.STOPPED
 
     async def _start(self, told: Callable[[], bool]) -> None:
-        decision = await self._blocking(self._tending.decide, self.worker)
+        if self._reconsider:
+            self._reconsider = False
+            await self._blocking(self._tending.reconsider)
+        decision = await self._blocking(self._tending.decide, self.worker, told)
         if decision is not None and decision.what is not Next.START:
             await self._rest(decision)
             return
@@ -314,19 +312,10 @@ class WorkerActor:
         log.log(level, "%s: %s", self.worker.id, decision.words)
         self._stand(self.standing.wait(decision), reason=decision.words)
 
-    async def _restart(self, action: Action, told: Callable[[], bool]) -> None:
-        """Stop it and start it; not begun where the start would fail for sure, or where it hangs too often."""
-        log.warning("%s is restarted: %s", self.worker.id, action.why)
-        self._begin("restart", WorkerState.STOPPING)
-        tended = await self._blocking(self._tending.stop_for_restart, self.worker, action.why)
-        self._done(tended)
-        if tended.state is not WorkerState.STOPPED or tended.quarantined:
-            return
-        self._begin("start", WorkerState.STARTING)
-        self._done(await self._blocking(self._tending.start, self.worker, told))
-
     def _begin(self, what: str, moving: WorkerState | None) -> None:
+        """From here on what was planned before says nothing any more: the end of this asks for a new plan."""
         self.begun += 1
+        self._next = None
         self._due = None if moving else self._due
         self._stand(self.standing.begin(what, moving))
 

@@ -41,6 +41,7 @@ class MonitoringDoor:
         )
         if rest:
             await self._agent.pause(f"paused by {who}", asked=entry)
+            self._plan_again()  # what waits of an older plan is not begun any more
             return (
                 "Monitoring is paused, also across restarts: no worker is started, stopped or restarted by itself. "
                 "Workers and commands go on. To end it: monitoring resume."

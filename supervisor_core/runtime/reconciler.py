@@ -32,7 +32,7 @@ from supervisor_core.runtime.picture import Reconciled, actual_of, picture_of, w
 from supervisor_core.runtime.recovery import report_interrupted
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import DISPATCHER
-from supervisor_core.runtime.strangers import strangers
+from supervisor_core.runtime.strangers import refuse_strays, strangers
 from supervisor_core.runtime.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -124,6 +124,8 @@ class Reconciler:
         for worker_id, actor in self._actors.items():
             if worker_ids is None or worker_id in worker_ids:
                 actor.wake()
+        if any(each not in self._actors for each in worker_ids or ()):
+            self.plan_again()  # a whole round deals with what is for nobody
 
     def plan_again(self, worker_id: str | None = None) -> None:
         """A round for this worker, now; for all where none is named."""
@@ -134,18 +136,8 @@ class Reconciler:
         self._poked.set()
 
     def configured(self, version: ConfigVersion) -> None:
-        """This configuration counts from now on; `parts.host` has it already."""
+        """This configuration counts from now on; `parts.host` has it already. Each whole round follows it."""
         self._version = version.number
-        workers = version.config.workers
-        for worker_id, worker in workers.items():
-            actor = self._actors.get(worker_id)
-            if actor is None:
-                self._add(worker)
-                self._publish(EventType.WORKER_ADDED, worker_id, {"version": version.number})
-            elif actor.worker != worker:
-                self._adapter.add(worker)
-                actor.configured(worker)
-                self._publish(EventType.WORKER_UPDATED, worker_id, {"version": version.number})
         self.plan_again()
 
     def actor(self, worker_id: str) -> WorkerActor | None:
@@ -217,12 +209,14 @@ class Reconciler:
                 self._poked.clear()
                 if loop.time() >= next_at:
                     self._all_due, next_at = True, loop.time() + every
+                if self._all_due:
+                    self._follow()
                 self._tend_actors(stopping)
                 due = list(self._actors) if self._all_due else [each for each in self._due if each in self._actors]
                 whole, self._all_due = self._all_due, False
                 self._due.clear()
                 if due or whole:
-                    await self._careful_round(due)
+                    await self._careful_round(due, whole=whole)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._poked.wait(), max(0.0, next_at - loop.time()))
         finally:
@@ -233,7 +227,9 @@ class Reconciler:
         for worker_id, actor in list(self._actors.items()):
             task = self._tasks.get(worker_id)
             if task is not None and task.done():
-                task.result()  # an actor that broke breaks the service, which is then seen and begun anew
+                del self._tasks[worker_id]  # one that broke is begun anew, alone
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    log.error("the actor of %s broke and is begun anew", worker_id, exc_info=error)
                 if actor.gone:
                     self._let_go(worker_id)
             if worker_id in self._actors and worker_id not in self._tasks:
@@ -253,10 +249,25 @@ class Reconciler:
             self._due.add(worker_id)
         self._swap({})
 
-    async def _careful_round(self, due: list[str]) -> None:
+    def _follow(self) -> None:
+        """Have an actor, with its newest settings, for each worker that is configured."""
+        for worker_id, worker in self._parts.host.config.workers.items():
+            actor = self._actors.get(worker_id)
+            if actor is None:
+                self._add(worker)
+                self._publish(EventType.WORKER_ADDED, worker_id, {"version": self._version})
+            elif actor.worker != worker:
+                self._adapter.add(worker)
+                actor.configured(worker)
+                self._publish(EventType.WORKER_UPDATED, worker_id, {"version": self._version})
+
+    async def _careful_round(self, due: list[str], *, whole: bool) -> None:
         """The edge of a round: what fails is said, and the next round tries again."""
         try:
             await self._round(due)
+            if whole:
+                for job in await self._blocking(refuse_strays, self._parts, frozenset(self._actors)):
+                    self._finished(job)
         except Exception as error:
             log.exception("a round of the reconciler failed")
             self._trouble = f"its last round failed: {type(error).__name__}: {error}"
@@ -292,7 +303,7 @@ class Reconciler:
         for worker_id, action in actions.items():
             actors[worker_id].act(action)
             done = self._reconciled.get(worker_id, Reconciled())
-            self._reconciled[worker_id] = done.again(self._version, now, applied=action.kind is ActionKind.NONE)
+            self._reconciled[worker_id] = done.again(self._version, now, applied=_brought_about(action))
         self._swap({each: self._painted(each) for each in fresh})
         to_do = {each: str(action.kind) for each, action in actions.items() if action.kind is not ActionKind.NONE}
         payload = {"version": self._version, "actions": to_do}
@@ -355,3 +366,8 @@ class Reconciler:
 
     def _publish(self, kind: EventType, subject: str, payload: Mapping[str, Any]) -> None:
         self.bus.publish(Event(kind, subject, datetime.now(UTC), payload))
+
+
+def _brought_about(action: Action) -> bool:
+    """Whether all is as this version wants it; a worker that is left alone may run with an older one."""
+    return action.kind is ActionKind.NONE and action.why in (Why.AS_WANTED, Why.NOT_ENABLED, Why.ENDED)

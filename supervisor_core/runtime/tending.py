@@ -6,7 +6,8 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +35,14 @@ LOOK_HOLDS_SECONDS = 0.2
 """For so long the look with which an end was judged also serves the start that follows; that itself looks once more."""
 
 log = logging.getLogger(__name__)
+
+
+Told = Callable[[], bool]
+"""Whether this program was told to stop."""
+
+
+class NotNow(Exception):
+    """This program was told to stop before the action could begin; the next one plans anew."""
 
 
 class Tended(NamedTuple):
@@ -67,13 +76,18 @@ class Tending:
         self._failed_to_start = False
         """Whether the last start did not even make a process."""
 
-    def decide(self, worker: Worker) -> Decision | None:
-        """What follows on its end; None where it did not end by itself, so that nothing keeps it from being started."""
+    def decide(self, worker: Worker, told: Told) -> Decision | None:
+        """What follows on its end; None where it did not end by itself, so that nothing keeps it from being started.
+
+        Judged while nobody changes its code: whoever does stops it as well, and that is no end by itself.
+        """
         past, now = self._its_past(), self._parts.host.now()
         self._automatic = True
         if self.may_start:
             return None
-        if not self._ended_by_itself(past, now) and not self._failed_to_start:
+        with self._its_code_at_rest(worker, told):
+            by_itself = self._ended_by_itself(past, now)
+        if not by_itself and not self._failed_to_start:
             past.forget_decision()
             self._automatic = False
             return None
@@ -89,22 +103,28 @@ class Tending:
         self._parts.host.quarantines.begin(self._worker_id, decision.words, self._parts.host.now())
         log.error("%s is %s", self._worker_id, decision.words)
 
-    def start(self, worker: Worker, told: Callable[[], bool]) -> Tended:
+    def start(self, worker: Worker, told: Told) -> Tended:
         """Bring it up, unless somebody wants it to rest since the plan was made."""
+        with self._its_code_at_rest(worker, told):
+            return self._start(worker)
+
+    def _start(self, worker: Worker) -> Tended:
         host, automatic = self._parts.host, self._automatic
         self._failed_to_start = self.may_start = self._automatic = False
         try:
-            with checkout_shared(host, worker, wait=True, told=told) as ours:
-                rests = not ours or host.pauses.read_surely(worker.id) or host.quarantines.read(worker.id)
-                if rests:
-                    return self._look()
-                found = self._just_looked() or self._adapter.state(worker.id)
-                if found.identity is not None:  # by somebody's hand, since the plan
-                    return self._look()
-                host.drive.check()  # a start would fail without it, which would not be the worker's fault
-                if automatic:
-                    note_start(self._state_dir, worker, self._parts.host.now())
-                identity = self._adapter.start(worker.id, found)
+            if host.pauses.read_surely(worker.id) or host.quarantines.read(worker.id):
+                return self._look()
+            found = self._just_looked() or self._adapter.state(worker.id)
+            if found.identity is not None:  # by somebody's hand, since the plan
+                return self._look()
+            check_startable(host, worker)  # what would fail for sure is not tried, and so not counted
+        except (SupervisorError, OSError) as error:
+            self._automatic = automatic
+            return self._failed(error)
+        try:
+            if automatic:
+                note_start(self._state_dir, worker, host.now())
+            identity = self._adapter.start(worker.id, found)
         except TooManyStarts as error:
             self._its_past().forget_decision()  # the next plan decides with the count as it is now
             return self._failed(error, again=True)
@@ -122,19 +142,35 @@ class Tending:
         self.error = None
         return self._look(asked=not automatic)
 
-    def stop(self) -> Tended:
-        """End all of it."""
-        return self._ended(self._adapter.stop(self._worker_id))
+    def stop(self, worker: Worker, told: Told) -> Tended:
+        """End all of it, unless it is wanted again since the plan was made."""
+        with self._its_code_at_rest(worker, told):
+            wanted = self._parts.host.config.workers.get(worker.id)
+            if wanted is not None and wanted.enabled:
+                return self._look()._replace(plan_again=True)
+            return self._ended(self._adapter.stop(self._worker_id))
 
-    def remove(self) -> Tended:
-        """End all of it and forget it."""
-        report = self._adapter.remove(self._worker_id)
+    def remove(self, worker: Worker, told: Told) -> Tended:
+        """End all of it and forget it, unless it was put back since the plan was made."""
+        with self._its_code_at_rest(worker, told):
+            if worker.id in self._parts.host.config.workers:
+                return self._look()._replace(plan_again=True)
+            report = self._adapter.remove(self._worker_id)
         self._say(report)
+        if report.stopped:  # a namesake begins with nothing held against it
+            self._parts.host.quarantines.end(self._worker_id)
         state = WorkerState.STOPPED if report.stopped else WorkerState.STUCK
         return Tended(state, quarantined=False)
 
-    def stop_for_restart(self, worker: Worker, why: Why) -> Tended:
-        """The first half of a restart; nothing is stopped where the second would fail for sure."""
+    def restart(self, worker: Worker, why: Why, told: Told) -> Tended:
+        """Stop it and start it; nothing is stopped where the start would fail for sure, or where it hangs too often."""
+        with self._its_code_at_rest(worker, told):
+            return self._restart(worker, why)
+
+    def _restart(self, worker: Worker, why: Why) -> Tended:
+        record = self._adapter.state(worker.id).record
+        if why is Why.CHANGED and record and record.spec_hash == self._parts.host.config.spec_hash(worker):
+            return self._look()  # a person's restart has brought it about already
         if why is Why.HUNG:
             now = self._parts.host.now()
             count = automatic_starts(starts.noted(self._state_dir, worker.id), now)
@@ -147,20 +183,32 @@ class Tending:
             check_startable(self._parts.host, worker)
         except (SupervisorError, OSError) as error:
             return self._failed(error)
+        log.warning("%s is restarted: %s", worker.id, why)
         tended = self._ended(self._adapter.stop(worker.id))
         self._automatic = why is Why.HUNG
-        if tended.state is WorkerState.STOPPED:
-            time.sleep(BETWEEN_SECONDS)
-        return tended
+        if tended.state is not WorkerState.STOPPED:
+            return tended
+        time.sleep(BETWEEN_SECONDS)
+        return self._start(worker)
 
-    def after_command(self) -> Tended:
-        """A command has been carried out; whatever runs now, somebody asked for it."""
+    def after_command(self, *, moved: bool) -> Tended:
+        """A command has been carried out; where it `moved` the worker, whatever runs now was asked for."""
+        if not moved:
+            return self._look()
         self._failed_to_start = self.may_start = False
         return self._look(asked=True)
 
     def reconsider(self) -> None:
         """Its restart policy has changed: what was decided after its last end is decided anew."""
         self._its_past().forget_decision()
+
+    @contextmanager
+    def _its_code_at_rest(self, worker: Worker, told: Told) -> Iterator[None]:
+        """While nobody changes its code; `NotNow` where this program was told to stop before that."""
+        with checkout_shared(self._parts.host, worker, wait=True, told=told) as ours:
+            if not ours:
+                raise NotNow
+            yield
 
     @property
     def _state_dir(self) -> Path:

@@ -52,7 +52,7 @@ def daemon_brings_up(home: Home) -> Tending:
         adapter = ProcessWorkerAdapter(host.processes, host.drive, lambda: host.config)
         adapter.add(host.config.worker("OrionMX"))
         tending = Tending("OrionMX", Parts(host, ledger), adapter)
-        assert tending.decide(host.config.worker("OrionMX")) is None, "nothing speaks against it"
+        assert tending.decide(host.config.worker("OrionMX"), lambda: False) is None, "nothing speaks against it"
         tending.start(host.config.worker("OrionMX"), lambda: False)
         adapter.close()
     return tending
