@@ -200,6 +200,15 @@ def test_a_second_start_is_refused(stage: Stage) -> None:
     assert stage.adapter.state("OrionMX").identity == identity
 
 
+def test_a_look_from_before_somebody_else_started_it_does_not_start_a_second_copy(stage: Stage) -> None:
+    stage.add("OrionMX")
+    looked = stage.adapter.state("OrionMX")
+    identity = stage.adapter.start("OrionMX")
+    with pytest.raises(RefusedError):
+        stage.adapter.start("OrionMX", looked)
+    assert stage.adapter.state("OrionMX").identity == identity
+
+
 def test_to_stop_or_remove_what_does_not_run_is_success(stage: Stage) -> None:
     stage.add("OrionMX")
     assert stage.adapter.stop("OrionMX").stopped
