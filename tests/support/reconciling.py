@@ -98,6 +98,7 @@ class World:
         self.parts = Parts(Host(**{**fields, "processes": self.processes}), ledger)
         self.version = 1
         self.resting = False
+        self.rests: Callable[[], bool] = lambda: self.resting
         self.finished: list[Job] = []
         self.reconciler = self._another()
 
@@ -158,7 +159,7 @@ class World:
             self.adapter,
             blocking or AtOnce(),
             finished=self.finished.append,
-            resting=lambda: self.resting,
+            resting=lambda: self.rests(),
         )
 
     # --- what happens to it

@@ -116,7 +116,7 @@ def refused(standing: Standing) -> Iterator[None]:
     assert standing == before
 
 
-@pytest.mark.parametrize(("place", "move"), itertools.product(PLACES, MOVES))
+@pytest.mark.parametrize(("place", "move"), list(itertools.product(PLACES, MOVES)))
 def test_each_move_leads_where_it_should_or_is_refused(place: str, move: str) -> None:
     before, expected = PLACES[place], leads(place, move)
     kept = replace(before)
