@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ class FakeProcesses:
         self._next_pid = FIRST_PID
         self._broken: dict[str, str] = {}
         self._by_hand: dict[ProcessIdentity, tuple[str, ...]] = {}
+        self._boot = BOOT
         self.started: list[LaunchSpec] = []
         """Every launch, in order."""
 
@@ -82,8 +84,18 @@ class FakeProcesses:
         self._by_hand[identity] = command
         return identity
 
+    def reboot(self) -> None:
+        """The host goes down, with every process, and comes up again: nobody hears of any exit."""
+        for worker in self._workers.values():
+            worker.helpers.clear()
+            worker.life = Life.GONE
+        self._lives = dict.fromkeys(self._lives, Life.GONE)
+        self._boot += "+"
+
     def identify(self, pid: int) -> ProcessIdentity | None:
-        """The identity of the process that has this PID now."""
+        """The identity of the process that has this PID now; our own is real, and here since this boot."""
+        if pid == os.getpid():
+            return ProcessIdentity(pid, pid, self._boot)
         return next((known for known, life in self._lives.items() if known.pid == pid and not life.ended), None)
 
     def state(self, identity: ProcessIdentity) -> Life:
@@ -195,7 +207,7 @@ class FakeProcesses:
 
     def _new_identity(self) -> ProcessIdentity:
         self._next_pid += 1
-        return ProcessIdentity(self._next_pid, self._next_pid, BOOT)
+        return ProcessIdentity(self._next_pid, self._next_pid, self._boot)
 
     def _set(self, worker: _Worker, life: Life) -> None:
         worker.life = life

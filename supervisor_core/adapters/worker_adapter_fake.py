@@ -94,6 +94,12 @@ class FakeWorkerAdapter:
         with self._lock:
             return [action.name for action in self.actions if action.worker_id == worker_id]
 
+    @contextmanager
+    def during(self, worker_id: str, name: str) -> Iterator[None]:
+        """Something else that is done to it, as by a command: it counts among the actions."""
+        with self._acting(self._known.get(worker_id), name):
+            yield
+
     def add(self, worker: Worker) -> None:
         """Know this worker from now on, or its new settings."""
         self._known.add(worker)

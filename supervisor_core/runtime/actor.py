@@ -307,7 +307,8 @@ class WorkerActor:
             return
         if self.standing.seen is not WorkerState.STOPPED:  # it has come up meanwhile, by somebody else's hand
             return
-        self._due = asyncio.get_running_loop().time() + decision.pause_seconds
+        waits = decision.what is Next.WAIT
+        self._due = asyncio.get_running_loop().time() + decision.pause_seconds if waits else None
         level = logging.INFO if decision.reason is Reason.ENDED_WELL else logging.WARNING
         log.log(level, "%s: %s", self.worker.id, decision.words)
         self._stand(self.standing.wait(decision), reason=decision.words)

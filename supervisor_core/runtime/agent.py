@@ -100,6 +100,11 @@ class SupervisorAgent:
         """Why it is paused or failed, as far as somebody said; empty else."""
         return (self._row.reason or "") if self._row else ""
 
+    @property
+    def rests(self) -> bool:
+        """Whether monitoring rests because somebody paused it: from the moment on at which this life is on record."""
+        return self._row is not None and self._row.paused
+
     def problem(self) -> str:
         """Why no heartbeat is written at the moment; empty while they are, and where none is due."""
         return self._heartbeat.problem

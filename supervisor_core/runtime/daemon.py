@@ -17,7 +17,6 @@ from supervisor_core.adapters.processes_identity import identify
 from supervisor_core.adapters.worker import stop_watcher_gracefully
 from supervisor_core.adapters.worker_adapter import ProcessWorkerAdapter
 from supervisor_core.config import Worker
-from supervisor_core.domain.agent import SupervisorStatus
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.events import Event, EventType
 from supervisor_core.domain.jobs import Job
@@ -88,7 +87,7 @@ class Daemon:
             self._blocking,
             finished=self._job_finished,
             progressed=lambda _: self._waiting.tell(),
-            resting=lambda: self._agent.status is SupervisorStatus.PAUSED,
+            resting=lambda: self._agent.rests,
             told=self._stopping.is_set,
             bus=self._bus,
             senses=self._senses,

@@ -5,6 +5,7 @@ A launch is known by its generation, so that its end counts once, whoever notice
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any
 
 from supervisor_core.adapters.files import read_json, write_json
 from supervisor_core.adapters.processes_records import WorkerRecord
-from supervisor_core.domain.restarts import Decision, Life, Next, Reason
+from supervisor_core.domain.restarts import LONGEST_PAUSE_SECONDS, Decision, Life, Next, Reason
 from supervisor_core.domain.times import from_text, to_text
 
 PRIVATE = 0o600
@@ -122,15 +123,15 @@ def _lives(found: object) -> list[Life]:
     lives = []
     for each in found if isinstance(found, list) else []:
         try:
-            lived = each["lived_seconds"]
+            lived = None if each["lived_seconds"] is None else _finite(each["lived_seconds"])
             life = Life(
                 from_text(each["started_at"]),
                 from_text(each["ended_at"]),
                 None if each["exit_code"] is None else int(each["exit_code"]),
                 start_asked=each["start_asked"] is True,
-                lived_seconds=None if lived is None else float(lived),
+                lived_seconds=lived,
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             continue
         lives.append(life)
     return lives[-MOST_LIVES:]
@@ -142,6 +143,15 @@ def _decision(found: object) -> Decision | None:
     try:
         due = found["due_at"]
         decision = Decision(Next(found["what"]), Reason(found["reason"]), str(found["words"]))
-        return replace(decision, due_at=from_text(due) if due else None, pause_seconds=float(found["pause_seconds"]))
-    except (KeyError, TypeError, ValueError):
+        pause = min(_finite(found["pause_seconds"]), LONGEST_PAUSE_SECONDS)
+        return replace(decision, due_at=from_text(due) if due else None, pause_seconds=pause)
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
+
+
+def _finite(found: Any) -> float:  # noqa: ANN401 (whatever stands in the file)
+    """A length of time; a `ValueError` where it is none."""
+    seconds = float(found)
+    if not math.isfinite(seconds):
+        raise ValueError(f"{found!r} is no length of time")
+    return seconds

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
-from supervisor_core.adapters.worker import check_watcher_process
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.definitions import Tier
 from supervisor_core.domain.jobs import Job, JobState
@@ -47,13 +46,15 @@ def report_interrupted(
 def _what_is_known(job: Job, host: Host, told: Callable[[], object]) -> Outcome | None:
     """How the worker stands now, for whoever decides whether to ask again."""
     left = Left("", {})
-    if tier_of(job.handler) == Tier.CODE:
+    if job.worker_id not in host.config.workers:
+        left = Left(f"{job.worker_id} is not in the configuration any more.", {})
+    elif tier_of(job.handler) == Tier.CODE:
         with checkout_shared(host, host.config.worker(job.worker_id), wait=True, told=told) as ours:
             if not ours:
                 return None
             left = code_as_it_is(host, job)
             left = left._replace(details={**left.details, "workers": start_all_again(host, job)})
-    found = check_watcher_process(host.processes, host.config.worker(job.worker_id))
+    found = host.processes.find(job.worker_id)
     pause = host.pauses.read(job.worker_id)
     running = f"runs as pid {found.identity.pid}" if found.identity else f"is {found.presence}"
     return Outcome.failed(

@@ -15,7 +15,8 @@ class Turn:
     def take(self, call: Callable[[], None]) -> bool:
         """Whether it is the caller's turn now; if not, `call` is called once when somebody gives it back."""
         if self._taken:
-            self._waiting.append(call)
+            if call not in self._waiting:
+                self._waiting.append(call)
             return False
         self._taken = True
         return True

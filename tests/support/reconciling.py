@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+from supervisor_core.adapters import frozen
 from supervisor_core.adapters.worker_adapter_fake import FakeWorkerAdapter
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.diff import difference, in_force
@@ -44,6 +45,7 @@ BEGINNING = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 COMMAND = ["sleep", "1000"]
 BEYOND_SECONDS = 1e-6
 STEP_SECONDS = 0.02
+STEP_SHARE = 0.01  # of what was waited already
 PATIENCE_SECONDS = 20.0
 PERSON, SCHEDULE = "cli:anna", "schedule:nightly"
 
@@ -96,6 +98,7 @@ class World:
         self.parts = Parts(Host(**{**fields, "processes": self.processes}), ledger)
         self.version = 1
         self.resting = False
+        self.rests: Callable[[], bool] = lambda: self.resting
         self.finished: list[Job] = []
         self.reconciler = self._another()
 
@@ -106,7 +109,7 @@ class World:
         host = self.parts.host
         self.parts.host = TimedHost(**{name: getattr(host, name) for name in Host.__dataclass_fields__})
         TimedHost.clock = self.clock
-        for module in (past, tending):
+        for module in (past, tending, frozen):
             self._patch.setattr(module, "time", self.clock)
         self._patch.setattr("supervisor_core.handlers.restart.time", self.clock)
         with asyncio.Runner(loop_factory=lambda: VirtualLoop(BEYOND_SECONDS)) as runner:
@@ -156,7 +159,7 @@ class World:
             self.adapter,
             blocking or AtOnce(),
             finished=self.finished.append,
-            resting=lambda: self.resting,
+            resting=lambda: self.rests(),
         )
 
     # --- what happens to it
@@ -239,10 +242,11 @@ def a_world(folder: Path, patch: pytest.MonkeyPatch, **workers: Any) -> Iterator
 async def until(condition: Callable[[], T], message: str = "the condition", seconds: float = PATIENCE_SECONDS) -> T:
     """The first true answer of the condition, on the clock of the loop."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
+    begun = loop.time()
     while not (answer := condition()):
-        assert loop.time() < deadline, f"waited {seconds:g} s in vain for {message}; the last answer was {answer!r}"
-        await asyncio.sleep(STEP_SECONDS)
+        waited = loop.time() - begun
+        assert waited < seconds, f"waited {seconds:g} s in vain for {message}; the last answer was {answer!r}"
+        await asyncio.sleep(max(STEP_SECONDS, waited * STEP_SHARE))
     return answer
 
 

@@ -1,38 +1,211 @@
-"""What a worker has lived through is on the disk before anything follows from it."""
+"""A worker's past on the disk: what was whole is read again, what was damaged is left out, and an end counts once."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import json
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supervisor_core.adapters import files
 from supervisor_core.adapters.processes_records import RUNNING, WorkerRecord
-from supervisor_core.domain.restarts import Decision, Next, Reason
-from supervisor_core.runtime.past import Past
+from supervisor_core.domain.restarts import LONGEST_PAUSE_SECONDS, Decision, Life, Next, Reason
+from supervisor_core.runtime.past import MOST_LIVES, Past
 
-NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
-RECORD = WorkerRecord("OrionMX", "generation-1", RUNNING, started_at="2026-02-05T14:29:00.000Z")
-DECISION = Decision(Next.START, next(iter(Reason)), "it is started again")
-
-
-def test_an_end_is_on_the_disk_with_what_was_decided_about_it(tmp_path: Path) -> None:
-    past = Past(tmp_path, "OrionMX")
-    past.began(RECORD, asked=True)
-    life = past.ended(RECORD, 1, NOW)
-    past.decided(DECISION)
-    again = Past(tmp_path, "OrionMX")
-    assert (again.lives, again.decision) == ([life], DECISION)
-    assert again.ended(RECORD, 1, NOW) is None, "it counts once"
+NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
+WAIT = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 8 s", NOW + timedelta(seconds=8), 8.0)
+REST = Decision(Next.REST, Reason.ENDED_WELL, "not started again")
 
 
-def test_an_end_that_was_not_decided_about_before_a_crash_is_counted_by_the_next_who_finds_it(tmp_path: Path) -> None:
-    past = Past(tmp_path, "OrionMX")
-    past.began(RECORD, asked=True)
-    past.ended(RECORD, 1, NOW)
-    again = Past(tmp_path, "OrionMX")
-    assert again.lives == []
-    assert again.ended(RECORD, None, NOW) is not None
+def record(generation: str, started: datetime | None = NOW) -> WorkerRecord:
+    return WorkerRecord("North", generation, RUNNING, started_at=started.isoformat() if started else "")
 
 
-def test_a_start_that_made_no_process_is_on_the_disk_at_once(tmp_path: Path) -> None:
-    life = Past(tmp_path, "OrionMX").failed_to_start(NOW, asked=False)
-    assert Past(tmp_path, "OrionMX").lives == [life]
+def path_of(folder: Path) -> Path:
+    return folder / "workers" / "North.lives"
+
+
+def past(folder: Path) -> Past:
+    return Past(folder, "North")
+
+
+def lived(folder: Path) -> Past:
+    """One life that was asked for, ended with exit code 3 and is followed by a pause."""
+    made = past(folder)
+    made.began(record("g1"), asked=True)
+    made.ended(record("g1"), 3, NOW + timedelta(seconds=5))
+    made.decided(WAIT)
+    return made
+
+
+def test_who_comes_later_reads_what_was_kept(tmp_path: Path) -> None:
+    made, again = lived(tmp_path), past(tmp_path)
+    assert (again.lives, again.decision) == (made.lives, WAIT)
+    (life,) = again.lives
+    assert (life.started_at, life.ended_at, life.exit_code) == (NOW, NOW + timedelta(seconds=5), 3)
+    assert life.start_asked
+    assert again.knows(record("g1"))
+    assert path_of(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_end_counts_once_whoever_notices_it(tmp_path: Path) -> None:
+    made = lived(tmp_path)
+    for each in (made, past(tmp_path)):
+        assert each.ended(record("g1"), None, NOW + timedelta(hours=1)) is None
+        assert len(each.lives) == 1
+        assert each.decision == WAIT, "and is decided once"
+
+
+def test_a_life_that_goes_on_with_the_next_daemon_is_measured_by_the_clock_on_the_wall(tmp_path: Path) -> None:
+    past(tmp_path).began(record("g1"), asked=True)
+    life = past(tmp_path).ended(record("g1"), None, NOW + timedelta(seconds=90))
+    assert life is not None
+    assert (life.seconds, life.start_asked) == (90, True)
+
+
+def test_a_launch_that_nobody_told_of_was_not_asked_for(tmp_path: Path) -> None:
+    made = lived(tmp_path)
+    life = made.ended(record("g2", None), None, NOW)
+    assert life is not None
+    assert (life.start_asked, life.seconds) == (False, 0)
+
+
+def test_a_clock_that_was_set_back_makes_no_life_of_less_than_nothing(tmp_path: Path) -> None:
+    life = past(tmp_path).ended(record("g1"), 1, NOW - timedelta(hours=1))
+    assert life is not None
+    assert life.seconds == 0
+
+
+def test_a_new_launch_forgets_what_was_decided_and_a_look_at_the_same_one_does_not(tmp_path: Path) -> None:
+    made = lived(tmp_path)
+    made.began(record("g1"), asked=False)
+    assert made.decision == WAIT
+    made.began(record("g2"), asked=False)
+    assert made.decision is None
+    assert past(tmp_path).decision is None
+    assert past(tmp_path).lives == made.lives
+
+
+def test_only_the_newest_lives_are_kept(tmp_path: Path) -> None:
+    made = past(tmp_path)
+    for number in range(MOST_LIVES + 10):
+        made.failed_to_start(NOW + timedelta(seconds=number), asked=False)
+    assert len(past(tmp_path).lives) == MOST_LIVES
+    assert past(tmp_path).lives[-1].ended_at == NOW + timedelta(seconds=MOST_LIVES + 9)
+
+
+class Cut(BaseException):
+    """The power fails here."""
+
+
+@pytest.mark.parametrize("step", ["began", "decided", "forget_decision", "failed_to_start"])
+def test_killed_in_any_write_it_is_as_before_or_as_after_and_can_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    made = lived(tmp_path)
+    before = path_of(tmp_path).read_bytes()
+    steps = {
+        "began": lambda: made.began(record("g2"), asked=False),
+        "decided": lambda: made.decided(REST),
+        "forget_decision": made.forget_decision,
+        "failed_to_start": lambda: made.failed_to_start(NOW, asked=False),
+    }
+
+    def cut(*_: object, **__: object) -> None:
+        raise Cut
+
+    with monkeypatch.context() as broken:
+        broken.setattr(files.os, "replace", cut)
+        broken.setattr(Path, "replace", cut)
+        broken.setattr(Path, "rename", cut)
+        with pytest.raises(Cut):
+            steps[step]()
+    assert path_of(tmp_path).read_bytes() == before
+    again = past(tmp_path)
+    assert (len(again.lives), again.decision) == (1, WAIT)
+    again.ended(record("g2"), 1, NOW + timedelta(seconds=9))
+    again.decided(REST)
+    assert len(past(tmp_path).lives) == 2
+
+
+def test_an_end_is_on_the_disk_with_what_was_decided_about_it_and_till_then_found_by_the_next(tmp_path: Path) -> None:
+    made = past(tmp_path)
+    made.began(record("g1"), asked=True)
+    life = made.ended(record("g1"), 1, NOW)
+    assert past(tmp_path).lives == []
+    assert past(tmp_path).ended(record("g1"), None, NOW) is not None, "it is counted by whoever finds it"
+    made.decided(WAIT)
+    again = past(tmp_path)
+    assert (again.lives, again.decision) == ([life], WAIT)
+    assert again.ended(record("g1"), 1, NOW) is None, "it counts once"
+
+
+@settings(max_examples=40)
+@given(cut=st.integers(0, 2000))
+def test_a_torn_file_is_as_none_at_all(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    folder = tmp_path_factory.mktemp("torn")
+    lived(folder)
+    whole = path_of(folder).read_bytes()
+    path_of(folder).write_bytes(whole[: cut % len(whole)])
+    again = past(folder)
+    if whole[cut % len(whole) :].strip():
+        assert (again.lives, again.decision) == ([], None)
+    again.failed_to_start(NOW, asked=False)
+    assert past(folder).lives == again.lives
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_what_a_hand_has_damaged_is_left_out_and_the_rest_is_read(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    lived(folder)
+    document = json.loads(path_of(folder).read_text())
+    good = document["lives"][0]
+    key = data.draw(st.sampled_from(sorted(good)))
+    document["lives"] = [data.draw(json_values), {**good, key: data.draw(json_values)}, good]
+    part = data.draw(st.sampled_from([*sorted(document["decision"]), "generation", "asked", "ended"]))
+    where = document["decision"] if part in document["decision"] else document
+    where[part] = data.draw(json_values)
+    path_of(folder).write_text(json.dumps(document))
+    again = past(folder)
+    assert 1 <= len(again.lives) <= 2
+    assert again.lives[-1].exit_code == 3
+    assert all(isinstance(life, Life) and life.seconds >= 0 for life in again.lives)
+    again.ended(record("another"), 1, NOW)
+    again.decided(REST)
+    assert past(folder).lives == again.lives
+    assert past(folder).decision == REST
+
+
+@pytest.mark.parametrize("name", ["pause_seconds", "exit_code", "lived_seconds"])
+@pytest.mark.parametrize("value", ["1e999", "-1e999", '"inf"', '"nan"', "1e400", "[]"])
+def test_a_number_that_is_none_harms_nobody(tmp_path: Path, name: str, value: str) -> None:
+    lived(tmp_path)
+    text = path_of(tmp_path).read_text()
+    damaged = re.sub(rf'"{name}": ?[^,}}\n]+', f'"{name}": {value}', text)
+    assert damaged != text
+    path_of(tmp_path).write_text(damaged)
+    again = past(tmp_path)
+    assert all(0 <= life.seconds < 10**6 for life in again.lives)
+    if again.decision is not None:
+        assert again.decision.at(NOW).pause_seconds <= LONGEST_PAUSE_SECONDS
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"\xff", b'{"lives": {}, "decision": []}', b'{"lives": 3}'])
+def test_what_is_no_past_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
+    lived(tmp_path)
+    path_of(tmp_path).write_bytes(content)
+    assert (past(tmp_path).lives, past(tmp_path).decision) == ([], None)

@@ -18,12 +18,12 @@ BUSY = (WorkerState.STARTING, WorkerState.STOPPING, WorkerState.BACKING_OFF, Wor
 FLAGS = (True, False)
 
 WANTED = [None, *(Wanted(*given) for given in product(FLAGS, FLAGS, FLAGS, HASHES, FLAGS))]
-ACTUAL = [None, *(Actual(*given) for given in product(WorkerState, HASHES, FLAGS))]
+ACTUAL = [None, *(Actual(*given) for given in product(WorkerState, HASHES, FLAGS, FLAGS))]
 
 wanted_ones = st.builds(
     Wanted, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(HASHES), st.sampled_from((False, False, True))
 )
-actual_ones = st.builds(Actual, st.sampled_from(WorkerState), st.sampled_from(HASHES), st.booleans())
+actual_ones = st.builds(Actual, st.sampled_from(WorkerState), st.sampled_from(HASHES), st.booleans(), st.booleans())
 ids = st.sampled_from("ABCDE")
 
 
@@ -44,6 +44,8 @@ def expected(wanted: Wanted | None, actual: Actual | None) -> ActionKind:
         case WorkerState.RUNNING if not wanted.enabled:
             return ActionKind.STOP
         case WorkerState.RUNNING if not kept and {wanted.spec_hash, actual.spec_hash} == {"old", "new"}:
+            return ActionKind.RESTART
+        case WorkerState.RUNNING if not kept and actual.hung:
             return ActionKind.RESTART
         case WorkerState.STOPPED if wanted.enabled and not kept and not actual.ended:
             return ActionKind.START
@@ -127,6 +129,13 @@ def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
         (Wanted(True, False, False), Actual(WorkerState.STUCK), Why.STUCK),
         (Wanted(True, False, False), None, Why.NOT_SEEN),
         (Wanted(True, False, False, resting=True), Actual(WorkerState.STOPPED), Why.RESTING),
+        (Wanted(True, False, False), Actual(WorkerState.RUNNING, hung=True), Why.HUNG),
+        (Wanted(True, False, False, "new"), Actual(WorkerState.RUNNING, "old", hung=True), Why.CHANGED),
+        (Wanted(True, False, True), Actual(WorkerState.RUNNING, hung=True), Why.PAUSED),
+        (Wanted(True, True, False), Actual(WorkerState.RUNNING, hung=True), Why.QUARANTINED),
+        (Wanted(False, False, False), Actual(WorkerState.RUNNING, hung=True), Why.NOT_ENABLED),
+        (Wanted(True, False, False), Actual(WorkerState.STOPPED, hung=True), Why.NOT_RUNNING),
+        (None, Actual(WorkerState.RUNNING, hung=True), Why.NOT_CONFIGURED),
         (None, Actual(WorkerState.RUNNING), Why.NOT_CONFIGURED),
         (None, Actual(WorkerState.STOPPING), Why.UNDER_WAY),
     ],
