@@ -79,7 +79,7 @@ def test_one_that_died_meanwhile_is_started_by_its_policy_and_no_other(home: Hos
         pid = pids[name]
         assert pid
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda pid=pid: pid not in home.everybody(), 10, "it is dead")
+    wait_until(lambda: home.everybody() == [pids["South"]], 10, "they are dead")
     home.started()
     new = wait_until(lambda: home.pids()["North"], PATIENCE_SECONDS, "the one that should run does")
     assert new != pids["North"]

@@ -27,7 +27,7 @@ from tests.support.warm_shell import Done, WarmShell
 
 ROUNDS = 50
 COLD_EVERY = 10
-"""So often a daemon is started from nothing, as by an operator; else its imports are done, which saves half a second."""
+"""So often a daemon is started from nothing, as by an operator; else its imports are done: half a second saved."""
 
 ENDS = ("stop", "kill", "go on")
 PAUSE_SECONDS = 0.03
@@ -230,9 +230,9 @@ def test_whoever_looks_is_told_the_truth_and_nothing_is_left_but_the_workers(hom
     assert len(readers.looks) == 4
     assert min(readers.looks.values()) >= ROUNDS, readers.looks
     assert belonging_to(home) == set(pids.values())
-    assert Counter(word for word in WORKERS for line in home.log().splitlines() if f"{word} started as" in line) == {
-        each: 1 for each in WORKERS
-    }
+    assert Counter(
+        word for word in WORKERS for line in home.log().splitlines() if f"{word} started as" in line
+    ) == dict.fromkeys(WORKERS, 1)
 
 
 def one_round(home: Host, shell: WarmShell, timeline: Timeline, end: str, *, cold: bool) -> None:
