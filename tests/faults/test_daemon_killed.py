@@ -44,7 +44,8 @@ def settled(home: Host) -> dict[str, int | None]:
 def as_before(home: Host, pids: dict[str, int | None]) -> None:
     """All is as it was: the same processes, the same rest, nobody twice."""
     starts = home.log().count(" started as pid ")
-    home.supervisor("send", "diagnostics North", "--wait")  # a whole round of everything
+    already = home.json("send", "resume South", "--wait")  # the whole road of a command, and the round that follows it
+    assert (already["success"], already["details"]["already_running"]) == (True, True)
     assert home.pids() == pids
     assert sorted(home.everybody()) == sorted(pid for pid in pids.values() if pid)
     assert home.worker("Paused")["paused"]
