@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     """Check the configuration first: what is wrong with it is said here, and not in a log."""
     config = load_supervisor_config(options.config)
     prepare_state_dir(config)
-    started = start_daemon(config.state_dir, config.path)
+    started = start_daemon(config.state_dir, config.path, config.logging.file)
     if started.stale_pid:
         print(f"The daemon before (pid {started.stale_pid}) had died without a word; its place is taken over.")
     print(f"started: pid {started.pid}")

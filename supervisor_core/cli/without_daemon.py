@@ -25,7 +25,7 @@ REASONS = {
 LOOK_AGAIN_SECONDS = 0.02
 
 ANSWER_SECONDS = 2.0
-"""A daemon that just comes up, or just ends, does not answer either; one is so called that is silent for longer."""
+"""One that just comes up or just ends does not answer either. Only a daemon that is silent for longer is so called."""
 
 
 class _Standing(NamedTuple):

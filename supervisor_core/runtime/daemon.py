@@ -11,9 +11,11 @@ import socket
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from supervisor_core.adapters.processes_identity import identify
+from supervisor_core.adapters.processes_stop import StopReport
 from supervisor_core.adapters.worker import stop_watcher_gracefully
 from supervisor_core.adapters.worker_adapter import ProcessWorkerAdapter
 from supervisor_core.config import Worker
@@ -34,6 +36,7 @@ from supervisor_core.runtime.forwarder import Forwarder
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.heartbeats import Heartbeats
 from supervisor_core.runtime.monitoring import MonitoringDoor
+from supervisor_core.runtime.noting import Noting
 from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.overview import status_document, worker_documents
 from supervisor_core.runtime.parts import Parts
@@ -69,6 +72,9 @@ class Daemon:
         self._with_workers = False
         self._started_at = datetime.now(UTC)
         self._blocking = Blocking()
+        self._writing = Blocking(1)
+        """One thread: what is written of us is written in its order, the last word last."""
+        self._ended: dict[str, StopReport] = {}
         self._bus = EventBus()
         self._agent = SupervisorAgent(
             parts.ledger,
@@ -97,7 +103,8 @@ class Daemon:
         self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
         self._chat = chat(ChatDoors(self._workers, self._reconciler.wake, self._monitoring)) if chat else None
         self._registry = self._services(no_chat)
-        self._behind = Registry([self._senses, self._configuration])
+        noting = Noting(partial(self._note, running=True), self._mark)
+        self._behind = Registry([self._senses, self._configuration, noting])
         """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
         answers: Mapping[str, Answer] = {
             "status": self._status,
@@ -133,6 +140,17 @@ class Daemon:
                 if name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
                     continue  # whoever started us with `nohup` wants us to outlive the terminal
                 loop.add_signal_handler(getattr(signal, name), self._told_to_stop, name)
+        try:
+            await self._come_up()
+        except BaseException:
+            await self._note(running=False)  # else it would be said to have died without a word
+            raise
+        log.info("supervisor %s is up, pid %d", self._agent.supervisor_id, os.getpid())
+        notify.ready()
+        await self._stopping.wait()
+        return await self._end()
+
+    async def _come_up(self) -> None:
         await self._note(running=True)
         await self._control.start()  # first: who asks while the workers come up is told that they do
         await self._agent.spawn()
@@ -140,12 +158,6 @@ class Daemon:
         await self._registry.start(self._stopping)
         await self._begin_life()
         await self._note(running=True)
-        log.info("supervisor %s is up, pid %d", self._agent.supervisor_id, os.getpid())
-        notify.ready()
-        watchdog = asyncio.create_task(notify.Watchdog().run(self._stopping, self._why_not_well))
-        await self._stopping.wait()
-        await watchdog
-        return await self._end()
 
     def _why_not_well(self) -> str:
         """Why it would help to be started anew: what looks after the workers does not do so. A database or a Slack that
@@ -208,6 +220,7 @@ class Daemon:
 
     def _end_worker(self, worker: Worker) -> None:
         report = stop_watcher_gracefully(self._parts.host.processes, worker)
+        self._ended[worker.id] = report
         level = logging.INFO if report.stopped else logging.ERROR
         log.log(level, "%s %s", worker.id, "is ended" if report.stopped else f"is stuck: {report.survivors}")
 
@@ -228,12 +241,19 @@ class Daemon:
             "started_at": to_text(self._started_at),
             "stopped_at": None if running else to_text(datetime.now(UTC)),
             "services": [report.as_json() for report in self._registry.reports()],
-            "workers": self._reconciler.current_snapshot().as_json()["workers"],
+            "workers": runtime_file.with_the_ended(
+                self._reconciler.current_snapshot().as_json()["workers"], self._ended
+            ),
         }
         try:
-            await self._blocking(runtime_file.write, config.state_dir, document)
+            await self._writing(runtime_file.write, config.state_dir, document)
         except OSError as error:  # what is lost is what it says of itself; whether it lives, the lock says
             log.error("%s could not be written: %s", runtime_file.FILE_NAME, error)  # noqa: TRY400
+
+    def _mark(self) -> object:
+        """What is different once there is something new to note."""
+        services = [(each.name, each.state, each.health, each.last_error) for each in self._registry.reports()]
+        return self._reconciler.current_snapshot().version, services
 
     def _configured(self, version: ConfigVersion) -> None:
         """Everybody works with this version from now on."""

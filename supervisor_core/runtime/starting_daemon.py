@@ -28,6 +28,9 @@ OUTPUT_NAME = "daemon.out"
 
 LAST_WORDS = 2000  # characters
 
+WORKERS_SECONDS = 30.0
+"""How long workers that come up are waited for; one with a longer grace period comes up all the same."""
+
 
 class NotUpError(SupervisorError):
     """The daemon did not come up."""
@@ -43,8 +46,11 @@ class Started(NamedTuple):
     """The daemon before it, where that died without a word."""
 
 
-def start_daemon(state_dir: Path, config: Path, program: Sequence[str] = ()) -> Started:
-    """Start it, and wait until its services and workers have come up or failed; `NotUpError` with its last words."""
+def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Sequence[str] = ()) -> Started:
+    """Start it, and wait until all its services have run once or failed, and its workers run or do not.
+
+    `NotUpError` with its last words, which are in the log of this name where it printed none.
+    """
     holder = daemon_holder(state_dir)
     if holder is not None:
         raise AlreadyRunningError(f"supervisor already running{f' (pid {holder})' if holder else ''}")
@@ -52,16 +58,20 @@ def start_daemon(state_dir: Path, config: Path, program: Sequence[str] = ()) -> 
     stale = said.get("pid") if said.get("running") else None
     child = _spawn(state_dir, [*(program or _ourselves()), "run", "--config", str(config), "--quiet"])
     identity = identify(child.pid)
-    deadline = time.monotonic() + UP_SECONDS
+    log, began_at = state_dir / log_name, _size(state_dir / log_name)
+    deadline, up_since = time.monotonic() + UP_SECONDS, None
     while time.monotonic() < deadline:
         status = _status(state_dir)
-        if status is not None and status["supervisor"]["pid"] == child.pid and _settled(status):
+        up = status is not None and status["supervisor"]["pid"] == child.pid and _settled(status)
+        up_since = (up_since or time.monotonic()) if up else None
+        if status is not None and up_since and (_workers_settled(status) or _for_long(up_since)):
             return Started(child.pid, _problems(status), stale if isinstance(stale, int) else None)
         if identity is None or wait_exit(identity, LOOK_SECONDS):
             code = child.wait()
-            raise NotUpError(f"The daemon ended with exit code {code}. {_last_words(state_dir)}")
+            raise NotUpError(f"The daemon ended with exit code {code}. {_last_words(state_dir, log, began_at)}")
     raise NotUpError(
-        f"The daemon (pid {child.pid}) is not up after {UP_SECONDS:g} s, and goes on trying. {_last_words(state_dir)}",
+        f"The daemon (pid {child.pid}) is not up after {UP_SECONDS:g} s, and goes on trying. "
+        f"{_last_words(state_dir, log, began_at)}",
         remedy="`supervisor status` says how it is, `supervisor stop` ends it.",
     )
 
@@ -94,6 +104,23 @@ def _problems(status: dict[str, Any]) -> list[str]:
     return [f"service {service['name']}: {service['last_error'] or service['reason']}" for service in bad]
 
 
-def _last_words(state_dir: Path) -> str:
+def _workers_settled(status: dict[str, Any]) -> bool:
+    return all(worker["state"] != "starting" for worker in status["workers"])
+
+
+def _for_long(since: float) -> bool:
+    return time.monotonic() - since >= WORKERS_SECONDS
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _last_words(state_dir: Path, log: Path, began_at: int) -> str:
+    """What it printed; else what it logged since it was started."""
     text = (state_dir / OUTPUT_NAME).read_text(encoding="utf-8", errors="replace").strip()
-    return f"Its last words:\n{text[-LAST_WORDS:]}" if text else "It said nothing; its log may say more."
+    if not text and log.is_file():
+        with log.open("rb") as file:
+            file.seek(began_at if _size(log) >= began_at else 0)  # else it was rotated meanwhile
+            text = file.read().decode("utf-8", errors="replace").strip()
+    return f"Its last words:\n{text[-LAST_WORDS:]}" if text else "It said nothing."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +18,9 @@ MARGIN_SECONDS = 15.0
 
 TERM_SECONDS, KILL_SECONDS = 5.0, 5.0
 """For one that does not answer: its loop hangs, so there is nothing to finish; and what KILL takes, the drive aside."""
+
+SAY_SECONDS, LOOK_AGAIN_SECONDS = 1.0, 0.02
+"""For whoever has just taken the daemon's lock to write who it is, or to let go of it after it has wiped that out."""
 
 
 class StillAliveError(SupervisorError):
@@ -57,13 +61,18 @@ class Door:
 
     def holder(self) -> ProcessIdentity | None:
         """Who has the lock, as the lock's file tells."""
-        try:
-            FileLock(self._state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
-        except LockedError as error:
-            if error.holder is None:
-                raise StillAliveError("Somebody has the daemon's lock and does not say who.") from None
-            return error.holder.identity
-        return None
+        deadline = time.monotonic() + SAY_SECONDS
+        while True:
+            try:
+                FileLock(self._state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
+            except LockedError as error:
+                if error.holder is not None:
+                    return error.holder.identity
+                if time.monotonic() >= deadline:
+                    raise StillAliveError("Somebody has the daemon's lock and does not say who.") from None
+                time.sleep(LOOK_AGAIN_SECONDS)
+            else:
+                return None
 
     def ask_to_stop(self, *, workers: bool) -> dict[str, Any]:
         """Ask at its control door."""

@@ -44,7 +44,8 @@ def settled(home: Host) -> dict[str, int | None]:
 def as_before(home: Host, pids: dict[str, int | None]) -> None:
     """All is as it was: the same processes, the same rest, nobody twice."""
     starts = home.log().count(" started as pid ")
-    home.supervisor("send", "diagnostics North", "--wait")  # a whole round of everything
+    already = home.json("send", "resume South", "--wait")  # the whole road of a command, and the round that follows it
+    assert (already["success"], already["details"]["already_running"]) == (True, True)
     assert home.pids() == pids
     assert sorted(home.everybody()) == sorted(pid for pid in pids.values() if pid)
     assert home.worker("Paused")["paused"]
@@ -79,7 +80,7 @@ def test_one_that_died_meanwhile_is_started_by_its_policy_and_no_other(home: Hos
         pid = pids[name]
         assert pid
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda pid=pid: pid not in home.everybody(), 10, "it is dead")
+    wait_until(lambda: home.everybody() == [pids["South"]], 10, "they are dead")
     home.started()
     new = wait_until(lambda: home.pids()["North"], PATIENCE_SECONDS, "the one that should run does")
     assert new != pids["North"]

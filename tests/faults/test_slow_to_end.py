@@ -1,4 +1,4 @@
-"""What is slow to end, or fails again and again: waited for as long as was said, then ended, named, and told by exit 1."""
+"""What is slow to end, or fails again and again: waited for as long as was said, then ended, named, told by exit 1."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.adapters.processes_identity import identify
-from supervisor_core.adapters.processes_signals import wait_exit
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.runtime import runtime_file
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
@@ -95,7 +93,11 @@ def test_a_worker_slow_to_end_is_waited_for_and_then_killed_within_the_bound_tha
     told = seconds(re.findall(r"T([\d:.]+)Z\].* is stopping; its workers end", home.log())[0])
     assert times["North"] <= times["South"], "the quick one does not wait for the slow one"
     assert times["South"] - told >= STOP_TIMEOUT_SECONDS, "it has its time"
-    assert runtime_file.read(home.state_dir)["running"] is False
+    said = runtime_file.read(home.state_dir)
+    assert said["running"] is False
+    assert {(each["actual"]["state"], each["actual"]["pid"]) for each in said["workers"].values()} == {
+        ("stopped", None)
+    }
 
 
 def seconds(clock: str) -> float:
@@ -227,7 +229,7 @@ def test_nothing_is_left_of_a_daemon_in_its_process_neither_a_task_nor_a_thread_
 
 def working(before: set[threading.Thread]) -> list[str]:
     """The threads that are new and do something; one of a pool that waits for its next call does nothing."""
-    frames = sys._current_frames()
+    frames = sys._current_frames()  # noqa: SLF001 (public but for its name)
     new = [thread for thread in threading.enumerate() if thread not in before and thread.ident in frames]
     return [thread.name for thread in new if frames[thread.ident or 0].f_code.co_name != "_serve"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -145,7 +146,10 @@ def test_an_invalid_file_keeps_the_last_good_one_is_said_loudly_and_recovers(hom
 def test_a_setting_that_waits_for_a_restart_of_the_daemon_is_named(home: Host) -> None:
     before = home.all_run()
     home.configure({"North": SLEEPER, "South": SLEEPER}, logging={"level": "DEBUG"})
-    waits = lambda: home.status()["supervisor"]["configuration"]["needs_restart"]  # noqa: E731
+
+    def waits() -> list[str]:
+        return list(home.status()["supervisor"]["configuration"]["needs_restart"])
+
     wait_until(lambda: waits() == ["logging.level"], PATIENCE_SECONDS, "it is named")
     assert "logging.level" in home.supervisor("status").stdout
     assert home.supervisor("restart").returncode == 0
@@ -216,12 +220,7 @@ async def test_slack_knows_a_worker_that_is_added(tmp_path: Path, slack: Playgro
         document = yaml.safe_load(home.config.read_text())
         home.config.write_text(yaml.safe_dump({**document, "workers": {"North": SLEEPER, "West": SLEEPER}}))
         home.worker_ids = ("North", "West")
-        await asyncio_until(lambda: len(home.status()["workers"]) == 2)
+        both = lambda: len(home.status()["workers"]) == 2  # noqa: E731
+        await asyncio.to_thread(wait_until, both, PATIENCE_SECONDS, "the daemon knows it")
         await operator.slash("/supervisor pause West")
         await slack.channel("ops").shows("West: paused")
-
-
-async def asyncio_until(condition: Any) -> None:
-    import asyncio
-
-    await asyncio.to_thread(wait_until, condition, PATIENCE_SECONDS, "the daemon knows it")

@@ -1,4 +1,4 @@
-"""The heartbeats of a whole daemon: of every worker, on the drive and in the ledger, and what a drive that is away does."""
+"""The heartbeats of a whole daemon: of every worker, on the drive and in the ledger, and without the drive."""
 
 from __future__ import annotations
 
@@ -48,6 +48,10 @@ def said(home: Host, worker_id: str) -> dict[str, Any]:
     return document
 
 
+def beat(home: Host) -> str:
+    return str(rows(home, "SELECT * FROM supervisors_t")[0]["last_heartbeat_at"])
+
+
 def service(home: Host) -> dict[str, Any]:
     return next(each for each in home.status()["services"] if each["name"] == "heartbeat")
 
@@ -66,9 +70,8 @@ def test_every_worker_has_its_file_and_its_rows_and_the_supervisor_its_own(home:
     assert found["supervisor_North"]["pid"] == home.status()["supervisor"]["pid"]
     (supervisor,) = rows(home, "SELECT * FROM supervisors_t")
     assert (supervisor["supervisor_id"], supervisor["status"]) == ("TestHost", "ACTIVE")
-    before = supervisor["last_heartbeat_at"]
-    beat = lambda: rows(home, "SELECT * FROM supervisors_t")[0]["last_heartbeat_at"]  # noqa: E731
-    wait_until(lambda: beat() > before, PATIENCE_SECONDS, "the supervisor's own beat goes on")
+    before = str(supervisor["last_heartbeat_at"])
+    wait_until(lambda: beat(home) > before, PATIENCE_SECONDS, "the supervisor's own beat goes on")
 
 
 def test_a_worker_that_is_added_is_told_of_as_well(home: Host) -> None:
@@ -88,7 +91,10 @@ def test_a_drive_that_goes_away_degrades_the_service_the_rows_go_on_and_it_recov
     shown = service(home)
     assert (shown["state"], "heartbeats are not on the drive" in shown["reason"]) == ("running", True)
     assert home.supervisor("status").returncode == 1
-    summary = lambda: workers_rows(home)["supervisor_South"]  # noqa: E731
+
+    def summary() -> dict[str, Any]:
+        return workers_rows(home)["supervisor_South"]
+
     wait_until(lambda: "not on the drive" in str(summary()["status_summary"]), PATIENCE_SECONDS, "the rows say so")
     since = summary()["last_heartbeat_at"]
     wait_until(lambda: summary()["last_heartbeat_at"] > since, PATIENCE_SECONDS, "the rows go on")

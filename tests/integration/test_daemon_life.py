@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +16,11 @@ import pytest
 from supervisor_core.adapters.processes_signals import KILL, TERMINATE
 from supervisor_core.adapters.processes_values import ProcessIdentity
 from supervisor_core.runtime.ownership import daemon_holder
+from supervisor_core.runtime.starting_daemon import NotUpError, start_daemon
 from supervisor_core.runtime.stopping_daemon import StillAliveError, stop_daemon
-from tests.support.homes import Home, a_home
+from tests.support.daemon_homes import Host
+from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
-
-
-class Host(Home):
-    """A home whose daemon was started by the program, and is ended by its identity when the test is over."""
-
-    def end(self) -> None:
-        if self.state_dir.is_dir() and (pid := daemon_holder(self.state_dir)):
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: daemon_holder(self.state_dir) is None, 10, "the daemon is gone")
-        super().end()
 
 
 @pytest.fixture
@@ -74,6 +68,40 @@ def test_a_daemon_that_can_not_come_up_is_an_error_with_its_last_words(home: Hos
     assert done.returncode == 1
     assert "exit code" in done.stderr
     assert "ledger" in done.stderr
+
+
+def test_one_that_fails_while_it_comes_up_says_why_and_is_not_called_dead_without_a_word(home: Host) -> None:
+    (home.state_dir / "control.sock").mkdir(parents=True)
+    home.state_dir.chmod(0o700)
+    done = home.supervisor("start")
+    assert done.returncode == 1
+    assert "control.sock" in done.stderr
+    status = home.supervisor("status", "--plain")
+    assert "supervisor.state=stopped\n" in status.stdout
+
+
+def test_one_that_is_killed_while_it_comes_up_has_its_last_words_in_the_log(home: Host) -> None:
+    dies = ["-c", "import logging, os; print(end='', flush=True); os.kill(os.getpid(), 9)"]
+    home.state_dir.mkdir(mode=0o700)
+    (home.state_dir / "supervisor.log").write_text("of an earlier life\n")
+    logs = "import os, sys; open('var/supervisor.log', 'a').write('the disk is full'); os.kill(os.getpid(), 9)"
+    with pytest.raises(NotUpError, match=r"exit code -9\. Its last words:\nthe disk is full$"), chdir(home.folder):
+        start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, "-c", logs))
+    with pytest.raises(NotUpError, match=r"exit code -9\. It said nothing\."):
+        start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, *dies))
+
+
+def test_a_worker_that_comes_up_is_waited_for(tmp_path: Path) -> None:
+    slow = {"command": demo_command(), "start_grace_seconds": 1.5, "stop_timeout_seconds": 10}
+    with a_home(tmp_path / "home", {"OrionMX": slow}, make=Host) as home:
+        started(home)
+        assert (home.worker("OrionMX")["state"], home.worker("OrionMX")["pid"]) == ("running", worker(home))
+        written = home.state_dir / "runtime.json"
+
+        def noted() -> Any:
+            return json.loads(written.read_text())["workers"]["OrionMX"]["actual"]["pid"]
+
+        wait_until(lambda: noted() == worker(home), 20, "what is written of it follows")
 
 
 def test_a_wrong_configuration_is_said_by_start_itself(home: Host) -> None:

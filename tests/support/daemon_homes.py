@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
 COMMANDS = ("start", "stop", "restart", "status", "run")
 MODULES = (
@@ -105,7 +105,7 @@ def _be(words: Sequence[str], *, cold: bool) -> None:
     code = 70
     try:
         if not cold:
-            starting_daemon._spawn = _forked  # type: ignore[assignment]
+            setattr(starting_daemon, "_spawn", _forked)  # noqa: B010 (a door that is not for others to use)
         code = main(words)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,0 +1,41 @@
+"""The service that keeps `runtime.json` up to date: of a daemon that dies without a word it tells how all was last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+NOTE_SECONDS = 5.0
+"""At most so often; what changes faster is told by `status`."""
+
+
+class Noting:
+    """Has it written whenever what it says has changed, and then not again for a while."""
+
+    name = "noting"
+
+    def __init__(self, note: Callable[[], Awaitable[None]], mark: Callable[[], object]) -> None:
+        self._note = note
+        self._mark = mark
+
+    def problem(self) -> str:
+        """What fails here fails the service."""
+        return ""
+
+    async def initialise(self) -> None:
+        """Nothing to get ready."""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Look whether something has changed, again and again; until asked to stop, after which others write it."""
+        noted: object = None
+        while not stopping.is_set():
+            now = self._mark()
+            if now != noted:
+                await self._note()
+                noted = now
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), NOTE_SECONDS)
+
+    async def shut_down(self) -> None:
+        """Nothing is open."""
