@@ -27,7 +27,7 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class ActualState:
-    """What was seen of a worker, when, and which commands wait for it or are under way (their task ids)."""
+    """What was seen of a worker, when, and what is in hand and what is planned for it, in words."""
 
     state: WorkerState
     pid: int | None = None

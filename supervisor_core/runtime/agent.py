@@ -87,6 +87,7 @@ class SupervisorAgent:
         self._heartbeat = Heartbeat(self._beat, heartbeat_seconds)
         self._status = SupervisorStatus.SPAWNING
         self._row: SupervisorRow | None = None
+        self._was_paused = False
         self._moving = asyncio.Lock()
         self._under_way: set[asyncio.Task[Any]] = set()
 
@@ -103,7 +104,19 @@ class SupervisorAgent:
     @property
     def rests(self) -> bool:
         """Whether monitoring rests because somebody paused it: from the moment on at which this life is on record."""
-        return self._row is not None and self._row.paused
+        return self._row.paused if self._row is not None else self._was_paused
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """How often its heartbeat is written; 0: never."""
+        return self._heartbeat.every_seconds
+
+    async def recall(self) -> None:
+        """Read whether an earlier life was paused: that holds also while this one can't be written down."""
+        row: SupervisorRow | None = await self._elsewhere(
+            self._database.read, partial(supervisors.find, supervisor_id=self.supervisor_id)
+        )
+        self._was_paused = row is not None and row.paused
 
     def problem(self) -> str:
         """Why no heartbeat is written at the moment; empty while they are, and where none is due."""

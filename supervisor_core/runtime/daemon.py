@@ -35,9 +35,11 @@ from supervisor_core.runtime.event_bus import EventBus
 from supervisor_core.runtime.forwarder import Forwarder
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.heartbeats import Heartbeats
+from supervisor_core.runtime.living import Living
 from supervisor_core.runtime.monitoring import MonitoringDoor
 from supervisor_core.runtime.noting import Noting
 from supervisor_core.runtime.observing import Seen
+from supervisor_core.runtime.one_look import OneLook
 from supervisor_core.runtime.overview import status_document, worker_documents
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
@@ -45,7 +47,6 @@ from supervisor_core.runtime.reconciler import Reconciler
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
-from supervisor_core.runtime.teams import TeamManager
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +67,6 @@ class Daemon:
         self._parts = parts
         config = parts.host.config
         self._stopping = asyncio.Event()
-        self._looking: asyncio.Future[list[Seen]] | None = None
-        self._syncing: asyncio.Future[None] | None = None
         self._interrupted = False
         self._with_workers = False
         self._started_at = datetime.now(UTC)
@@ -83,6 +82,7 @@ class Daemon:
             heartbeat_seconds=config.supervisor.heartbeat_seconds,
             elsewhere=self._blocking,
         )
+        self._shared_look = OneLook(self._look)
         self._waiting = Waiting(parts.ledger, self._blocking, self._stopping)
         self._adapter = ProcessWorkerAdapter(parts.host.processes, parts.host.drive, lambda: parts.host.config)
         self._senses = Senses(parts)
@@ -104,7 +104,8 @@ class Daemon:
         self._chat = chat(ChatDoors(self._workers, self._reconciler.wake, self._monitoring)) if chat else None
         self._registry = self._services(no_chat)
         noting = Noting(partial(self._note, running=True), self._mark)
-        self._behind = Registry([self._senses, self._configuration, noting])
+        self._living = Living(self._agent, parts.ledger, self._blocking, lambda: parts.host.config, self._why_not_well)
+        self._behind = Registry([self._senses, self._configuration, self._living, noting])
         """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
         answers: Mapping[str, Answer] = {
             "status": self._status,
@@ -147,46 +148,27 @@ class Daemon:
             raise
         log.info("supervisor %s is up, pid %d", self._agent.supervisor_id, os.getpid())
         notify.ready()
+        watchdog = asyncio.create_task(notify.Watchdog().run(self._stopping, self._why_not_well))
         await self._stopping.wait()
+        await watchdog
         return await self._end()
 
     async def _come_up(self) -> None:
         await self._note(running=True)
         await self._control.start()  # first: who asks while the workers come up is told that they do
-        await self._agent.spawn()
+        await self._living.spawn()
         await self._behind.start(self._stopping)
         await self._registry.start(self._stopping)
-        await self._begin_life()
+        await self._living.follow()
         await self._note(running=True)
 
     def _why_not_well(self) -> str:
-        """Why it would help to be started anew: what looks after the workers does not do so. A database or a Slack that
-        is away is no reason."""
+        """Why what looks after the workers does not do so; empty while it does. A Slack that is away is no reason."""
         vital = (self._queue.name, self._reconciler.name)
         broken = [each for each in self._registry.reports() if each.name in vital and each.state is ServiceState.ERROR]
         return "; ".join(
             [*(f"{each.name}: {each.last_error}" for each in broken), *filter(None, [self._reconciler.stuck()])]
         )
-
-    async def _begin_life(self) -> None:
-        """Active, once what looks after the workers runs; failed where it does not, and tried on all the same."""
-        broken = [each for each in self._registry.reports() if each.state is ServiceState.ERROR]
-        vital = [each for each in broken if each.name in (self._queue.name, self._reconciler.name)]
-        if vital:
-            await self._agent.fail("; ".join(f"{each.name}: {each.last_error}" for each in vital))
-        else:
-            await self._agent.start()
-        self._reconciler.plan_again()
-        await self._sync_teams()
-
-    async def _sync_teams(self) -> None:
-        """Have the teams be as the configuration says. They are for people: no worker waits for them."""
-        teams = TeamManager(self._parts.ledger, self._agent.supervisor_id)
-        try:
-            for change in await self._blocking(teams.sync_with, self._parts.host.config):
-                log.info("%s", change)
-        except Exception:  # the edge: whatever keeps them from being written keeps nothing else from working
-            log.exception("the teams could not be written down")
 
     async def _end(self) -> int:
         notify.stopping()
@@ -196,12 +178,13 @@ class Daemon:
         config = self._parts.host.config
         try:
             await self._agent.stop()  # before the forwarder's last round, which tells the others
-        except (SupervisorError, OSError) as error:
-            log.error("that supervisor %s stops could not be written down: %s", self._agent.supervisor_id, error)  # noqa: TRY400
+        except Exception:  # the edge: whatever it is, the rest must end
+            log.exception("that supervisor %s stops could not be written down", self._agent.supervisor_id)
         laggards = await self._registry.stop(longest_seconds(config) + STOP_MARGIN_SECONDS)
         laggards += await self._behind.stop(STOP_MARGIN_SECONDS)
         if self._with_workers:
-            await asyncio.gather(*(self._blocking(self._end_worker, each) for each in config.workers.values()))
+            workers_too = (self._blocking(self._end_worker, each) for each in self._reconciler.workers())
+            await asyncio.gather(*workers_too)
         self._adapter.close()
         await self._control.stop()
         self._bus.close()
@@ -219,7 +202,14 @@ class Daemon:
         return longest_seconds(config) + STOP_MARGIN_SECONDS + (ending if self._with_workers else 0)
 
     def _end_worker(self, worker: Worker) -> None:
-        report = stop_watcher_gracefully(self._parts.host.processes, worker)
+        try:
+            report = stop_watcher_gracefully(self._parts.host.processes, worker)
+        except (
+            SupervisorError,
+            OSError,
+        ) as error:  # nobody can tell whether it runs: the others end
+            log.error("%s could not be ended: %s", worker.id, error)  # noqa: TRY400
+            return
         self._ended[worker.id] = report
         level = logging.INFO if report.stopped else logging.ERROR
         log.log(level, "%s %s", worker.id, "is ended" if report.stopped else f"is stuck: {report.survivors}")
@@ -260,7 +250,6 @@ class Daemon:
         self._parts.host = replace(self._parts.host, config=version.config)
         self._queue.configured()
         self._reconciler.configured(version)
-        self._syncing = asyncio.ensure_future(self._sync_teams())  # the loop keeps only a weak reference
         if self._chat is not None:
             self._chat.configured(version.config)
 
@@ -287,14 +276,14 @@ class Daemon:
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         services, workers = self._registry.reports(), await self._workers()
-        return status_document(self._agent, self._configuration, self._reconciler, services, workers, self._started_at)
+        broken = (each for each in self._behind.reports() if each.state is ServiceState.ERROR)
+        behind = [f"{each.name}: {each.last_error}" for each in broken]
+        told = (self._agent, self._configuration, self._living, self._reconciler)
+        return status_document(*told, services, workers, behind, self._started_at)
 
     async def _workers(self) -> list[dict[str, Any]]:
-        return worker_documents(self._parts, self._reconciler, await self._shared_look())
+        looked = await self._shared_look()
+        return await self._blocking(worker_documents, self._parts, self._reconciler, looked)
 
-    async def _shared_look(self) -> list[Seen]:
-        """One look at a time, however many ask."""
-        if self._looking is None or self._looking.done():
-            workers = list(self._parts.host.config.workers.values())
-            self._looking = asyncio.ensure_future(self._blocking(self._senses.look, workers))
-        return await asyncio.shield(self._looking)
+    async def _look(self) -> list[Seen]:
+        return await self._blocking(self._senses.look, self._reconciler.workers())

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.adapters import starts
+from supervisor_core.domain.agent import SupervisorStatus
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.restarts import Next, Reason, automatic_starts
 from supervisor_core.domain.times import to_text
@@ -15,6 +16,7 @@ from supervisor_core.runtime.actor import WorkerActor
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.checkout_lock import share_checkout
 from supervisor_core.runtime.config_service import ConfigService
+from supervisor_core.runtime.living import Living
 from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.reconciler import Reconciler
@@ -24,16 +26,19 @@ from supervisor_core.runtime.services import Report, ServiceState
 def status_document(
     agent: SupervisorAgent,
     configuration: ConfigService,
+    living: Living,
     reconciler: Reconciler,
     services: Iterable[Report],
     workers: list[dict[str, Any]],
+    behind: Iterable[str],
     started_at: datetime,
 ) -> dict[str, Any]:
     """The whole, and whether all of it is well."""
     reports = list(services)
     well = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in reports)
     well = well and not any(report.health == "degraded" for report in reports)
-    problems = [each for each in (configuration.problem(), agent.problem()) if each]
+    problems = [each for each in (configuration.problem(), agent.problem(), living.problem(), *behind) if each]
+    well = well and agent.status not in (SupervisorStatus.FAILED, SupervisorStatus.TERMINATED)
     return {
         "healthy": well and not problems and all(worker["fine"] for worker in workers),
         "supervisor": {
@@ -51,6 +56,7 @@ def status_document(
             },
             "snapshot": reconciler.current_snapshot().version,
             "lost_events": reconciler.bus.lost,
+            "unresponsive": list(living.silent),
         },
         "services": [report.as_json() for report in reports],
         "workers": workers,
@@ -64,6 +70,9 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
         document = seen.as_json()
         actor = reconciler.actor(seen.worker.id)
         noted = starts.noted(parts.host.config.state_dir, seen.worker.id)
+        if seen.worker.id not in parts.host.config.workers and document["pid"] is not None:
+            words = "it runs, and is not in the configuration any more"
+            document |= {"fine": False, "reason": words}
         document["restarts_last_hour"] = automatic_starts(noted, now)
         if actor is None:
             documents.append(document)

@@ -144,6 +144,10 @@ class Reconciler:
         """The actor of this worker."""
         return self._actors.get(worker_id)
 
+    def workers(self) -> list[Worker]:
+        """All whom it looks after, those included that were removed and are not gone yet."""
+        return [actor.worker for actor in self._actors.values()]
+
     def changing_code(self) -> list[Worker]:
         """For whom the code is being changed right now."""
         return [actor.worker for actor in self._actors.values() if actor.changes_code]
@@ -246,8 +250,8 @@ class Reconciler:
         worker = self._parts.host.config.workers.get(worker_id)
         if worker is not None:  # it was put back while it ended
             self._add(worker)
-            self._due.add(worker_id)
         self._swap({})
+        self.plan_again()  # a whole round also refuses what still waits for it
 
     def _follow(self) -> None:
         """Have an actor, with its newest settings, for each worker that is configured."""

@@ -46,7 +46,9 @@ class Senses:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Measure and ask until told to stop."""
-        await asyncio.gather(self._meter.run(stopping), self._prober.run(stopping))
+        async with asyncio.TaskGroup() as both:  # one that fails ends the other, and both begin anew
+            both.create_task(self._meter.run(stopping))
+            both.create_task(self._prober.run(stopping))
 
     async def shut_down(self) -> None:
         """Both have let go of everything."""

@@ -96,7 +96,7 @@ def _status(state_dir: Path) -> dict[str, Any] | None:
 
 
 def _settled(status: dict[str, Any]) -> bool:
-    return all(each["state"] != "starting" for each in (*status["services"], *status["workers"]))
+    return all(service["state"] != "starting" for service in status["services"])
 
 
 def _problems(status: dict[str, Any]) -> list[str]:

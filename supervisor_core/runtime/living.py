@@ -1,0 +1,128 @@
+"""The daemon's life in the database: active while what looks after the workers runs, and failed while it does not.
+
+What can't be written is said, and tried again; it keeps no worker from being looked after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.agent import SupervisorStatus
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.agent import SupervisorAgent
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.teams import TeamManager
+
+FOLLOW_SECONDS = 5.0
+"""Between two looks whether the life is as the services are."""
+
+BROKEN_SECONDS = 30.0
+"""A service that is back sooner, with its own back-off, has not made the supervisor fail."""
+
+log = logging.getLogger(__name__)
+
+
+class Living:
+    """A service of the daemon that works behind the others."""
+
+    name = "life"
+
+    def __init__(
+        self,
+        agent: SupervisorAgent,
+        ledger: Ledger,
+        blocking: Blocking,
+        config: Callable[[], SupervisorConfig],
+        broken: Callable[[], str],
+    ) -> None:
+        self._agent = agent
+        self._teams = TeamManager(ledger, agent.supervisor_id)
+        self._blocking = blocking
+        self._config = config
+        self._broken = broken
+        """Why what looks after the workers does not do so; empty while it does."""
+        self._broken_since: float | None = None
+        self._teams_of: SupervisorConfig | None = None
+        self._others_at = 0.0
+        self._problem = ""
+        self.silent: tuple[str, ...] = ()
+        """Other supervisors in this database whose heartbeats are missing, in words."""
+
+    def problem(self) -> str:
+        """What could not be written down."""
+        return self._problem
+
+    async def initialise(self) -> None:
+        """Nothing to get ready: a life begins where it can be written down."""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Follow until told to stop."""
+        while not stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FOLLOW_SECONDS):
+                    await stopping.wait()
+            if not stopping.is_set():
+                await self.follow()
+
+    async def shut_down(self) -> None:
+        """The end of the life is the daemon's to write down."""
+
+    async def spawn(self) -> None:
+        """Have the life on record, with whether somebody paused an earlier one, before anything is planned."""
+        await self._careful(self._spawn)
+
+    async def follow(self) -> None:
+        """Have the life as the services are, the teams as configured, and know who else is silent."""
+        await self._careful(self._follow)
+
+    async def _careful(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:
+            known = isinstance(error, SupervisorError)
+            words = str(error) if known else f"{type(error).__name__}: {error}"
+            if words != self._problem:
+                log.error("the supervisor's life could not be written down: %s", words, exc_info=not known)  # noqa: TRY400
+            self._problem = words
+        else:
+            self._problem = ""
+
+    async def _spawn(self) -> None:
+        await self._agent.recall()
+        await self._agent.spawn()
+
+    async def _follow(self) -> None:
+        broken, status = self._broken(), self._agent.status
+        now = time.monotonic()
+        self._broken_since = (self._broken_since or now) if broken else None
+        if not broken and status in (SupervisorStatus.SPAWNING, SupervisorStatus.FAILED):
+            await self._agent.start()
+        for_long = self._broken_since is not None and now - self._broken_since >= BROKEN_SECONDS
+        if broken and (status is SupervisorStatus.SPAWNING or (for_long and status is SupervisorStatus.ACTIVE)):
+            await self._agent.fail(broken)
+        await self._sync_teams()
+        if now >= self._others_at:
+            self._others_at = now + max(self._agent.heartbeat_seconds, FOLLOW_SECONDS)
+            await self._look_at_others()
+
+    async def _sync_teams(self) -> None:
+        """Have the teams be as the configuration says; again where that failed, and only for the newest one."""
+        config = self._config()
+        if config is self._teams_of:
+            return
+        for change in await self._blocking(self._teams.sync_with, config):
+            log.info("%s", change)
+        self._teams_of = config
+
+    async def _look_at_others(self) -> None:
+        silent = tuple(each.in_words() for each in await self._agent.unresponsive())
+        for words in silent:
+            if words.partition(":")[0] not in {before.partition(":")[0] for before in self.silent}:
+                log.warning("%s", words)
+        self.silent = silent
