@@ -79,4 +79,6 @@ def test_a_worker_that_dies_under_the_next_daemon_is_heard_of_at_once(home: Home
     home.start_daemon()
     assert home.running_copies("OrionMX") == [old], "taken over, not doubled"
     os.kill(old, signal.SIGKILL)
-    wait_until(lambda: home.running_copies("OrionMX") not in ([], [old]), 10, "its end was heard of before the next round")
+    wait_until(
+        lambda: home.running_copies("OrionMX") not in ([], [old]), 10, "its end was heard of before the next round"
+    )

@@ -143,11 +143,11 @@ class World:
 
     async def killed(self) -> Reconciler:
         """The supervisor is cut off, and another one follows that knows nothing but what is on the disk."""
-        life, self.reconciler._life = self.reconciler._life, None
-        if life is not None:
+        lives = [task for task in asyncio.all_tasks() if task.get_name() == "reconciler"]
+        for life in lives:
             life.cancel()
-            await asyncio.gather(life, return_exceptions=True)
-            await self.reconciler.shut_down()
+        await asyncio.gather(*lives, return_exceptions=True)
+        await self.reconciler.shut_down()
         known, self.adapter = self.adapter, FakeWorkerAdapter(lambda: self.parts.host.config)
         self.adapter.processes = known.processes
         self.reconciler = self._another()
@@ -159,7 +159,7 @@ class World:
             self.adapter,
             blocking or AtOnce(),
             finished=self.finished.append,
-            resting=lambda: self.rests(),
+            resting=lambda: self.rests(),  # noqa: PLW0108 (who replaces it later is asked)
         )
 
     # --- what happens to it

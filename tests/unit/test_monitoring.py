@@ -34,9 +34,12 @@ class Scene:
 
     def follow(self) -> None:
         self.agent = SupervisorAgent(self.ledger, "TestHost", heartbeat_seconds=0, elsewhere=at_once)
-        self.door = MonitoringDoor(self.agent, lambda: self.world.reconciler.plan_again())
+        self.door = MonitoringDoor(self.agent, self._plan_again)
         # What the daemon gives its reconciler.
         self.world.rests = lambda: self.agent.rests
+
+    def _plan_again(self) -> None:
+        self.world.reconciler.plan_again()
 
     async def begin(self) -> None:
         """As the daemon does: on record first, then the services, then active."""

@@ -1,4 +1,4 @@
-"""Actors: one thing at a time for each worker, all workers at the same time, and the newest plan instead of an older."""
+"""Actors: one thing at a time for each worker, all workers at the same time, and the newest plan for the older."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from supervisor_core.adapters.processes_records import write_record
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.events import EventType
 from supervisor_core.domain.jobs import Job
-from supervisor_core.handlers import Host
+from supervisor_core.handlers import HANDLERS, Host
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime import executing
 from tests.support.reconciling import World, a_world, until, waiting
@@ -39,7 +39,7 @@ class Diagnostics:
         self._world = world
         self.begun: list[str] = []
         self.hold = threading.Event()
-        patch.setattr(executing, "HANDLERS", {**executing.HANDLERS, "diagnostics": self})
+        patch.setattr(executing, "HANDLERS", {**HANDLERS, "diagnostics": self})
 
     def __call__(self, host: Host, job: Job) -> Outcome:
         with self._world.adapter.during(job.worker_id, "diagnostics"):
@@ -140,7 +140,7 @@ def test_the_newest_plan_takes_the_place_of_one_that_waits(world: World, monkeyp
         await up(world)
         world.send("diagnostics", "North")
         await until(lambda: handler.begun)
-        others = {"South": {}, "West": {}}
+        others: dict[str, Any] = {"South": {}, "West": {}}
         world.configure(North={"command": ["sleep", "2"]}, **others)
         await until(lambda: any("restart" in each for each in world.pictured("North").actual.pending), "it waits")
         world.configure(North={"enabled": False}, **others)
@@ -289,8 +289,7 @@ def test_in_a_storm_of_plans_versions_commands_and_deaths_no_worker_has_two_thin
             await asyncio.sleep(chance.choice((0, 0, 0.002)))
         rules = {"backoff_seconds": 0, "max_per_hour": 3600}
         world.configure(**{each: {"command": ["sleep", "9"], "restart": rules} for each in WORKERS})
-        for each in WORKERS:
-            tasks.append(world.send("resume", each))
+        tasks += [world.send("resume", each) for each in WORKERS]
         await until(lambda: all(world.job(task).outcome for task in tasks), "each command has its outcome")
         await until(
             lambda: all(

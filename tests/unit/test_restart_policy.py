@@ -5,68 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from supervisor_core.adapters import starts
 from supervisor_core.domain.events import EventType
 from supervisor_core.domain.restarts import JITTER, LONGEST_PAUSE_SECONDS
+from tests.support.dying import (
+    BACKOFF_SECONDS,
+    HOUR_SECONDS,
+    LONG_SECONDS,
+    SOON_SECONDS,
+    around,
+    dies,
+    given_up,
+    ruled,
+    seconds_until_it_runs,
+    up,
+)
 from tests.support.reconciling import SCHEDULE, World, a_world, until, waiting
-
-LONG_SECONDS = 61.0
-SOON_SECONDS = 1.0
-HOUR_SECONDS = 3600.0
-BACKOFF_SECONDS = 8.0
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     with a_world(tmp_path, monkeypatch, North=ruled()) as made:
         yield made
-
-
-def ruled(policy: str = "on-failure", **more: Any) -> dict[str, Any]:
-    """A worker with such a restart policy."""
-    return {"restart": {"policy": policy, "backoff_seconds": BACKOFF_SECONDS, "max_per_hour": 5, **more}}
-
-
-async def up(world: World) -> None:
-    await world.reconciler.start()
-    await until(lambda: world.state("North") == "running", "it runs")
-
-
-async def dies(world: World, code: int = 1, *, after: float = 0.0) -> None:
-    """It lives for so long, ends by itself, and that is noticed."""
-    await asyncio.sleep(after)
-    old = world.pid("North")
-    world.adapter.die("North", code)
-    await until(lambda: world.pictured("North").actual.pid != old, "its end is noticed", SOON_SECONDS)
-
-
-async def seconds_until_it_runs(world: World, seconds: float = 1000.0) -> float:
-    """How long that takes from now."""
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    await until(lambda: world.runs("North"), "it runs again", seconds)
-    taken = loop.time() - begun
-    await until(lambda: world.state("North") == "running", "and that is seen", SOON_SECONDS)
-    return taken
-
-
-async def given_up(world: World, seconds: float = HOUR_SECONDS) -> int:
-    """Have it end as often as it is started, until it is quarantined; how many lives it had from now on."""
-    lives = 0
-    while world.state("North") != "quarantined":
-        await until(lambda: world.runs("North") or world.state("North") == "quarantined", "it goes on", seconds)
-        if world.runs("North"):
-            lives += 1
-            await dies(world)
-    return lives
-
-
-def around(seconds: float) -> Any:
-    return pytest.approx(seconds, abs=seconds * JITTER + 0.2)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +64,8 @@ def test_an_end_of_which_nobody_knows_the_exit_code_counts_as_a_failure(
         world.configure(North=ruled(policy))
         world.adapter.start_by_hand("North")
         await up(world)
-        identity = world.processes.find("North").identity
         world.adapter.die("North", 0)
-        assert identity is not None
-        world.processes._codes.pop(identity, None)  # it was nobody's child here
+        world.processes.lose_exit_codes()
         await asyncio.sleep(200)
         assert world.runs("North") is starts_again
 
@@ -181,36 +142,6 @@ def test_starts_of_more_than_an_hour_ago_are_forgotten(world: World) -> None:
             await dies(world, after=HOUR_SECONDS / 4)
             assert await seconds_until_it_runs(world) < SOON_SECONDS
         assert world.state("North") == "running"
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_quarantine_outlives_the_daemon(world: World, killed: bool) -> None:
-    async def story() -> None:
-        await up(world)
-        await given_up(world)
-        if not killed:
-            await world.end()
-        again = await world.killed()
-        await again.start()
-        await until(lambda: world.state("North") == "quarantined", "the next one knows", SOON_SECONDS)
-        await asyncio.sleep(HOUR_SECONDS * 2)
-        assert world.adapter.done("North") == [], "the next one starts nothing"
-
-    world.run(story())
-
-
-def test_a_quarantine_outlives_a_reboot(world: World) -> None:
-    async def story() -> None:
-        await up(world)
-        await given_up(world)
-        world.processes.reboot()
-        again = await world.killed()
-        await again.start()
-        await until(lambda: world.state("North") == "quarantined", seconds=SOON_SECONDS)
-        await asyncio.sleep(HOUR_SECONDS)
-        assert world.adapter.done("North") == []
 
     world.run(story())
 
@@ -351,71 +282,6 @@ def test_another_change_does_not_shorten_the_wait(world: World) -> None:
         await asyncio.sleep(BACKOFF_SECONDS / 2)
         world.configure(North={**ruled(), "team": "archive"})
         assert await seconds_until_it_runs(world) >= BACKOFF_SECONDS * (1 - JITTER) - BACKOFF_SECONDS / 2
-
-    world.run(story())
-
-
-def test_a_daemon_that_follows_one_that_waited_goes_on_waiting_for_the_rest(world: World) -> None:
-    async def story() -> None:
-        world.configure(North=ruled(backoff_seconds=100))
-        await up(world)
-        await dies(world)
-        actor = world.reconciler.actor("North")
-        assert actor is not None
-        await until(lambda: actor.decision)
-        assert actor.decision is not None
-        pause = actor.decision.pause_seconds
-        await asyncio.sleep(70)
-        again = await world.killed()
-        await again.start()
-        await until(lambda: world.state("North") == "backing_off", "it waits on", SOON_SECONDS)
-        assert 70 + await seconds_until_it_runs(world) == pytest.approx(pause, abs=2)
-
-    world.run(story())
-
-
-@pytest.mark.parametrize(("policy", "starts_again"), [("never", False), ("on-failure", True), ("always", True)])
-def test_one_that_ended_while_no_daemon_ran_is_dealt_with_by_its_policy(
-    world: World, policy: str, starts_again: bool
-) -> None:
-    async def story() -> None:
-        world.configure(North=ruled(policy))
-        await up(world)
-        await asyncio.sleep(LONG_SECONDS)
-        again = await world.killed()
-        world.processes.die("North", 1)
-        await again.start()
-        await asyncio.sleep(BACKOFF_SECONDS * 2)
-        assert world.runs("North") is starts_again
-        assert world.adapter.done("North") == ["start"] * starts_again
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("policy", ["never", "on-failure", "always"])
-def test_after_a_reboot_it_is_started_whatever_its_policy_is_and_that_is_no_end_of_its_own(
-    world: World, policy: str
-) -> None:
-    async def story() -> None:
-        world.configure(North=ruled(policy, max_per_hour=0))
-        await up(world)
-        world.processes.reboot()
-        again = await world.killed()
-        await again.start()
-        assert await seconds_until_it_runs(world) < SOON_SECONDS
-
-    world.run(story())
-
-
-def test_one_that_rests_goes_on_resting_with_the_next_daemon(world: World) -> None:
-    async def story() -> None:
-        await up(world)
-        await dies(world, 0)
-        await until(lambda: world.state("North") == "stopped")
-        again = await world.killed()
-        await again.start()
-        await asyncio.sleep(200)
-        assert not world.runs("North")
 
     world.run(story())
 

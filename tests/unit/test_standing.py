@@ -65,7 +65,7 @@ HELD = ("quarantined", "quarantined, running", "quarantined, stuck", "quarantine
 AT_REST = ("stopped", "backing off", "resting", "quarantined")
 
 
-def leads(place: str, move: str) -> str:
+def leads(place: str, move: str) -> str:  # noqa: C901 (a table, in words)
     """Where it leads, in words, written down apart from the code."""
     before = PLACES[place]
     in_hand, held = place in (*BUSY, *LOOKED_AFTER), place in HELD
@@ -160,7 +160,8 @@ class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.standing = Standing()
-        self.seen, self.in_hand, self.moving = S.STOPPED, "", None
+        self.seen, self.in_hand = S.STOPPED, ""
+        self.moving: WorkerState | None = None
         self.waits: Decision | None = None
         self.held = False
 
@@ -176,7 +177,7 @@ class Life(RuleBasedStateMachine):
     def begin(self, what: str, moving: WorkerState | None) -> None:
         legal = not self.in_hand and bool(what) and moving in MOVING
         if self._make(lambda: self.standing.begin(what, moving), legal=legal):
-            self.in_hand, self.moving = what, moving  # type: ignore[assignment]
+            self.in_hand, self.moving = what, moving
             self.waits = None if moving else self.waits
 
     @rule(seen=st.sampled_from(WorkerState), held=st.sampled_from((None, True, False)))
