@@ -19,22 +19,24 @@ def run(options: argparse.Namespace) -> int:
     """End it, and look again."""
     config = load_supervisor_config(options.config)
     ended = stop_daemon(Door(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
-    stuck = list(ended.answer.get("stuck", [])) if ended else []
-    if options.workers and config.state_dir.is_dir():
-        stuck = _end_workers(config)
-    print(in_words(ended, workers_ended=options.workers))
+    stuck = _end_workers(config) if options.workers and config.state_dir.is_dir() else []
+    workers = (
+        "" if not options.workers else "not all of its workers could be ended" if stuck else "its workers were ended"
+    )
+    print(in_words(ended, workers))
     for words in stuck:
         print(f"  {words}")
     return 1 if stuck else 0
 
 
-def in_words(ended: Ended | None, *, workers_ended: bool = False) -> str:
-    """What became of the daemon."""
+def in_words(ended: Ended | None, of_workers: str = "") -> str:
+    """What became of the daemon, and of its workers where that is known already."""
     if ended is None:
         return NONE_RAN
-    how = "" if ended.how == "asked" else f", {ended.how} because it did not end when asked"
-    if workers_ended:
-        return f"stopped: pid {ended.pid}{how}; its workers were ended"
+    why = "did not end when asked" if ended.answer else "did not answer"
+    how = "" if ended.how == "asked" else f", {ended.how} because it {why}"
+    if of_workers:
+        return f"stopped: pid {ended.pid}{how}; {of_workers}"
     workers = ", ".join(ended.answer.get("workers", [])) or ("not known" if not ended.answer else "none was running")
     return f"stopped: pid {ended.pid}{how}; workers that go on: {workers}"
 

@@ -105,6 +105,22 @@ def seconds(clock: str) -> float:
     return int(hours) * 3600 + int(minutes) * 60 + float(rest)
 
 
+def test_workers_that_can_not_be_ended_are_named_and_are_not_said_to_be_gone(tmp_path: Path) -> None:
+    unkillable = (sys.executable, "-m", "tests.support.unkillable")
+    with a_home(tmp_path / "home", {"North": {**SLEEPER, "stop_timeout_seconds": 0.2}}, make=Host) as home:
+        assert isinstance(home, Host)
+        daemon = home.start_daemon(program=unkillable)
+        pid = home.all_run()["North"]
+        done = home.supervisor("stop", "--workers", program=unkillable)
+        assert daemon.wait(PATIENCE_SECONDS) == 0
+        assert done.returncode == 1
+        assert f"stopped: pid {daemon.pid}; not all of its workers could be ended\n" in done.stdout
+        assert f"North is stuck: sleep (pid {pid}, state S) could not be ended" in done.stdout
+        assert home.everybody() == [pid]
+        (worker,) = runtime_file.read(home.state_dir)["workers"].values()
+        assert (worker["actual"]["state"], worker["actual"]["pid"]) == ("stuck", pid)
+
+
 def test_the_bound_that_a_stop_is_told_leaves_time_for_its_slowest_worker(home: Host) -> None:
     daemon = home.start_daemon()
     home.all_run()

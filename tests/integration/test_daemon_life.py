@@ -99,9 +99,9 @@ def test_a_worker_that_comes_up_is_waited_for(tmp_path: Path) -> None:
         written = home.state_dir / "runtime.json"
 
         def noted() -> Any:
-            return json.loads(written.read_text())["workers"]["OrionMX"]["actual"]["pid"]
+            return json.loads(written.read_text())["workers"]["OrionMX"]["actual"]["state"]
 
-        wait_until(lambda: noted() == worker(home), 20, "what is written of it follows")
+        wait_until(lambda: noted() == "running", 20, "what is written of it follows")
 
 
 def test_a_wrong_configuration_is_said_by_start_itself(home: Host) -> None:
@@ -170,7 +170,7 @@ def test_a_daemon_that_does_not_answer_is_terminated_or_killed(home: Host) -> No
     os.kill(pid, signal.SIGSTOP)
     done = home.supervisor("stop")
     assert done.returncode == 0, done.stderr
-    assert "killed because it did not end when asked" in done.stdout
+    assert "killed because it did not answer" in done.stdout
     assert daemon_holder(home.state_dir) is None
     assert worker(home) == old
 
