@@ -37,6 +37,7 @@ def observe(
     return found, Observation(
         state=_state(worker, found, quarantine),
         quarantine=quarantine,
+        unverifiable=found.reason if found.presence is Presence.UNVERIFIABLE else "",
         paused=pause is not None,
         enabled=worker.enabled,
         frozen_seconds=frozen_seconds(config.state_dir, worker.id, identity if _is_frozen(found) else None),

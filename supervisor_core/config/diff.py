@@ -52,6 +52,10 @@ class ConfigDiff:
     """Workers that are there no more."""
     restarted: tuple[Touched, ...] = ()
     """Workers that must be started anew for it; all of their changed settings, those that need no restart too."""
+    stopped: tuple[str, ...] = ()
+    """Workers that are not enabled any more."""
+    started: tuple[str, ...] = ()
+    """Workers that are enabled from now on."""
     changed: tuple[Touched, ...] = ()
     """Workers that take it over as they run."""
     teams: tuple[str, ...] = ()
@@ -74,6 +78,8 @@ class ConfigDiff:
         return [
             *(f"worker {worker_id} is new: it is looked after from now on" for worker_id in self.added),
             *(f"worker {worker_id} is not in it any more: it is stopped and let go" for worker_id in self.removed),
+            *(f"worker {worker_id} is not enabled any more: it is stopped" for worker_id in self.stopped),
+            *(f"worker {worker_id} is enabled: it is started if it does not run" for worker_id in self.started),
             *([f"{len(self.restarted)} workers are restarted, one after the other"] if len(self.restarted) > 1 else []),
             *(f"worker {each.worker_id} has to be restarted: {listed(each.keys)} changed" for each in self.restarted),
             *(f"worker {each.worker_id} takes over without a restart: {listed(each.keys)}" for each in self.changed),
@@ -102,12 +108,16 @@ def difference(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
         for worker_id in _both(old, new)
     ]
     differing = [(worker_id, each) for worker_id, each in touched if each.keys]
-    anew = {worker_id for worker_id, _ in differing if _must_restart(old, new, worker_id)}
+    stopped = tuple(each for each, _ in differing if old.workers[each].enabled and not new.workers[each].enabled)
+    started = tuple(each for each, _ in differing if new.workers[each].enabled and not old.workers[each].enabled)
+    anew = {each for each, _ in differing if _must_restart(old, new, each)} - {*stopped, *started}
     return ConfigDiff(
         added=tuple(worker_id for worker_id in new.workers if worker_id not in old.workers),
         removed=tuple(worker_id for worker_id in old.workers if worker_id not in new.workers),
+        stopped=stopped,
+        started=started,
         restarted=tuple(each for worker_id, each in differing if worker_id in anew),
-        changed=tuple(each for worker_id, each in differing if worker_id not in anew),
+        changed=tuple(each for worker_id, each in differing if worker_id not in {*anew, *stopped, *started}),
         teams=_names(old.teams, new.teams, ("teams",)),
         needs_restart=(*_settings(old, new), *_variables(old.environ, new.environ)),
     )

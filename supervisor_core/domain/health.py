@@ -66,6 +66,8 @@ class Observation(NamedTuple):
     enabled: bool = True
     quarantine: str = ""
     """Why it was given up after it could not live; empty where it was not."""
+    unverifiable: str = ""
+    """Why nobody can tell whether it runs, and what to do; empty where somebody can."""
     frozen_seconds: float | None = None
     """For how long it is known to be stopped by a signal; None where it is not."""
     started_at: datetime | None = None
@@ -110,6 +112,8 @@ def health(seen: Observation, now: datetime) -> Verdict:
     if seen.state is not WorkerState.RUNNING:
         return _not_running(seen)
     verdict = _running(seen, now)
+    if seen.quarantine:  # it would not come back if it ended now
+        verdict = verdict._replace(reason=f"{verdict.reason}; {seen.quarantine}", fine=False)
     return verdict._replace(reason=f"paused; {verdict.reason}") if seen.paused else verdict
 
 
@@ -124,7 +128,7 @@ def is_watcher_healthy(
 
 def _not_running(seen: Observation) -> Verdict:
     if seen.state is WorkerState.STUCK:
-        return Verdict(Health.UNKNOWN, "processes of it could not be ended", False)
+        return Verdict(Health.UNKNOWN, seen.unverifiable or "processes of it could not be ended", False)
     if seen.state in (WorkerState.STARTING, WorkerState.STOPPING):
         return Verdict(Health.UNKNOWN, f"{seen.state}, this is under way", True)
     if seen.state is WorkerState.QUARANTINED:

@@ -30,6 +30,7 @@ from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.picture import Reconciled, actual_of, picture_of, wanted_of
 from supervisor_core.runtime.recovery import report_interrupted
+from supervisor_core.runtime.rollout import DOWN, Rollout
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import DISPATCHER
 from supervisor_core.runtime.strangers import refuse_strays, strangers
@@ -80,7 +81,7 @@ class Reconciler:
         self._all_due = True
         self._poked = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._announced: tuple[int, frozenset[str]] = (0, frozenset())
+        self._rollout = Rollout()
         self._stopping: asyncio.Event | None = None
         self._life: asyncio.Task[None] | None = None
         self._subscription: int | None = None
@@ -303,7 +304,8 @@ class Reconciler:
         }
         actual = {each: actual_of(seen, actors[each].standing) for each, seen in fresh.items()}
         actions = plan(desired, actual, now, resting=self._resting())
-        self._announce(actions)
+        down = {each for each, actor in self._actors.items() if actor.standing.state in DOWN and not actor.unsettled}
+        actions = self._rollout.held_back(self._version, actions, down)
         for worker_id, action in actions.items():
             actors[worker_id].act(action)
             done = self._reconciled.get(worker_id, Reconciled())
@@ -327,14 +329,6 @@ class Reconciler:
             if self._adapter.state(seen.worker.id).presence is Presence.STOPPED:
                 ended.append(seen.worker.id)
         return looked, ended
-
-    def _announce(self, actions: Mapping[str, Action]) -> None:
-        """Say beforehand where several workers are about to be restarted."""
-        names = [each for each, action in actions.items() if action.why is Why.CHANGED]
-        if len(names) > 1 and (self._version, frozenset(names)) != self._announced:
-            self._announced = (self._version, frozenset(names))
-            words = "version %d of the configuration restarts %d workers, one by one: %s"
-            log.warning(words, self._version, len(names), ", ".join(names))
 
     def _add(self, worker: Worker) -> None:
         self._adapter.add(worker)

@@ -49,10 +49,21 @@ def test_a_setting_that_its_process_was_started_with_restarts_a_worker(tmp_path:
     assert (diff.restarted, diff.changed) == ((Touched("a", (key,)),), ())
 
 
+def test_a_worker_that_is_disabled_is_stopped_and_one_that_is_enabled_is_started(tmp_path: Path) -> None:
+    on, off = (
+        configured(tmp_path),
+        configured(tmp_path, workers={"a": {**WORKER, "enabled": False, "cwd": "elsewhere"}}),
+    )
+    diff = difference(on, off)
+    assert (diff.stopped, diff.started, diff.restarted, diff.changed) == (("a",), (), (), ())
+    assert "worker a is not enabled any more: it is stopped" in diff.in_words()
+    assert (difference(off, on).started, difference(off, on).restarted) == (("a",), ())
+    assert ConfigDiff.from_json(diff.as_json()) == diff
+
+
 @pytest.mark.parametrize(
     ("settings_of_a", "keys"),
     [
-        ({"enabled": False}, ("enabled",)),
         ({"restart": {"policy": "never", "on_hang": True}}, ("restart.policy", "restart.on_hang")),
         ({"probes": [{"tcp": "127.0.0.1:80"}]}, ("probes",)),
         ({"code": {"branch": "next"}}, ("code.branch",)),

@@ -1,0 +1,52 @@
+"""A configuration that restarts several workers is announced once, and halts where the first does not live with it."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from supervisor_core.domain.planning import Action, ActionKind, Why
+from supervisor_core.runtime.rollout import Rollout
+
+NOW = datetime(2026, 2, 5, tzinfo=UTC)
+CHANGED = Action(ActionKind.RESTART, Why.CHANGED, NOW)
+NONE = Action(ActionKind.NONE, Why.AS_WANTED, NOW)
+STOP = Action(ActionKind.STOP, Why.NOT_ENABLED, NOW)
+
+
+def test_it_is_announced_once_with_all_names(caplog: pytest.LogCaptureFixture) -> None:
+    rollout = Rollout()
+    with caplog.at_level(logging.WARNING):
+        rollout.held_back(2, {"A": CHANGED, "B": CHANGED, "C": NONE}, ())
+        rollout.held_back(2, {"A": CHANGED, "B": CHANGED}, ())
+        rollout.held_back(2, {"A": NONE, "B": CHANGED}, ())
+    assert [record.getMessage() for record in caplog.records] == [
+        "version 2 of the configuration restarts 2 workers, one by one: A, B"
+    ]
+
+
+def test_where_the_first_does_not_live_the_others_keep_what_they_have(caplog: pytest.LogCaptureFixture) -> None:
+    rollout = Rollout()
+    rollout.held_back(2, {"A": CHANGED, "B": CHANGED, "C": CHANGED}, ())
+    with caplog.at_level(logging.ERROR):
+        held = rollout.held_back(2, {"A": NONE, "B": CHANGED, "C": CHANGED, "D": STOP}, {"A"})
+        rollout.held_back(2, {"B": CHANGED}, {"A"})
+    assert held == {"A": NONE, "D": STOP}
+    assert [record.getMessage() for record in caplog.records] == [
+        "A does not live with version 2 of the configuration, so B, C goes on with what it runs with"
+    ]
+    assert "B" in rollout.held_back(2, {"A": NONE, "B": CHANGED}, ()), "it lives now, so the others follow"
+
+
+def test_one_that_is_down_for_another_reason_holds_nobody_back() -> None:
+    rollout = Rollout()
+    assert rollout.held_back(2, {"A": CHANGED}, {"Z"}) == {"A": CHANGED}
+
+
+def test_the_next_version_begins_anew() -> None:
+    rollout = Rollout()
+    rollout.held_back(2, {"A": CHANGED, "B": CHANGED}, ())
+    assert rollout.held_back(2, {"B": CHANGED}, {"A"}) == {}
+    assert rollout.held_back(3, {"A": CHANGED, "B": CHANGED}, {"A"}) == {"A": CHANGED, "B": CHANGED}
