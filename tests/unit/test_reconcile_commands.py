@@ -16,6 +16,7 @@ from supervisor_core.adapters.processes_records import write_record
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.events import EventType
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.planning import Action, ActionKind, Why
 from supervisor_core.handlers import HANDLERS, Host
 from supervisor_core.ledger import jobs
 from supervisor_core.runtime import executing
@@ -154,7 +155,21 @@ def test_the_newest_plan_takes_the_place_of_one_that_waits(world: World, monkeyp
     world.run_in_threads(story())
 
 
-def test_a_plan_that_is_not_wanted_any_more_when_its_time_comes_is_not_done(
+@pytest.mark.parametrize("resting", [True, False])
+def test_what_was_planned_before_monitoring_was_paused_is_not_begun_after_it(world: World, resting: bool) -> None:
+    async def story() -> None:
+        await up(world)
+        actor = world.reconciler.actor("North")
+        assert actor is not None
+        world.resting = resting  # and no round has been made since
+        actor.act(Action(ActionKind.STOP, Why.NOT_ENABLED, datetime.now(UTC)))
+        await asyncio.sleep(SOON_SECONDS)
+        assert ("stop" in world.adapter.done("North")) is not resting
+
+    world.run(story())
+
+
+def test_a_quarantine_that_appears_while_a_command_is_in_hand_counts_after_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handler = Diagnostics(world, monkeypatch)
@@ -163,13 +178,13 @@ def test_a_plan_that_is_not_wanted_any_more_when_its_time_comes_is_not_done(
         await up(world)
         world.send("diagnostics", "North")
         await until(lambda: handler.begun)
-        world.configure(North={"command": ["sleep", "2"]}, South={}, West={})
-        await until(lambda: any("restart" in each for each in world.pictured("North").actual.pending))
-        world.resting = True  # no plan has been made since
+        world.parts.host.quarantines.begin("North", "by a hand", datetime.now(UTC))
+        before = world.pictured("South").reconciliation.count
+        world.reconciler.plan_again()
+        await until(lambda: world.pictured("South").reconciliation.count > before, "the round fails for nobody")
+        assert not world.reconciler.problem()
         handler.hold.set()
-        await until(lambda: not world.pictured("North").actual.pending)
-        await asyncio.sleep(0.1)
-        assert world.adapter.done("North") == ["start", "diagnostics"]
+        await until(lambda: world.pictured("North").desired.quarantined)
 
     world.run_in_threads(story())
 
