@@ -1,4 +1,4 @@
-"""A version of the configuration that restarts several workers: announced, and halted where one does not live with it."""
+"""A configuration that restarts several workers: announced, and halted where one does not live with it."""
 
 from __future__ import annotations
 

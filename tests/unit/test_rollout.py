@@ -30,6 +30,7 @@ def test_it_is_announced_once_with_all_names(caplog: pytest.LogCaptureFixture) -
 def test_where_the_first_does_not_live_the_others_keep_what_they_have(caplog: pytest.LogCaptureFixture) -> None:
     rollout = Rollout()
     rollout.held_back(2, {"A": CHANGED, "B": CHANGED, "C": CHANGED}, ())
+    caplog.clear()
     with caplog.at_level(logging.ERROR):
         held = rollout.held_back(2, {"A": NONE, "B": CHANGED, "C": CHANGED, "D": STOP}, {"A"})
         rollout.held_back(2, {"B": CHANGED}, {"A"})
