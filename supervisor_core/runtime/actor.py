@@ -149,11 +149,12 @@ class WorkerActor:
 
     def saw(self, found: FoundWorker, *, quarantined: bool) -> None:
         """A look from outside has shown this, and nothing was taken in hand since."""
-        state, self.pid = state_of(found), found.identity.pid if found.identity else None
+        state, pid = state_of(found), found.identity.pid if found.identity else None
         standing = self.standing if state is self.standing.seen else self.standing.see(state)
         if quarantined != standing.quarantined and not standing.in_hand:  # else what is in hand reads it at its end
             standing = standing.give_up() if quarantined else standing.release()
-        self._stand(standing, pid=self.pid)
+        self._sees(pid)
+        self._stand(standing, pid=pid)
 
     def configured(self, worker: Worker) -> None:
         """These settings count from now on. A changed restart policy decides anew about one that waits or rests."""
@@ -323,7 +324,8 @@ class WorkerActor:
     def _done(self, tended: Tended) -> None:
         """It is over. What it has changed is looked at anew, so that the picture shows all of it."""
         self.begun += 1
-        changed, self.pid = tended.state is not self.standing.seen, tended.pid
+        changed = tended.state is not self.standing.seen
+        self._sees(tended.pid)
         self._stand(self.standing.done(tended.state, quarantined=tended.quarantined), pid=tended.pid)
         if tended.plan_again or changed:
             self._hooks.plan_again(self.worker.id)
@@ -335,11 +337,16 @@ class WorkerActor:
             self._hooks.changed(self.worker.id)
         if before.state is standing.state:
             return
-        publish = self._hooks.publish
-        publish(EventType.WORKER_STATE_CHANGED, self.worker.id, {"from": before.state, "to": standing.state, **payload})
-        if standing.seen is not before.seen and WorkerState.STUCK not in (standing.seen, before.seen):
-            runs = standing.seen is WorkerState.RUNNING
-            publish(EventType.WORKER_STARTED if runs else EventType.WORKER_STOPPED, self.worker.id, payload)
+        moved = {"from": before.state, "to": standing.state, **payload}
+        self._hooks.publish(EventType.WORKER_STATE_CHANGED, self.worker.id, moved)
+
+    def _sees(self, pid: int | None) -> None:
+        """Which process it is now, by a look: a restart puts another in the place of the one before."""
+        before, self.pid = self.pid, pid
+        if before not in (None, pid):
+            self._hooks.publish(EventType.WORKER_STOPPED, self.worker.id, {"pid": before})
+        if pid not in (None, before):
+            self._hooks.publish(EventType.WORKER_STARTED, self.worker.id, {"pid": pid})
 
     def _trouble(self, words: str) -> None:
         """Called from the handler's thread; one assignment is all it does."""

@@ -162,7 +162,7 @@ def test_what_was_planned_before_monitoring_was_paused_is_not_begun_after_it(wor
         actor = world.reconciler.actor("North")
         assert actor is not None
         world.resting = resting  # and no round has been made since
-        actor.act(Action(ActionKind.STOP, Why.NOT_ENABLED, datetime.now(UTC)))
+        actor.act(Action(ActionKind.RESTART, Why.HUNG, datetime.now(UTC)))
         await asyncio.sleep(SOON_SECONDS)
         assert ("stop" in world.adapter.done("North")) is not resting
 
