@@ -36,6 +36,7 @@ def observe(
     identity = found.identity
     return found, Observation(
         state=_state(worker, found, quarantine),
+        quarantined=worker.quarantined,
         quarantine=quarantine,
         unverifiable=found.reason if found.presence is Presence.UNVERIFIABLE else "",
         paused=pause is not None,

@@ -81,7 +81,10 @@ class ConfigDiff:
             *(f"worker {worker_id} is not enabled any more: it is stopped" for worker_id in self.stopped),
             *(f"worker {worker_id} is enabled: it is started if it does not run" for worker_id in self.started),
             *([f"{len(self.restarted)} workers are restarted, one after the other"] if len(self.restarted) > 1 else []),
-            *(f"worker {each.worker_id} has to be restarted: {listed(each.keys)} changed" for each in self.restarted),
+            *(
+                f"worker {each.worker_id} is restarted if it runs: {listed(each.keys)} changed"
+                for each in self.restarted
+            ),
             *(f"worker {each.worker_id} takes over without a restart: {listed(each.keys)}" for each in self.changed),
             *([f"changed for teams: {listed(self.teams)}"] if self.teams else []),
             *([f"{listed(self.needs_restart)}: {RESTART_WORDS}"] if self.needs_restart else []),

@@ -64,6 +64,8 @@ class Observation(NamedTuple):
     state: WorkerState
     paused: bool = False
     enabled: bool = True
+    quarantined: bool = False
+    """By the configuration: one that runs goes on, and is not started again."""
     quarantine: str = ""
     """Why it was given up after it could not live; empty where it was not."""
     unverifiable: str = ""
@@ -112,6 +114,8 @@ def health(seen: Observation, now: datetime) -> Verdict:
     if seen.state is not WorkerState.RUNNING:
         return _not_running(seen)
     verdict = _running(seen, now)
+    if seen.quarantined:
+        verdict = verdict._replace(reason=f"{verdict.reason}; quarantined in the configuration: not started again")
     if seen.quarantine:  # it would not come back if it ended now
         verdict = verdict._replace(reason=f"{verdict.reason}; {seen.quarantine}", fine=False)
     return verdict._replace(reason=f"paused; {verdict.reason}") if seen.paused else verdict

@@ -204,7 +204,7 @@ def _too_many(limit: int, starts: int, last: Life | None) -> str:
         times = "once" if starts == 1 else f"{starts} times"
         why = f"it was started by itself {times} within the last hour, and its restart.max_per_hour allows {limit}"
     told = f". {_told(last).capitalize()}" if last else ""
-    return f"quarantined: {why}{told}. Its log says why it ended; resume or restart by a person ends the quarantine."
+    return f"quarantined: {why}{told}. Its log says why it ended; resume or restart by a person ends the quarantine"
 
 
 def _told(life: Life) -> str:

@@ -36,11 +36,14 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
         details["drive"] = f"The pause flag is removed when the drive is back. {written.problem}"
     if found.identity is not None:
         message = f"{worker.id} is already running"
+        if details.get("was_quarantined"):
+            message = f"{worker.id} is not quarantined any more; it is already running"
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
     host.progress(f"starting {worker.id}")
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker)
     except (SupervisorError, OSError) as error:
-        words = f"{worker.id} is not paused any more, but could not be started: {how_it_is(host, worker)}. {error}"
+        rested = "quarantined" if details.get("was_quarantined") else "paused"
+        words = f"{worker.id} is not {rested} any more, but could not be started: {how_it_is(host, worker)}. {error}"
         return Outcome.failed(words, **details)
     return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)

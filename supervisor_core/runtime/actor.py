@@ -33,6 +33,9 @@ PAUSE_AFTER_TROUBLE_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
 """How often the drive is tried while it does not know of a pause yet."""
 
+LAUNCH = tuple(name for name in Worker.model_fields if name not in Worker.LIVE)
+"""The settings that a process is started with."""
+
 _MOVES = {
     "pause": WorkerState.STOPPING,
     "restart_watcher": WorkerState.STOPPING,  # of its two halves it is the one that may take long
@@ -150,6 +153,8 @@ class WorkerActor:
     def saw(self, found: FoundWorker, *, quarantined: bool) -> None:
         """A look from outside has shown this, and nothing was taken in hand since."""
         state, pid = state_of(found), found.identity.pid if found.identity else None
+        if not self.planned and pid is not None:
+            log.info("%s runs already, as pid %d", self.worker.id, pid)
         standing = self.standing if state is self.standing.seen else self.standing.see(state)
         if quarantined != standing.quarantined and not standing.in_hand:  # else what is in hand reads it at its end
             standing = standing.give_up() if quarantined else standing.release()
@@ -157,16 +162,19 @@ class WorkerActor:
         self._stand(standing, pid=pid)
 
     def configured(self, worker: Worker) -> None:
-        """These settings count from now on. A changed restart policy decides anew about one that waits or rests."""
-        rules, self.worker = self.worker.restart, worker
-        if worker.restart != rules and self.decision is not None:
+        """These settings count from now on. About one that waits or rests a changed restart policy decides anew, and
+        with another command, environment or folder it is tried at once."""
+        before, self.worker = self.worker, worker
+        launched_otherwise = any(getattr(worker, name) != getattr(before, name) for name in LAUNCH)
+        if (worker.restart != before.restart or launched_otherwise) and self.decision is not None:
+            self._tending.may_start = launched_otherwise
             self._due = None
             self._stand(self.standing.see(self.standing.seen, anew=True))
             self._reconsider = True
 
     def heard_of_end(self, ended: WorkerEnded) -> None:
         """A process of it has ended. Whether that was asked for, and what follows, a look and the plan will tell."""
-        self._tending.heard = ended
+        self._tending.hear(ended)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Do what is queued and planned until asked to stop, which is heard between two things, or until removed."""
@@ -258,7 +266,8 @@ class WorkerActor:
             self._next = None
             return False
         in_turn = action.why is Why.CHANGED
-        if in_turn and not self._turn.take(self.wake):
+        if in_turn and not self._turn.take(self._plan_again):
+            self._next = None  # once it is free, what became of the one before counts
             return False
         self.acting = True
         try:
@@ -313,6 +322,9 @@ class WorkerActor:
         level = logging.INFO if decision.reason is Reason.ENDED_WELL else logging.WARNING
         log.log(level, "%s: %s", self.worker.id, decision.words)
         self._stand(self.standing.wait(decision), reason=decision.words)
+
+    def _plan_again(self) -> None:
+        self._hooks.plan_again(self.worker.id)
 
     def _begin(self, what: str, moving: WorkerState | None) -> None:
         """From here on what was planned before says nothing any more: the end of this asks for a new plan."""

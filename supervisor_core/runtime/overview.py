@@ -81,9 +81,18 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
         if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
             moving = WorkerState.STOPPING
         if moving is not None:
-            document |= {"state": str(moving), "fine": not actor.problem, "reason": f"{moving}, this is under way"}
+            again = moving is WorkerState.STARTING and document["restarts_last_hour"] > 0  # after an end by itself
+            document |= {
+                "state": str(moving),
+                "health": str(Health.UNKNOWN),
+                "fine": not (actor.problem or again),
+                "reason": f"{moving}, this is under way",
+            }
         elif document["pid"] is None:
             document |= _waiting(actor)
+        elif actor.start_error:
+            words = f"it runs with older settings, for with the new ones it would not start: {actor.start_error}"
+            document |= {"fine": False, "reason": words}
         if actor.problem:
             document |= {"fine": False, "reason": actor.problem}
         document["last_error"] = actor.start_error

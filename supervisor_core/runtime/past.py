@@ -37,20 +37,22 @@ class Past:
         self._ended = str(document.get("ended") or "")
         self._begun: float | None = None
 
-    def began(self, record: WorkerRecord, *, asked: bool) -> None:
+    def began(self, record: WorkerRecord, now: datetime, *, asked: bool) -> None:
         """It has been started; `asked`: because a person or a change of the configuration wanted it."""
         if record.generation == self._current:
             return
         self._current, self._asked, self.decision = record.generation, asked, None
-        self._begun = time.monotonic()
+        self._begun = time.monotonic() - _age(record, now)
         self._keep()
 
     def knows(self, record: WorkerRecord) -> bool:
         """Whether this launch was told of."""
         return record.generation == self._current
 
-    def ended(self, record: WorkerRecord, exit_code: int | None, now: datetime) -> Life | None:
-        """It has ended by itself; None where that was counted before.
+    def ended(
+        self, record: WorkerRecord, exit_code: int | None, now: datetime, ago_seconds: float = 0.0
+    ) -> Life | None:
+        """It has ended by itself, so long ago; None where that was counted before.
 
         It is on the disk with what is decided about it, which follows: `decided`. Until then an end that is forgotten
         is one that is found and counted again.
@@ -58,7 +60,7 @@ class Past:
         if record.generation == self._ended:
             return None
         known = record.generation == self._current
-        lived = time.monotonic() - self._begun if known and self._begun is not None else None
+        lived = max(0.0, time.monotonic() - ago_seconds - self._begun) if known and self._begun is not None else None
         started = from_text(record.started_at) if record.started_at else now
         life = Life(min(started, now), now, exit_code, start_asked=known and self._asked, lived_seconds=lived)
         self._ended = record.generation
@@ -96,6 +98,19 @@ class Past:
             "decision": _decision_document(self.decision) if self.decision else None,
         }
         write_json(self._path, document, mode=PRIVATE)
+
+
+def _age(record: WorkerRecord, now: datetime) -> float:
+    """For how long a launch that is just told of has lived: its grace period, mostly. No clock is set within it."""
+    try:
+        seconds = (now - from_text(record.started_at)).total_seconds()
+    except ValueError:
+        return 0.0
+    return seconds if 0 <= seconds <= LONGEST_GRACE_SECONDS else 0.0
+
+
+LONGEST_GRACE_SECONDS = 3600.0
+"""What is older than that was not started just now, and its age by a clock that may have been set says nothing."""
 
 
 def _life_document(life: Life) -> dict[str, Any]:

@@ -95,10 +95,17 @@ class Prober:
     seconds: an answer that failed while we did not run ourselves is not counted.
     """
 
-    def __init__(self, parts: Parts, blocking: Blocking, lag: Callable[[float], float] = lambda _: 0.0) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        blocking: Blocking,
+        lag: Callable[[float], float] = lambda _: 0.0,
+        changed: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._parts = parts
         self._blocking = blocking
         self._lag = lag
+        self._changed = changed
         self._watches: dict[str, _Watch] = {}
         self._running = False
         self._asking: set[asyncio.Task[ProbeAnswer]] = set()
@@ -195,6 +202,8 @@ class Prober:
         failing = "; ".join(filter(None, (tally.failing() for tally in watch.tallies)))
         watch.result = ProbeResult(watch.identity, failing, max(tally.failures for tally in watch.tallies))
         worker_id = watch.worker.id
+        if bool(failing) != bool(before and before.failing):
+            self._changed(worker_id)
         if failing and not (before and before.failing):
             log.warning("%s: %s", worker_id, failing, extra={"worker_id": worker_id})
         elif before and before.failing and not failing:

@@ -19,6 +19,7 @@ from supervisor_core.adapters.processes import Presence
 from supervisor_core.adapters.worker_adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.config import Worker
 from supervisor_core.domain.events import Event, EventType
+from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.planning import Action, ActionKind, Why, plan
 from supervisor_core.domain.snapshots import Snapshot, WorkerSnapshot
@@ -30,11 +31,12 @@ from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.picture import Reconciled, actual_of, picture_of, wanted_of
 from supervisor_core.runtime.recovery import report_interrupted
-from supervisor_core.runtime.rollout import DOWN, Rollout
+from supervisor_core.runtime.rollout import Rollout
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import DISPATCHER
 from supervisor_core.runtime.strangers import refuse_strays, strangers
 from supervisor_core.runtime.turn import Turn
+from supervisor_core.runtime.unwell import tell_changes
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +71,7 @@ class Reconciler:
         self._told = told
         self.bus = bus or EventBus()
         self._senses = senses or Senses(parts)
+        self._senses.changed = self.plan_again
         self._hooks = Hooks(finished, progressed, self.plan_again, self._settled, self._repaint, self._publish, resting)
         self._turn = Turn()
         self._version = 1
@@ -297,6 +300,7 @@ class Reconciler:
         config, now = self._parts.host.config, datetime.now(UTC)
         for worker_id, seen in fresh.items():
             actors[worker_id].saw(seen.found, quarantined=seen.quarantine is not None)
+        tell_changes(self._seen, fresh)
         self._seen |= fresh
         self._senses.follow(fresh.values())
         desired = {
@@ -304,9 +308,11 @@ class Reconciler:
         }
         actual = {each: actual_of(seen, actors[each].standing) for each, seen in fresh.items()}
         actions = plan(desired, actual, now, resting=self._resting())
-        down = {each for each, actor in self._actors.items() if actor.standing.state in DOWN and not actor.unsettled}
-        actions = self._rollout.held_back(self._version, actions, down)
+        runs = {each for each, actor in self._actors.items() if actor.standing.state is WorkerState.RUNNING}
+        actions = self._rollout.held_back(self._version, actions, runs)
         for worker_id, action in actions.items():
+            if action.why is Why.HUNG:
+                log.warning("%s hangs: %s", worker_id, fresh[worker_id].hangs)
             actors[worker_id].act(action)
             done = self._reconciled.get(worker_id, Reconciled())
             self._reconciled[worker_id] = done.again(self._version, now, applied=_brought_about(action))
@@ -339,6 +345,11 @@ class Reconciler:
 
     def _ended(self, ended: WorkerEnded) -> None:
         """A process has ended: a hint. What is true, a look will tell, and what follows, the plan."""
+        code = "not known" if ended.exit_code is None else ended.exit_code
+        about = {"worker_id": ended.worker_id}
+        log.info(
+            "a process of %s, pid %d, has ended, exit code %s", ended.worker_id, ended.identity.pid, code, extra=about
+        )
         actor = self._actors.get(ended.worker_id)
         if actor is not None:
             actor.heard_of_end(ended)
@@ -350,6 +361,8 @@ class Reconciler:
             self.plan_again(worker_id)
 
     def _repaint(self, worker_id: str) -> None:
+        if worker_id in self._rollout.waits_for and self._actors[worker_id].standing.state is WorkerState.RUNNING:
+            self.plan_again()
         if worker_id in self._seen:
             self._swap({worker_id: self._painted(worker_id)})
 

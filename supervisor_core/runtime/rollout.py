@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.planning import Action, Why
 
-DOWN = frozenset({WorkerState.BACKING_OFF, WorkerState.QUARANTINED, WorkerState.STUCK})
-"""Where a worker is found that does not live with its new settings."""
+AT_REST = frozenset({Why.PAUSED, Why.NOT_ENABLED, Why.NOT_CONFIGURED, Why.ENDED})
+"""Why a worker may rightly not run."""
 
 log = logging.getLogger(__name__)
 
@@ -21,18 +20,21 @@ class Rollout:
         self._version = 0
         self._restarted: set[str] = set()
         self._announced: frozenset[str] = frozenset()
-        self._halted = False
+        self.waits_for: frozenset[str] = frozenset()
+        """Who holds the others back: once they run, it goes on."""
 
-    def held_back(self, version: int, actions: Mapping[str, Action], down: Collection[str]) -> dict[str, Action]:
-        """The actions, without the restarts for this version while one that was restarted for it is `down`."""
+    def held_back(self, version: int, actions: Mapping[str, Action], running: Collection[str]) -> dict[str, Action]:
+        """The actions, without the restarts for this version while one that was restarted for it is not `running`,
+        unless somebody wants it to rest."""
         if version != self._version:
-            self._version, self._restarted, self._announced, self._halted = version, set(), frozenset(), False
+            self._version, self._restarted, self._announced, self.waits_for = version, set(), frozenset(), frozenset()
         changed = frozenset(each for each, action in actions.items() if action.why is Why.CHANGED)
-        failed = sorted(self._restarted & set(down) - changed)
+        self._restarted -= {each for each, action in actions.items() if action.why in AT_REST}
+        failed = sorted(self._restarted - set(running) - changed)
         if changed and failed:
             self._tell_halt(failed, changed)
             return {each: action for each, action in actions.items() if each not in changed}
-        self._halted = False
+        self.waits_for = frozenset()
         self._announce(changed)
         self._restarted |= changed
         return dict(actions)
@@ -45,7 +47,7 @@ class Rollout:
             log.warning(words, self._version, len(changed), ", ".join(sorted(changed)))
 
     def _tell_halt(self, failed: Collection[str], changed: Collection[str]) -> None:
-        if not self._halted:
-            words = "%s does not live with version %d of the configuration, so %s goes on with what it runs with"
+        if self.waits_for != frozenset(failed):
+            words = "%s does not run with version %d of the configuration, so with older settings go on: %s"
             log.error(words, ", ".join(failed), self._version, ", ".join(sorted(changed)))
-        self._halted = True
+        self.waits_for = frozenset(failed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from supervisor_core.adapters.processes_identity import platform
 from supervisor_core.config import Worker
@@ -22,7 +22,9 @@ class Senses:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._meter = LagMeter(platform.since_boot)
-        self._prober = Prober(parts, Blocking(THREADS), self._meter.within)
+        self._prober = Prober(parts, Blocking(THREADS), self._meter.within, self._probes_changed)
+        self.changed: Callable[[str], None] = lambda _: None
+        """Called with a worker whose probes have begun to fail, or are well again."""
 
     def look(self, workers: Sequence[Worker]) -> list[Seen]:
         """Look at these workers. In a thread: it blocks."""
@@ -36,6 +38,9 @@ class Senses:
     def forget(self, worker_id: str) -> None:
         """It was removed."""
         self._prober.forget(worker_id)
+
+    def _probes_changed(self, worker_id: str) -> None:
+        self.changed(worker_id)
 
     def problem(self) -> str:
         """What fails here fails the service."""

@@ -61,8 +61,8 @@ class Tending:
     def __init__(self, worker_id: str, parts: Parts, adapter: WorkerAdapter) -> None:
         self.error: str | None = None
         """Why it could not be brought up; None once it was."""
-        self.heard: WorkerEnded | None = None
-        """The newest end of a process of it that was heard of."""
+        self._heard: tuple[WorkerEnded, float] | None = None
+        """The newest end of a process of it that was heard of, and when."""
         self.may_start = False
         """Its pause after an end is over: the next start need not be decided again."""
         self._worker_id = worker_id
@@ -75,6 +75,10 @@ class Tending:
         """The look with which its end was judged, and when."""
         self._failed_to_start = False
         """Whether the last start did not even make a process."""
+
+    def hear(self, ended: WorkerEnded) -> None:
+        """A process of it has ended just now. One assignment: called on the event loop."""
+        self._heard = ended, time.monotonic()
 
     def decide(self, worker: Worker, told: Told) -> Decision | None:
         """What follows on its end; None where it did not end by itself, so that nothing keeps it from being started.
@@ -134,7 +138,7 @@ class Tending:
                 self._its_past().failed_to_start(self._parts.host.now(), asked=not automatic)
                 self._failed_to_start = True
             else:  # its end is seen like any other
-                self._its_past().began(found.record, asked=not automatic)
+                self._its_past().began(found.record, self._parts.host.now(), asked=not automatic)
             return self._failed(error, again=True)
         except (SupervisorError, OSError) as error:
             return self._failed(error)
@@ -182,7 +186,7 @@ class Tending:
         try:
             check_startable(self._parts.host, worker)
         except (SupervisorError, OSError) as error:
-            return self._failed(error)
+            return self._failed(error, what="is not restarted, and goes on as it is")
         log.warning("%s is restarted: %s", worker.id, why)
         tended = self._ended(self._adapter.stop(worker.id))
         self._automatic = why is Why.HUNG
@@ -230,8 +234,10 @@ class Tending:
         me = self._parts.host.processes.identify(os.getpid())
         if me is not None and me.boot_id != identity.boot_id:
             return False
+        heard = self._heard if self._heard is not None and self._heard[0].identity == identity else None
         code = self._exit_code(identity)
-        if past.ended(found.record, code, now) is not None:
+        ago = max(0.0, time.monotonic() - heard[1]) if heard is not None else 0.0
+        if past.ended(found.record, code, now, ago) is not None:
             known = "not known" if code is None else code
             log.warning("%s (pid %d) has ended by itself, exit code %s", self._worker_id, identity.pid, known)
         return True
@@ -242,7 +248,7 @@ class Tending:
         return looked[1] if looked is not None and time.monotonic() - looked[0] < LOOK_HOLDS_SECONDS else None
 
     def _exit_code(self, identity: ProcessIdentity) -> int | None:
-        heard = self.heard
+        heard = self._heard[0] if self._heard is not None else None
         if heard is not None and heard.identity == identity and heard.exit_code is not None:
             return heard.exit_code
         return self._parts.host.processes.exit_code(identity)
@@ -258,17 +264,17 @@ class Tending:
             survivors = ", ".join(map(str, report.survivors))
             log.error("%s is stuck: %s could not be ended", report.worker_id, survivors)
 
-    def _failed(self, error: Exception, *, again: bool = False) -> Tended:
+    def _failed(self, error: Exception, *, again: bool = False, what: str = "could not be started") -> Tended:
         if str(error) != self.error:
-            log.error("%s could not be started: %s", self._worker_id, error)
+            log.error("%s %s: %s", self._worker_id, what, error)
         self.error = str(error)
         return self._look()._replace(plan_again=again)
 
     def _look(self, *, asked: bool | None = None) -> Tended:
         """How it is now; a launch that is new is on record from here on, with who wanted it."""
         found: FoundWorker = self._adapter.state(self._worker_id)
-        if found.identity is not None and found.record is not None and asked is not None:
-            self._its_past().began(found.record, asked=asked)
+        if found.record is not None and found.record.identity is not None and asked is not None:  # dead or alive
+            self._its_past().began(found.record, self._parts.host.now(), asked=asked)
         return Tended(
             state_of(found),
             quarantined=self._parts.host.quarantines.read(self._worker_id) is not None,

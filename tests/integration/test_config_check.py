@@ -68,7 +68,7 @@ def test_a_daemon_says_what_it_would_do_and_shows_no_secret(path: Path, capsys: 
         said = check(path, capsys)
     assert "worker b is new" in said
     assert "worker off is not in it any more" in said
-    assert "worker a has to be restarted: env.KEY" in said
+    assert "worker a is restarted if it runs: env.KEY" in said
     assert "inbox.secret: takes effect when the daemon is restarted: supervisor restart" in said
     assert "hidden" not in said
 

@@ -20,7 +20,7 @@ from tests.support.reconciling import World, a_world, until
 
 ANNA = Issuer("cli:anna", "anna")
 PAUSED, RESUMED = "MUTED", "UNMUTED"  # as the audit trail calls them
-HOUR_SECONDS = 3600.0
+MINUTE_SECONDS = 60.0
 SOON_SECONDS = 1.0
 
 
@@ -167,11 +167,11 @@ def test_while_it_rests_nothing_is_started_stopped_or_restarted_and_commands_go_
         old = world.pid("South")
         world.adapter.die("North")
         world.configure(North={}, South={"command": ["sleep", "2"]}, West={})
-        await asyncio.sleep(HOUR_SECONDS)
+        await asyncio.sleep(MINUTE_SECONDS)
         assert world.state("North") == "stopped", "what happens is seen all the same"
         assert (world.pid("North"), world.pid("South"), world.pid("West")) == (None, old, None)
         world.configure(North={}, West={})
-        await asyncio.sleep(HOUR_SECONDS)
+        await asyncio.sleep(MINUTE_SECONDS)
         assert world.pid("South") == old
         task = world.send("resume", "North")
         await until(lambda: world.job(task).outcome is not None)
@@ -191,7 +191,7 @@ def test_a_wait_for_the_next_start_that_ends_meanwhile_starts_nothing_until_it_w
         world.adapter.die("North")
         await until(lambda: world.state("North") == "backing_off")
         await scene.door(True, ANNA)
-        await asyncio.sleep(HOUR_SECONDS)
+        await asyncio.sleep(MINUTE_SECONDS)
         assert not world.runs("North")
         await scene.door(False, ANNA)
         await until(lambda: world.runs("North"), "it has waited long enough", SOON_SECONDS)
@@ -211,11 +211,11 @@ def test_killed_while_it_rests_the_next_one_rests_from_its_first_moment(scene: S
         scene.follow()
         await scene.agent.spawn()
         await again.start()
-        await asyncio.sleep(HOUR_SECONDS)  # another service takes long to come up
+        await asyncio.sleep(MINUTE_SECONDS)  # another service takes long to come up
         assert not world.runs("North")
         await scene.agent.start()
         again.plan_again()
-        await asyncio.sleep(HOUR_SECONDS)
+        await asyncio.sleep(MINUTE_SECONDS)
         assert scene.status == "PAUSED"
         assert not world.runs("North")
         await scene.door(False, ANNA)

@@ -37,7 +37,7 @@ def past(folder: Path) -> Past:
 def lived(folder: Path) -> Past:
     """One life that was asked for, ended with exit code 3 and is followed by a pause."""
     made = past(folder)
-    made.began(record("g1"), asked=True)
+    made.began(record("g1"), NOW, asked=True)
     made.ended(record("g1"), 3, NOW + timedelta(seconds=5))
     made.decided(WAIT)
     return made
@@ -62,7 +62,7 @@ def test_an_end_counts_once_whoever_notices_it(tmp_path: Path) -> None:
 
 
 def test_a_life_that_goes_on_with_the_next_daemon_is_measured_by_the_clock_on_the_wall(tmp_path: Path) -> None:
-    past(tmp_path).began(record("g1"), asked=True)
+    past(tmp_path).began(record("g1"), NOW, asked=True)
     life = past(tmp_path).ended(record("g1"), None, NOW + timedelta(seconds=90))
     assert life is not None
     assert (life.seconds, life.start_asked) == (90, True)
@@ -82,9 +82,9 @@ def test_a_clock_that_was_set_back_makes_no_life_of_less_than_nothing(tmp_path: 
 
 
 def test_a_new_launch_forgets_what_was_decided_and_a_look_at_the_same_one_does_not(tmp_path: Path) -> None:
-    lived(tmp_path).began(record("g1"), asked=False)
+    lived(tmp_path).began(record("g1"), NOW, asked=False)
     assert past(tmp_path).decision == WAIT
-    past(tmp_path).began(record("g2"), asked=False)
+    past(tmp_path).began(record("g2"), NOW, asked=False)
     assert past(tmp_path).decision is None
     assert len(past(tmp_path).lives) == 1
 
@@ -108,7 +108,7 @@ def test_killed_in_any_write_it_is_as_before_or_as_after_and_can_go_on(
     made = lived(tmp_path)
     before = path_of(tmp_path).read_bytes()
     steps: dict[str, Callable[[], object]] = {
-        "began": lambda: made.began(record("g2"), asked=False),
+        "began": lambda: made.began(record("g2"), NOW, asked=False),
         "decided": lambda: made.decided(REST),
         "forget_decision": made.forget_decision,
         "failed_to_start": lambda: made.failed_to_start(NOW, asked=False),
@@ -133,7 +133,7 @@ def test_killed_in_any_write_it_is_as_before_or_as_after_and_can_go_on(
 
 def test_an_end_is_on_the_disk_with_what_was_decided_about_it_and_till_then_found_by_the_next(tmp_path: Path) -> None:
     made = past(tmp_path)
-    made.began(record("g1"), asked=True)
+    made.began(record("g1"), NOW, asked=True)
     life = made.ended(record("g1"), 1, NOW)
     assert past(tmp_path).lives == []
     assert past(tmp_path).ended(record("g1"), None, NOW) is not None, "it is counted by whoever finds it"
