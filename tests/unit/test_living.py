@@ -212,6 +212,7 @@ def test_teams_are_brought_into_line_again_where_that_failed_and_for_the_newest_
         await scene.living.follow()
         assert "disk is full" in scene.living.problem()
         scene.config = configured(scene.folder, {"North": {}, "West": {"team": "archive"}})
+        await scene.living.follow()
         scene.ledger.away = None
         await scene.living.follow()
         assert scene.members() == {"archive": ["West"]}
