@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.living import BROKEN_SECONDS, Living
 from supervisor_core.runtime.teams import TeamManager
 from tests.support.lives import NOW, Troubled, at_once, put_supervisor, row_of
-from tests.support.reconciling import AtOnce, configured
+from tests.support.reconciling import AtOnce, configured, until
 from tests.unit.test_services import run
 
 HOST = "TestHost"
@@ -246,14 +246,8 @@ def test_it_follows_by_itself_until_it_is_told_to_stop(scene: Scene) -> None:
     async def story() -> None:
         stopping = asyncio.Event()
         task = asyncio.create_task(scene.living.run(stopping))
-        await until_so(lambda: scene.agent.status is S.ACTIVE)
+        await until(lambda: scene.agent.status is S.ACTIVE, "it is active")
         stopping.set()
         await task
 
     run(story())
-
-
-async def until_so(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(living.FOLLOW_SECONDS / 5)

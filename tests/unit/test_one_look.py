@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 from supervisor_core.runtime.one_look import OneLook
+from tests.support.reconciling import until
 
 ASKERS = 10
 
@@ -38,9 +39,7 @@ class Looks:
 
 async def begun(looks: Looks, number: int) -> None:
     """Until this look is under way."""
-    async with asyncio.timeout(10):
-        while looks.begun < number:
-            await asyncio.sleep(0)
+    await until(lambda: looks.begun >= number, f"look {number} has begun")
 
 
 async def asked(one_look: OneLook[int], times: int) -> list[asyncio.Task[int]]:

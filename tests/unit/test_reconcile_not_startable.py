@@ -103,3 +103,20 @@ def test_its_next_start_after_an_end_is_counted_all_the_same(world: World, tmp_p
         assert len(starts.noted(world.parts.host.config.state_dir, "North")) == 1
 
     world.run(story())
+
+
+def test_the_start_that_follows_a_failed_one_is_counted_also_where_it_could_not_be_tried_at_first(
+    world: World, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        world.adapter.break_start("North", "the program is broken")
+        await world.reconciler.start()
+        await until(lambda: world.state("North") == "backing_off", "it waits", SOON_SECONDS)
+        MISSING["its folder"].take(tmp_path)
+        await asyncio.sleep(HOUR_SECONDS / 2)
+        world.adapter.break_start("North", "")
+        MISSING["its folder"].give_back(tmp_path)
+        await seconds_until_it_runs(world)
+        assert len(starts.noted(world.parts.host.config.state_dir, "North")) == 1
+
+    world.run(story())

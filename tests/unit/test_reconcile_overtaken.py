@@ -42,20 +42,23 @@ def rounds(world: World) -> int:
 def test_a_restart_for_new_settings_that_a_person_has_brought_about_is_not_done_once_more(world: World) -> None:
     async def story() -> None:
         await up(world)
-        let_go = threading.Event()
-        world.adapter.slow("North", let_go)
+        holds = {name: threading.Event() for name in ("North", "South")}
+        for name, hold in holds.items():
+            world.adapter.slow(name, hold)
         world.configure(North={"env": {"A": "b"}}, South={"env": {"A": "b"}})
-        actor = world.reconciler.actor("South")
+        await until(lambda: any("stop" in world.adapter.done(name) for name in holds), "one of them has the turn")
+        first, other = sorted(holds, key=lambda name: "stop" not in world.adapter.done(name))
+        actor = world.reconciler.actor(other)
         assert actor is not None
-        await until(lambda: world.adapter.done("North") == ["start", "stop"], "North has the turn")
-        await until(lambda: actor.pending, "South waits for it")
-        task = world.send("restart_watcher", "South")
+        await until(lambda: actor.pending, "the other waits for it")
+        task = world.send("restart_watcher", other)
+        holds[other].set()
         await until(lambda: world.job(task).outcome is not None, "a person restarts it")
-        pid = world.pid("South")
-        let_go.set()
-        await until(lambda: world.pictured("North").reconciliation.desired_version == 2, "North is done")
-        await until(lambda: world.pictured("South").reconciliation.desired_version == 2, "so is South")
-        assert world.pid("South") == pid
+        pid = world.pid(other)
+        holds[first].set()
+        for name in holds:
+            await until(lambda: world.pictured(name).reconciliation.desired_version == 2, f"{name} is done")  # noqa: B023
+        assert world.pid(other) == pid
 
     world.run_in_threads(story())
 
