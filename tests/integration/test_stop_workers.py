@@ -31,6 +31,9 @@ def test_one_whose_record_can_not_be_read_keeps_no_other_from_being_ended(home: 
     record = home.state_dir / "workers" / "Bravo.json"
     kept = record.read_bytes()
     record.write_bytes(b"no record")
+    if daemon:
+        bravo = home.worker("Bravo")
+        assert (bravo["fine"], str(record) in bravo["reason"]) == (False, True), bravo
     try:
         done = home.supervisor("stop", "--workers")
     finally:

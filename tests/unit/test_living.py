@@ -65,6 +65,10 @@ class Scene:
         assert row_of(self.ledger, HOST).status is self.agent.status, "the row says the same"
         return self.agent.status
 
+    def rests(self) -> bool:
+        """Whether a plan would rest now."""
+        return self.agent.rests
+
     def members(self) -> dict[str, list[str]]:
         """Of each team, as the ledger has it."""
         teams = TeamManager(self.ledger, HOST)
@@ -190,10 +194,10 @@ def test_an_earlier_lifes_pause_is_known_also_where_this_life_can_not_be_written
         await scene.living.follow()
         await scene.agent.pause("paused by anna")
         scene.begin()
-        assert not scene.agent.rests, "nobody has looked yet"
+        assert not scene.rests(), "nobody has looked yet"
         scene.ledger.away = FULL
         await scene.living.spawn()
-        assert scene.agent.rests
+        assert scene.rests()
         scene.ledger.away = None
         assert await scene.follow_after(5) is S.PAUSED
 

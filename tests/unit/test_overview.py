@@ -12,6 +12,7 @@ import pytest
 
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.config_service import ConfigService
+from supervisor_core.runtime.control_client import NotRunningError, ask
 from supervisor_core.runtime.daemon import Daemon
 from supervisor_core.runtime.lag import LagMeter
 from supervisor_core.runtime.living import Living
@@ -73,26 +74,28 @@ def test_a_service_behind_that_is_in_error_is_named(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(LagMeter, "run", breaks)
 
-    async def story(daemon: Daemon) -> None:
+    async def story(daemon: Daemon, state_dir: str) -> None:
         life = asyncio.create_task(daemon.run())
         try:
-            document: dict[str, Any] = {}
-
-            async def named() -> bool:
-                document.update(await daemon._status({}))
-                return "senses" in document["supervisor"]["problem"]
-
             async with asyncio.timeout(30):
-                while not await named():
-                    await asyncio.sleep(0.05)  # noqa: ASYNC110 (it is asked like anybody asks)
-            assert "OSError: no clock here" in document["supervisor"]["problem"] or "TaskGroup" in str(document)
+                while "senses" not in (document := await status(state_dir)).get("supervisor", {}).get("problem", ""):
+                    await asyncio.sleep(0.05)
+            assert "senses: OSError: no clock here" in document["supervisor"]["problem"]
             assert not document["healthy"]
         finally:
-            await daemon._stop({})
-            await life
+            await asyncio.to_thread(ask, state_dir, {"do": "stop"})
+            assert await life == 0
 
     with a_world(tmp_path, monkeypatch) as world:
-        asyncio.run(story(Daemon(world.parts)))
+        asyncio.run(story(Daemon(world.parts), str(world.parts.host.config.state_dir)))
+
+
+async def status(state_dir: str) -> dict[str, Any]:
+    """What the daemon answers at its control door; empty while it is not open yet."""
+    try:
+        return await asyncio.to_thread(ask, state_dir, {"do": "status"})
+    except NotRunningError:
+        return {}
 
 
 def test_a_removed_worker_that_runs_because_monitoring_is_paused_is_shown_with_its_reason(world: World) -> None:
