@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+from sqlalchemy import Connection
 
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig
@@ -23,6 +25,7 @@ from tests.support.lives import NOW, Troubled, at_once, put_supervisor, row_of
 from tests.support.reconciling import AtOnce, configured, until
 from tests.unit.test_services import run
 
+T = TypeVar("T")
 HOST = "TestHost"
 S = SupervisorStatus
 FULL = LedgerUnavailable("The ledger can't be written: the disk is full.")
@@ -38,12 +41,23 @@ class Clock:
         return self.seconds
 
 
+class Unreadable(Troubled):
+    """One that can't be read either, while that is said."""
+
+    unread: Exception | None = None
+
+    def read(self, look: Callable[[Connection], T]) -> T:
+        if self.unread:
+            raise self.unread
+        return super().read(look)
+
+
 class Scene:
     """A life over a real ledger that can be made to fail; what is broken is said by the test."""
 
     def __init__(self, folder: Path, ledger: Ledger, clock: Clock) -> None:
         self.folder = folder
-        self.ledger = Troubled(ledger)
+        self.ledger = Unreadable(ledger)
         self.clock = clock
         self.broken = ""
         self.config = configured(folder, {"North": {"team": "archive"}})
@@ -200,6 +214,22 @@ def test_an_earlier_lifes_pause_is_known_also_where_this_life_can_not_be_written
         assert scene.rests()
         scene.ledger.away = None
         assert await scene.follow_after(5) is S.PAUSED
+
+    run(story())
+
+
+def test_a_pause_that_could_not_be_read_at_first_is_known_as_soon_as_it_can_be(scene: Scene) -> None:
+    async def story() -> None:
+        await scene.living.spawn()
+        await scene.living.follow()
+        await scene.agent.pause("paused by anna")
+        scene.begin()
+        scene.ledger.unread = FULL
+        await scene.living.spawn()
+        scene.ledger.unread, scene.ledger.away = None, FULL
+        await scene.living.follow()
+        assert scene.rests()
+        assert "disk is full" in scene.living.problem()
 
     run(story())
 

@@ -20,6 +20,7 @@ from supervisor_core.runtime.overview import status_document, worker_documents
 from supervisor_core.runtime.senses import Senses
 from tests.support.lives import at_once
 from tests.support.reconciling import AtOnce, World, a_world, until
+from tests.support.waiting import wait_until
 
 SOON_SECONDS = 1.0
 
@@ -77,9 +78,7 @@ def test_a_service_behind_that_is_in_error_is_named(tmp_path: Path, monkeypatch:
     async def story(daemon: Daemon, state_dir: str) -> None:
         life = asyncio.create_task(daemon.run())
         try:
-            async with asyncio.timeout(30):
-                while "senses" not in (document := await status(state_dir)).get("supervisor", {}).get("problem", ""):
-                    await asyncio.sleep(0.05)
+            document = await asyncio.to_thread(wait_until, lambda: names_senses(state_dir), 30, "senses are named")
             assert "senses: OSError: no clock here" in document["supervisor"]["problem"]
             assert not document["healthy"]
         finally:
@@ -90,12 +89,13 @@ def test_a_service_behind_that_is_in_error_is_named(tmp_path: Path, monkeypatch:
         asyncio.run(story(Daemon(world.parts), str(world.parts.host.config.state_dir)))
 
 
-async def status(state_dir: str) -> dict[str, Any]:
-    """What the daemon answers at its control door; empty while it is not open yet."""
+def names_senses(state_dir: str) -> dict[str, Any]:
+    """What the daemon answers at its control door, once that names the senses; empty until then."""
     try:
-        return await asyncio.to_thread(ask, state_dir, {"do": "status"})
-    except NotRunningError:
+        document = ask(state_dir, {"do": "status"})
+    except NotRunningError:  # the door is not open yet
         return {}
+    return document if "senses" in document["supervisor"]["problem"] else {}
 
 
 def test_a_removed_worker_that_runs_because_monitoring_is_paused_is_shown_with_its_reason(world: World) -> None:
