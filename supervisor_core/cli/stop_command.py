@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.runtime.stopping_daemon import Door, Ended, stop_daemon
 
 NONE_RAN = "stopped: no daemon was running"
@@ -49,8 +50,12 @@ def _end_workers(config: SupervisorConfig) -> list[str]:
 
     host, stuck = open_doors(config), []
     for worker in config.workers.values():
-        with pass_ownership(config.state_dir, worker.id):
-            report = stop_watcher_gracefully(host.processes, worker)
+        try:
+            with pass_ownership(config.state_dir, worker.id):
+                report = stop_watcher_gracefully(host.processes, worker)
+        except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end
+            stuck.append(f"{worker.id} could not be ended: {error}")
+            continue
         if not report.stopped:
             stuck.append(f"{worker.id} is stuck: {', '.join(map(str, report.survivors))} could not be ended")
     return stuck

@@ -296,7 +296,7 @@ class WorkerActor:
         log.info("%s is stopped: %s", self.worker.id, action.why)
         tended = await self._blocking(self._tending.remove if removes else self._tending.stop, self.worker, told)
         self._done(tended)
-        self.gone = removes and tended.state is WorkerState.STOPPED
+        self.gone = removes and tended.state is WorkerState.STOPPED and not tended.plan_again  # else it was put back
 
     async def _start(self, told: Callable[[], bool]) -> None:
         if self._reconsider:

@@ -204,10 +204,7 @@ class Daemon:
     def _end_worker(self, worker: Worker) -> None:
         try:
             report = stop_watcher_gracefully(self._parts.host.processes, worker)
-        except (
-            SupervisorError,
-            OSError,
-        ) as error:  # nobody can tell whether it runs: the others end
+        except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end
             log.error("%s could not be ended: %s", worker.id, error)  # noqa: TRY400
             return
         self._ended[worker.id] = report

@@ -99,6 +99,8 @@ class Living:
 
     async def _follow(self) -> None:
         broken, status = self._broken(), self._agent.status
+        if status is SupervisorStatus.SPAWNING:
+            await self._spawn()  # again, where that failed
         now = time.monotonic()
         self._broken_since = (self._broken_since or now) if broken else None
         if not broken and status in (SupervisorStatus.SPAWNING, SupervisorStatus.FAILED):

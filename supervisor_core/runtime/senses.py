@@ -51,9 +51,12 @@ class Senses:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Measure and ask until told to stop."""
-        async with asyncio.TaskGroup() as both:  # one that fails ends the other, and both begin anew
-            both.create_task(self._meter.run(stopping))
-            both.create_task(self._prober.run(stopping))
+        try:
+            async with asyncio.TaskGroup() as both:  # one that fails ends the other, and both begin anew
+                both.create_task(self._meter.run(stopping))
+                both.create_task(self._prober.run(stopping))
+        except ExceptionGroup as failed:  # its own words say only that there was one
+            raise failed.exceptions[0] from failed
 
     async def shut_down(self) -> None:
         """Both have let go of everything."""

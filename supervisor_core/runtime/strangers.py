@@ -40,11 +40,12 @@ def refuse_strays(parts: Parts, known: Collection[str]) -> list[Job]:
     Else it would wait until a worker of that name is configured again, and then be done, months later.
     """
     refused = []
+    host = parts.host  # by this configuration, to the end: of one that comes meanwhile only its actor may do anything
     waiting = parts.ledger.read(jobs.workers_with_work)
-    for worker_id in sorted(waiting - set(known) - set(parts.host.config.workers)):
+    for worker_id in sorted(waiting - set(known) - set(host.config.workers)):
         while True:
             job = parts.ledger.read(lambda connection, who=worker_id: jobs.next_to_run(connection, who))  # type: ignore[misc]
-            if job is None or execute(job, parts.host, parts.ledger) is None:
+            if job is None or execute(job, host, parts.ledger) is None:
                 break
             refused.append(job)
     return refused

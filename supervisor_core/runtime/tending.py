@@ -113,7 +113,7 @@ class Tending:
             return self._start(worker)
 
     def _start(self, worker: Worker) -> Tended:
-        host, automatic = self._parts.host, self._automatic
+        host, automatic, failed = self._parts.host, self._automatic, self._failed_to_start
         self._failed_to_start = self.may_start = self._automatic = False
         try:
             if host.pauses.read_surely(worker.id) or host.quarantines.read(worker.id):
@@ -123,7 +123,7 @@ class Tending:
                 return self._look()
             check_startable(host, worker)  # what would fail for sure is not tried, and so not counted
         except (SupervisorError, OSError) as error:
-            self._automatic = automatic
+            self._automatic, self._failed_to_start = automatic, failed  # nothing has come of it
             return self._failed(error)
         try:
             if automatic:

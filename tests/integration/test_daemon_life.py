@@ -99,7 +99,8 @@ def test_a_worker_that_comes_up_is_waited_for(tmp_path: Path) -> None:
         written = home.state_dir / "runtime.json"
 
         def noted() -> Any:
-            return json.loads(written.read_text())["workers"]["OrionMX"]["actual"]["state"]
+            workers = json.loads(written.read_text())["workers"]  # empty until its first round
+            return workers["OrionMX"]["actual"]["state"] if workers else ""
 
         wait_until(lambda: noted() == "running", 20, "what is written of it follows")
 
