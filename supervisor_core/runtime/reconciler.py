@@ -296,7 +296,11 @@ class Reconciler:
             for seen in looked
             if actors[seen.worker.id].begun == begun[seen.worker.id] and not actors[seen.worker.id].unsettled
         }
-        self._skipped |= actors.keys() - fresh.keys()
+        for worker_id in actors.keys() - fresh.keys():
+            if actors[worker_id].unsettled:
+                self._skipped.add(worker_id)
+            else:  # it was over before the look was: nobody asks any more
+                self.plan_again(worker_id)
         config, now = self._parts.host.config, datetime.now(UTC)
         for worker_id, seen in fresh.items():
             actors[worker_id].saw(seen.found, quarantined=seen.quarantine is not None)
