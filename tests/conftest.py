@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,10 +37,32 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         yield url
 
 
+LONGEST = (
+    "test_two_hundred_rounds",
+    "test_a_minute_without_a_network",
+    "test_however_changes_forwards_and_failures_follow",
+    "test_the_tour_prints",
+    "test_each_of_500_flags",
+    "test_a_frozen_server_holds_nobody_up[postgresql]",
+)
+"""What takes a quarter of a minute and more: begun first, so that no process is left with one when all else is done."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need the same server run in the same process, so that it is started once."""
+    """Tests that need the same server run in the same process, so that it is started once; the longest come first in
+    the share of each process."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         engine = parameters.get("database_url")
         if engine in ("postgresql", "mariadb"):
             item.add_marker(pytest.mark.xdist_group(engine))
+    long = [item for item in items if any(name in item.nodeid for name in LONGEST)]
+    rest = [item for item in items if item not in set(long)]
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    size = -(-len(items) // processes)
+    shares = [long[number::processes] for number in range(processes)]
+    for share in shares:
+        count = size - len(share)
+        share += rest[:count]
+        del rest[:count]
+    items[:] = [item for share in shares for item in share] + rest

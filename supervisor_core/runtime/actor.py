@@ -85,6 +85,8 @@ class WorkerActor:
         """How many things it has taken in hand: a look from before the newest of them says nothing any more."""
         self.acting = False
         """Whether a planned action is being done, or thought about: until then a new plan for it would be the same."""
+        self.has_turn = False
+        """Whether it is just being restarted for a version of the configuration."""
         self.problem = ""
         """What keeps it from its work."""
         self.pid: int | None = None
@@ -269,14 +271,14 @@ class WorkerActor:
         if in_turn and not self._turn.take(self._plan_again):
             self._next = None  # once it is free, what became of the one before counts
             return False
-        self.acting = True
+        self.acting, self.has_turn = True, in_turn
         try:
             await self._do(action, told)
         except NotNow:
             if self.standing.in_hand:
                 self._stand(self.standing.done(self.standing.seen))
         finally:
-            self.acting = False
+            self.acting = self.has_turn = False
             self._next = None  # a plan from before it was done
             self._hooks.settled(self.worker.id)
             if in_turn:

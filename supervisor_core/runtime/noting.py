@@ -35,7 +35,8 @@ class Noting:
                 await self._note()
                 noted = now
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), NOTE_SECONDS)
+                async with asyncio.timeout(NOTE_SECONDS):
+                    await stopping.wait()
 
     async def shut_down(self) -> None:
         """Nothing is open."""

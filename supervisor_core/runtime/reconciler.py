@@ -226,7 +226,8 @@ class Reconciler:
                 if due or whole:
                     await self._careful_round(due, whole=whole)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._poked.wait(), max(0.0, next_at - loop.time()))
+                    async with asyncio.timeout(next_at - loop.time()):  # `wait_for` may swallow a cancellation
+                        await self._poked.wait()
         finally:
             stop.cancel()
 
@@ -312,7 +313,7 @@ class Reconciler:
         }
         actual = {each: actual_of(seen, actors[each].standing) for each, seen in fresh.items()}
         actions = plan(desired, actual, now, resting=self._resting())
-        runs = {each for each, actor in self._actors.items() if actor.standing.state is WorkerState.RUNNING}
+        runs = {each for each, actor in self._actors.items() if actor.has_turn or _runs(actor)}
         actions = self._rollout.held_back(self._version, actions, runs)
         for worker_id, action in actions.items():
             if action.why is Why.HUNG:
@@ -365,7 +366,7 @@ class Reconciler:
             self.plan_again(worker_id)
 
     def _repaint(self, worker_id: str) -> None:
-        if worker_id in self._rollout.waits_for and self._actors[worker_id].standing.state is WorkerState.RUNNING:
+        if worker_id in self._rollout.waits_for and _runs(self._actors[worker_id]):
             self.plan_again()
         if worker_id in self._seen:
             self._swap({worker_id: self._painted(worker_id)})
@@ -381,6 +382,10 @@ class Reconciler:
 
     def _publish(self, kind: EventType, subject: str, payload: Mapping[str, Any]) -> None:
         self.bus.publish(Event(kind, subject, datetime.now(UTC), payload))
+
+
+def _runs(actor: WorkerActor) -> bool:
+    return actor.standing.state is WorkerState.RUNNING
 
 
 def _brought_about(action: Action) -> bool:

@@ -33,7 +33,8 @@ def deliver(host: Host, ledger: Ledger) -> int:
             host.drive.make_folder(host.config.folder("outbox"))
             host.drive.call(_write, host.config.folder("outbox"), document, suffix, host.config.nas.file_mode)
         except (DriveUnavailable, OSError, ValueError) as error:  # ValueError: one that is no JSON holds up no other
-            log.warning("a result waits for the drive: %s", error)
+            level = logging.WARNING if message.attempts == 0 else logging.DEBUG  # once; the queue says that it goes on
+            log.log(level, "a result waits for the drive: %s", error)
             ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))
             if isinstance(error, DriveUnavailable):
                 break  # the others would wait for the same drive

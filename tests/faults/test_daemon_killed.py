@@ -82,7 +82,8 @@ def test_one_that_died_meanwhile_is_started_by_its_policy_and_no_other(home: Hos
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: home.everybody() == [pids["South"]], 10, "they are dead")
     home.started()
-    new = wait_until(lambda: home.pids()["North"], PATIENCE_SECONDS, "the one that should run does")
+    wait_until(lambda: home.worker("North")["state"] == "running", PATIENCE_SECONDS, "the one that should run does")
+    new = home.pids()["North"]
     assert new != pids["North"]
     once = home.worker("Once")
     assert (once["pid"], once["state"]) == (None, "stopped"), "its policy is never"

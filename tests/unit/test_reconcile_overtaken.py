@@ -48,9 +48,6 @@ def test_a_restart_for_new_settings_that_a_person_has_brought_about_is_not_done_
         world.configure(North={"env": {"A": "b"}}, South={"env": {"A": "b"}})
         await until(lambda: any("stop" in world.adapter.done(name) for name in holds), "one of them has the turn")
         first, other = sorted(holds, key=lambda name: "stop" not in world.adapter.done(name))
-        actor = world.reconciler.actor(other)
-        assert actor is not None
-        await until(lambda: actor.pending, "the other waits for it")
         task = world.send("restart_watcher", other)
         holds[other].set()
         await until(lambda: world.job(task).outcome is not None, "a person restarts it")
