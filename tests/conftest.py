@@ -60,9 +60,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rest = [item for item in items if item not in set(long)]
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     size = -(-len(items) // processes)
-    shares = [long[number::processes] for number in range(processes)]
-    for share in shares:
-        count = size - len(share)
-        share += rest[:count]
+    ordered: list[pytest.Item] = []
+    for number in range(processes):
+        first = long[number::processes]
+        count = size - len(first)
+        ordered += first + rest[:count]
         del rest[:count]
-    items[:] = [item for share in shares for item in share] + rest
+    items[:] = ordered + rest
