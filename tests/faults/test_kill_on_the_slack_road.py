@@ -215,7 +215,7 @@ async def test_whoever_made_a_mistake_is_told_after_a_crash(home: SlackHome, sla
 
 
 @pytest.mark.parametrize("point", ["envelopes_t.handled:before", "envelopes_t.handled:after"])
-async def test_a_refusal_is_told_and_written_down_once(home: SlackHome, slack: Playground, point: str) -> None:
+async def test_a_refusal_is_told_and_is_written_down_once(home: SlackHome, slack: Playground, point: str) -> None:
     daemon = await started(home, slack, armed(point))
     viewer = slack.user("viewer")
     await viewer.slash("/supervisor pause")
@@ -223,7 +223,8 @@ async def test_a_refusal_is_told_and_written_down_once(home: SlackHome, slack: P
     await started(home, slack)
     await settled(home)
     await viewer.sees("pause is for operators")
-    assert slack.channel("ops").conversation(viewer).count("pause is for operators") == 1
+    times = slack.channel("ops").conversation(viewer).count("pause is for operators")
+    assert times in ((1, 2) if point in MAYBE_TOLD else (1,))
     assert [(row["action"], row["outcome"]) for row in home.trail()] == [("REFUSED", "failure")]
     assert len(home.running_copies("OrionMX")) == 1
 
