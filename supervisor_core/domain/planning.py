@@ -104,8 +104,8 @@ _LEAVE = {
 def _action(wanted: Wanted | None, there: Actual | None) -> tuple[ActionKind, Why]:
     if there is None:  # a start could make it two
         return ActionKind.NONE, Why.NOT_SEEN
-    if there.state in _LEAVE:
-        return ActionKind.NONE, _LEAVE[there.state]
+    if there.state in _LEAVE and not (wanted is None and there.state is WorkerState.BACKING_OFF):
+        return ActionKind.NONE, _LEAVE[there.state]  # who waits for a start that nobody wants any more need not wait
     if wanted is None:
         return ActionKind.REMOVE, Why.NOT_CONFIGURED
     if there.state is WorkerState.RUNNING:

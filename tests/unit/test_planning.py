@@ -35,7 +35,11 @@ def planned(wanted: Wanted | None, actual: Actual | None, *, resting: bool = Fal
 
 def expected(wanted: Wanted | None, actual: Actual | None) -> ActionKind:
     """The same decision, written down as a list of the cases in which something is done."""
-    if actual is None or actual.state in BUSY or (wanted and wanted.resting):
+    if actual is None or (wanted and wanted.resting):
+        return ActionKind.NONE
+    if wanted is None and actual.state is WorkerState.BACKING_OFF:
+        return ActionKind.REMOVE
+    if actual.state in BUSY:
         return ActionKind.NONE
     if wanted is None:
         return ActionKind.REMOVE

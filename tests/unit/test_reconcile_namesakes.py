@@ -141,3 +141,15 @@ def test_one_that_is_not_gone_yet_keeps_its_quarantine(world: World) -> None:
         assert world.parts.host.quarantines.read("North") is not None
 
     world.run(story())
+
+
+def test_one_that_is_removed_while_it_waits_for_its_next_start_is_gone_at_once(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        world.configure(North={"restart": {"policy": "always", "backoff_seconds": 300}}, South={})
+        world.adapter.die("North")
+        await until(lambda: world.state("North") == "backing_off", "it waits")
+        world.configure(North=None, South={})
+        await until(lambda: "North" not in world.reconciler.current_snapshot().workers, "nobody waits for it")
+
+    world.run(story())
