@@ -327,7 +327,9 @@ def test_a_revoked_token_is_seen_and_restored(page: Page) -> None:
     panel(page, "Traffic")
     say(page, "/deploy web")
     entry(page, "chat.postMessage token_revoked").wait_for()
-    panel(page, "Faults").get_by_role("button", name="Restore").click()
+    faults = panel(page, "Faults")
+    faults.get_by_role("button", name="Restore").click()
+    faults.get_by_role("button", name="Revoke").wait_for()  # the server has restored it
     say(page, "/deploy web")
     row(page, "Deploy web?").wait_for()
 

@@ -51,7 +51,7 @@ def olgas_page(browser: Browser, slack: Any) -> Iterator[Page]:
         dialog.dismiss()
 
     opened = browser.new_page(viewport={"width": 1280, "height": 800})
-    opened.set_default_timeout(8000)
+    opened.set_default_timeout(20_000)
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("dialog", popped)
     opened.on("request", asked)
