@@ -45,10 +45,6 @@ class Past:
         self._begun = time.monotonic() - _age(record, now)
         self._keep()
 
-    def knows(self, record: WorkerRecord) -> bool:
-        """Whether this launch was told of."""
-        return record.generation == self._current
-
     def ended(
         self, record: WorkerRecord, exit_code: int | None, now: datetime, ago_seconds: float = 0.0
     ) -> Life | None:
