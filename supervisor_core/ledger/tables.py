@@ -186,6 +186,55 @@ team_members = Table(
     **_MYSQL,
 )
 
+approvals = Table(
+    "approvals_t",
+    metadata,
+    Column("approval_id", String(32), primary_key=True),
+    Column("task_id", String(TASK_ID), nullable=False),
+    Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
+    Column("command", String(64), nullable=False),
+    Column("target", LongText, nullable=False),
+    Column("params_json", LongText, nullable=False),
+    Column("workers_json", LongText, nullable=False),
+    Column("label", String(100)),
+    Column("issuer_id", String(128), nullable=False),
+    Column("issuer_name", String(255), nullable=False),
+    Column("door", String(16), nullable=False),
+    Column("card_json", LongText),
+    Column("preview_json", LongText, nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("votes_needed", Integer, nullable=False),
+    Column("self_approval", Boolean, nullable=False),
+    Column("requested_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    # When somebody must look at it next; nothing where only the end of its jobs moves it, or where it is over.
+    Column("due_at", UtcDateTime),
+    Column("decided_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("reason", LongText),
+    UniqueConstraint("task_id"),
+    Index(None, "state", "due_at"),
+    **_MYSQL,
+)
+
+votes = Table(
+    "votes_t",
+    metadata,
+    Column("approval_id", String(32), primary_key=True),
+    Column("voter_id", String(128), primary_key=True),
+    Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
+    Column("voter_name", String(255), nullable=False),
+    Column("choice", String(16), nullable=False),
+    Column("reason", LongText),
+    Column("door", String(16), nullable=False),
+    Column("voted_at", UtcDateTime, nullable=False),
+    # In the order in which they were given: two may come in the same microsecond.
+    Column("place", Integer, nullable=False),
+    UniqueConstraint("approval_id", "place"),
+    **_MYSQL,
+)
+
 envelopes = Table(
     "envelopes_t",
     metadata,
