@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.desk.approvals import Approvals
+from supervisor_core.domain.approvals import Approval
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.errors import RefusedError
@@ -28,12 +31,31 @@ class Carrier(Protocol):
         """The jobs of a command that was handed over before; none where it was not."""
 
 
-class Gateway:
-    """What every door uses: `parse` for text, `submit` for a command that somebody stands behind."""
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A command that was handed over, and what it waits for."""
 
-    def __init__(self, config: SupervisorConfig, carrier: Carrier) -> None:
+    command: Command
+    """As it was issued."""
+    approval: Approval | None = None
+    """The approval that comes first; None where the command is on its way to its hosts."""
+
+    @property
+    def task_id(self) -> str:
+        """The command's."""
+        return self.command.task_id
+
+
+class Gateway:
+    """What every door uses: `parse` for text, `submit` for a command that somebody stands behind.
+
+    Without `approvals` a command that needs one is refused: a door that can't have people asked lets nothing through.
+    """
+
+    def __init__(self, config: SupervisorConfig, carrier: Carrier, approvals: Approvals | None = None) -> None:
         self._config = config
         self._carrier = carrier
+        self._approvals = approvals
 
     def parse(self, text: str) -> Command:
         """The command in this text; `GrammarError` with what was expected."""
@@ -41,6 +63,9 @@ class Gateway:
 
     def was_submitted(self, task_id: str, issuer_id: str) -> bool:
         """Whether this very command was handed over before, by the same issuer: then it is not judged anew."""
+        asked = self._approvals.of_task(task_id) if self._approvals else None
+        if asked is not None:
+            return asked.requester.id == issuer_id
         return any(job.issuer.id == issuer_id for job in self._carrier.carried(task_id))
 
     def submit(
@@ -50,8 +75,8 @@ class Gateway:
         door: str,
         task_id: str | None = None,
         card: Mapping[str, Any] | None = None,
-    ) -> Command:
-        """Hand the command to its carrier; it is durable when this returns. The command as it was issued.
+    ) -> Submitted:
+        """Hand the command to its carrier, or to those who must agree to it; it is durable when this returns.
 
         With a `task_id` of the caller's, the same command handed over twice is one command. `card` says where its one
         message belongs; a command without one is announced where the configuration says so.
@@ -61,12 +86,21 @@ class Gateway:
             raise NotBuiltError(f"{definition.name} is known, but not built yet; nothing was done.")
         if definition.handler is None:
             raise RefusedError(f"{definition.name} only informs; there is nothing to carry out.")
-        if self._config.needs_approval(definition.name, door):
-            raise NotBuiltError(f"{definition.name} needs an approval here, and approvals are not built yet.")
         now = datetime.now(UTC)
         issued = command.issued(issuer, task_id or new_task_id(now))
-        self._carrier.carry(issued, door, now, card if card is not None else self._config.announcement())
-        return issued
+        place = card if card is not None else self._config.announcement()
+        asked = self._approvals.of_task(issued.task_id) if self._approvals else None
+        needs = self._config.needs_approval(definition.name, door) and not self._was_carried(issued)
+        if asked is None and not needs:
+            self._carrier.carry(issued, door, now, place)
+            return Submitted(issued)
+        if self._approvals is None:
+            raise NotBuiltError(f"{definition.name} needs an approval here, which can't be asked for from this door.")
+        return Submitted(issued, self._approvals.request(issued, door, place, now))
+
+    def _was_carried(self, issued: Command) -> bool:
+        """Whether it was handed over when it needed no approval: nobody is asked about it afterwards."""
+        return any(job.issuer == issued.issuer for job in self._carrier.carried(issued.task_id))
 
 
 def grammar_context(config: SupervisorConfig) -> GrammarContext:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,9 @@ class LocalCarrier:
     def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
         """The jobs filed; those that were there already under the same task id are not filed again."""
         crashpoints.reach("command.file:before")
-        filed = self._ledger.write(lambda connection: self._file(connection, command, door, now, card))
+        filed = self._ledger.write(
+            lambda connection: file_jobs(connection, self._ledger.supervisor_id, command, door, now, card)
+        )
         crashpoints.reach("command.file:after")
         return filed
 
@@ -33,26 +35,35 @@ class LocalCarrier:
         """The jobs that were filed under this task id."""
         return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
 
-    def _file(
-        self, connection: Connection, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None
-    ) -> list[Job]:
-        handler, issuer = CATALOG[command.name].handler, command.issuer
-        if handler is None or issuer is None:
-            raise ValueError(f"{command.name} by {issuer} is nothing that a host carries out")
-        filed: list[Job] = []
-        for worker_id in command.workers:
-            new = jobs.NewJob(
-                task_id=command.task_id,
-                worker_id=worker_id,
-                handler=handler,
-                params=command.params,
-                label=command.label,
-                issuer=issuer,
-                door=door,
-                filed_at=now,
-                card=None if filed else card,  # one for the whole command
-            )
-            job = jobs.file(connection, self._ledger.supervisor_id, new, now)
-            if job is not None:
-                filed.append(job)
-        return filed
+
+def file_jobs(
+    connection: Connection,
+    supervisor_id: str,
+    command: Command,
+    door: str,
+    now: datetime,
+    card: Mapping[str, Any] | None = None,
+    approvals: Sequence[Mapping[str, Any]] = (),
+) -> list[Job]:
+    """A job for each worker of a command, in the caller's transaction; `approvals` tell who agreed to it."""
+    handler, issuer = CATALOG[command.name].handler, command.issuer
+    if handler is None or issuer is None:
+        raise ValueError(f"{command.name} by {issuer} is nothing that a host carries out")
+    filed: list[Job] = []
+    for worker_id in command.workers:
+        new = jobs.NewJob(
+            task_id=command.task_id,
+            worker_id=worker_id,
+            handler=handler,
+            params=command.params,
+            label=command.label,
+            issuer=issuer,
+            door=door,
+            filed_at=now,
+            approvals=approvals,
+            card=None if filed else card,  # one for the whole command
+        )
+        job = jobs.file(connection, supervisor_id, new, now)
+        if job is not None:
+            filed.append(job)
+    return filed

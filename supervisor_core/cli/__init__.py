@@ -17,6 +17,7 @@ COMMANDS = {
     "logs": "what the supervisor did, the newest of it; -f goes on as it happens",
     "send": "give a command in the words that Slack uses: supervisor send 'pause OrionMX hotfix' --wait",
     "audit": "who did what, when, and what came of it; `audit verify` checks the trail",
+    "approvals": "what waits for an approval; `approvals approve ID` and `deny ID` decide",
     "run": "be the supervisor of this host, in the foreground",
     "start": "be the supervisor of this host, in the background; back when it is up",
     "stop": "end the supervisor; its workers go on",

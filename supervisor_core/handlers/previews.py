@@ -31,7 +31,9 @@ def preview(host: Host, command: Command) -> list[Preview]:
 
 def _preview(host: Host, site: Site, command: Command) -> Preview:
     handler = CATALOG[command.name].handler or ""
-    base = Preview(command.name, str(site.top), site.code.branch, tuple(_now(host, worker) for worker in site.workers))
+    base = Preview(
+        command.name, str(site.top), site.code.branch, tuple(worker_now(host, worker) for worker in site.workers)
+    )
     try:
         plan = plan_of(host, site, handler, command.params)
     except SupervisorError as error:
@@ -46,7 +48,8 @@ def _preview(host: Host, site: Site, command: Command) -> Preview:
     )
 
 
-def _now(host: Host, worker: Worker) -> WorkerNow:
+def worker_now(host: Host, worker: Worker) -> WorkerNow:
+    """How a worker stands that a command would be about."""
     found = find_watcher(host.processes, host.drive, host.config, worker)
     pause = host.pauses.read(worker.id)
     return WorkerNow(

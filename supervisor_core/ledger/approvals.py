@@ -86,10 +86,11 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
     return approval
 
 
-def find(connection: Connection, approval_id: str) -> Approval | None:
-    """The approval with this id, or of the command with this task id."""
+def find(connection: Connection, approval_id: str, *, lock: bool = False) -> Approval | None:
+    """The approval with this id, or of the command with this task id. With `lock`, nobody else moves it meanwhile."""
     mine = or_(approvals.c.approval_id == approval_id, approvals.c.task_id == approval_id)
-    row = connection.execute(select(approvals).where(mine)).mappings().first()
+    query = select(approvals).where(mine)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
     return _approval(row) if row else None
 
 
@@ -99,9 +100,7 @@ def of_task(connection: Connection, task_id: str) -> Approval | None:
     return _approval(row) if row else None
 
 
-def in_states(
-    connection: Connection, states: Collection[ApprovalState], due: datetime | None = None
-) -> list[Approval]:
+def in_states(connection: Connection, states: Collection[ApprovalState], due: datetime | None = None) -> list[Approval]:
     """Those that stand so, oldest first; with `due`, only those that somebody must look at by then."""
     query = select(approvals).where(approvals.c.state.in_(tuple(states)))
     if due is not None:
@@ -152,9 +151,7 @@ def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> 
 def move(approval: Approval, made: Move, decided: Decided, now: datetime, **values: Any) -> Step:  # noqa: ANN401
     """One move with its audit row; the card tells of it."""
     to = target_of(made)
-    content: dict[str, Any] = {"due_at": None, **values}
-    if decided.reason:
-        content["reason"] = storable(decided.reason)
+    content: dict[str, Any] = {"due_at": None, "reason": storable(decided.reason) or None, **values}
     if to not in (ApprovalState.EXECUTING, ApprovalState.APPROVED):
         content["finished_at"] = now
     if approval.state is ApprovalState.PENDING:

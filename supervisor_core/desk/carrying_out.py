@@ -1,0 +1,178 @@
+"""Carrying out what was agreed to: rights and state are looked at once more, then its jobs are filed, once.
+
+The move to `executing` and the jobs are one transaction. A crash before it leaves the approval as it was, for the next
+who carries on; a crash after it leaves jobs, which are found like any others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from supervisor_core.carriers.local import file_jobs
+from supervisor_core.desk.observing import Observe
+from supervisor_core.desk.rights import SHELL, Rights, right_to_give
+from supervisor_core.domain import crashpoints
+from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Move, Vote, judge
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.definitions import Right, Tier
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.jobs import FINAL
+from supervisor_core.domain.observed import SEEN, Document, fingerprint, stale, states_of
+from supervisor_core.ledger import approvals as rows
+from supervisor_core.ledger import jobs
+from supervisor_core.ledger.store import Ledger
+
+RETRY = timedelta(seconds=5)
+PATIENCE = timedelta(minutes=10)
+"""For so long after the decision it is tried to carry it out; after that nobody expects it to happen any more."""
+
+US = "supervisor"
+
+log = logging.getLogger(__name__)
+
+
+class CarryingOut:
+    """What becomes of an approval once people have decided."""
+
+    def __init__(self, ledger: Ledger, observe: Observe, rights: Rights) -> None:
+        self._ledger = ledger
+        self._observe = observe
+        self._rights = rights
+
+    def carry_on(self, now: datetime) -> list[Approval]:
+        """Carry out what is approved and due. One that can't be keeps no other from it."""
+        found = self._ledger.read(lambda connection: rows.in_states(connection, (ApprovalState.APPROVED,), due=now))
+        return [self.execute(approval.approval_id, now) for approval in found]
+
+    def execute(self, approval_id: str, now: datetime) -> Approval:
+        """Carry out one, if it is approved; how it stands then."""
+        approval, votes = self._read(approval_id)
+        if approval.state is not ApprovalState.APPROVED:
+            return approval
+        try:
+            self._go_on(approval, votes, now)
+        except SupervisorError as error:
+            self._later(approval, str(error), now)
+        except Exception as error:  # the edge: one approval that can't be carried out keeps no other from it
+            log.exception("approval %s can't be carried out", approval_id)
+            self._later(approval, f"Unexpected {type(error).__name__}: {error}.", now)
+        return self._read(approval_id)[0]
+
+    def settle(self, now: datetime) -> list[Approval]:
+        """Those under way whose jobs have all ended; how they stand then."""
+        found = self._ledger.read(lambda connection: rows.in_states(connection, (ApprovalState.EXECUTING,)))
+        return [self._read(each.approval_id)[0] for each in found if self.settle_one(each, now)]
+
+    def settle_one(self, approval: Approval, now: datetime) -> bool:
+        """Done or failed, once all its jobs have ended."""
+        if approval.state is not ApprovalState.EXECUTING:
+            return False
+        ended = self._ledger.read(lambda connection: jobs.of_task(connection, approval.task_id))
+        if not ended or any(job.state not in FINAL for job in ended):
+            return False
+        failed = [job.worker_id for job in ended if job.outcome is None or not job.outcome.success]
+        why = f"It failed on {', '.join(failed)}." if failed else ""
+        made = Move.FAIL if failed else Move.SUCCEED
+        return self._ledger.step(rows.move(approval, made, rows.Decided(US, why), now), now)
+
+    def _go_on(self, approval: Approval, votes: Sequence[Vote], now: datetime) -> None:
+        if approval.decided_at is not None and now >= approval.decided_at + PATIENCE:
+            minutes = PATIENCE / timedelta(minutes=1)
+            words = f"It was approved, and was not carried out within {minutes:g} minutes. {approval.reason}".rstrip()
+            self._end(approval, votes, Move.EXPIRE, f"{words} Nothing was done. Ask again: {approval.again}", now)
+            return
+        lost, unknown = self._rights_now(approval, votes)
+        if lost:
+            self._end(approval, votes, Move.CANCEL, f"{lost} Nothing was done.", now)
+            return
+        vouched = any(vote.voter.id.startswith(SHELL) and vote.choice is Choice.APPROVE for vote in votes)
+        if unknown and not vouched:
+            self._later(approval, unknown, now)
+            return
+        try:
+            seen: tuple[Document, ...] = self._observe(approval.command)
+            moved = fingerprint(approval.command, seen) != approval.fingerprint
+            why = stale(approval.previews, seen) if moved else ""
+        except SupervisorError as error:
+            if error.retryable:
+                raise
+            why = f"It would be refused now: {error}"
+        if why:
+            words = f"{why} Nothing was done. For a new preview ask again: {approval.again}"
+            self._end(approval, votes, Move.OVERTAKE, words, now)
+            return
+        if unknown:
+            log.warning(
+                "approval %s is carried out on the word of this host's shell: %s", approval.approval_id, unknown
+            )
+        self._file(approval, seen, now)
+
+    def _rights_now(self, approval: Approval, votes: Sequence[Vote]) -> tuple[str, str]:
+        """Who may not any more, in words; and what could not be found out."""
+        asked = [(approval.requester, right_to_give(approval.command), "who asked for it")]
+        asked += [(vote.voter, Right.APPROVER, "who approved it") for vote in votes if vote.choice is Choice.APPROVE]
+        unknown = ""
+        for who, right, role in asked:
+            try:
+                why = self._rights(who, approval.command, right)
+            except SupervisorError as error:
+                if not error.retryable:
+                    return f"{who.name or who.id}, {role}, may not any more: {error}", ""
+                unknown = unknown or str(error)
+                continue
+            if why:
+                return f"{who.name or who.id}, {role}, may not any more: {why}", ""
+        return "", unknown
+
+    def _file(self, approval: Approval, seen: Sequence[Document], now: datetime) -> None:
+        """executing, and its jobs, in one transaction; nothing where somebody else was first."""
+        command = _held_to(approval.command, seen)
+
+        def work(connection: Connection) -> bool:
+            current = rows.find(connection, approval.approval_id, lock=True)
+            votes = rows.votes_of(connection, approval.approval_id)
+            if current is None or judge(current.terms, votes) is not ApprovalState.APPROVED:
+                return False
+            if not rows.taken(connection, current, rows.move(current, Move.EXECUTE, rows.Decided(US), now), now):
+                return False
+            agreed = [vote.as_json() for vote in votes if vote.choice is Choice.APPROVE]
+            file_jobs(connection, current.supervisor_id, command, current.door, now, approvals=agreed)
+            return True
+
+        crashpoints.reach("approvals_t.executing:before")
+        self._ledger.write(work)
+        crashpoints.reach("approvals_t.executing:after")
+
+    def _later(self, approval: Approval, why: str, now: datetime) -> None:
+        """Try again soon; the row says why."""
+        if why != approval.reason:
+            log.warning("approval %s waits: %s", approval.approval_id, why)
+        self._ledger.write(lambda connection: rows.postpone(connection, approval, now + RETRY, why))
+
+    def _end(self, approval: Approval, votes: Sequence[Vote], made: Move, why: str, now: datetime) -> None:
+        facts = {"error": why} if made is Move.CANCEL else None
+        if self._ledger.step(rows.move(approval, made, rows.Decided(US, why, votes, facts), now), now):
+            log.warning("approval %s of %s: %s", approval.approval_id, approval.command.name, why)
+
+    def _read(self, approval_id: str) -> tuple[Approval, list[Vote]]:
+        def look(connection: Connection) -> tuple[Approval, list[Vote]]:
+            found = rows.find(connection, approval_id)
+            if found is None:
+                raise LookupError(f"there is no approval {approval_id}")
+            return found, rows.votes_of(connection, approval_id)
+
+        return self._ledger.read(look)
+
+
+def _held_to(command: Command, seen: Sequence[Document]) -> Command:
+    """The command as its jobs get it: one on code is held to what was seen, through the time that it waits."""
+    if CATALOG[command.name].tier is not Tier.CODE:
+        return command
+    states = sorted({state for state in states_of(command.workers, seen).values() if state})
+    return replace(command, params={**command.params, SEEN: ",".join(states)})
