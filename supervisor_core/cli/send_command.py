@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.carriers.local import LocalCarrier
+from supervisor_core.cli.desk import approvals_of
 from supervisor_core.cli.steps import Steps
 from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
@@ -36,7 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     words = "such as 'pause OrionMX hotfix'; `send help` lists them"
     parser.add_argument("text", nargs="+", metavar="'COMMAND …'", help=words)
     parser.add_argument("--wait", action="store_true", help="come back with the outcome")
-    parser.add_argument("--timeout", type=seconds, default=WAIT_SECONDS, metavar="S", help="wait at most so long")
+    words = f"wait at most so long ({WAIT_SECONDS:.0f}, and before that as long as people have to approve it)"
+    parser.add_argument("--timeout", type=seconds, metavar="S", help=words)
     parser.add_argument("--preview", action="store_true", help="of an update, a rollback, an undo: show it, do nothing")
     parser.add_argument("--if-state", metavar="STATE", help="only if all is as this preview showed it, else refuse")
     parser.add_argument("--json", action="store_true", help="for programs")
@@ -59,24 +61,54 @@ def run(options: argparse.Namespace) -> int:
     if options.if_state is not None:  # an empty one is a mistake, and never no condition
         command = _only_if(command, options.if_state)
     with opened_ledger(config) as ledger:
-        sent_at = datetime.now(UTC)
-        issued = Gateway(config, LocalCarrier(ledger)).submit(command, shell_issuer(), "cli")
-        awake = _wake(config)
+        return _send(config, ledger, command, options)
+
+
+def _send(config: SupervisorConfig, ledger: Ledger, command: Command, options: argparse.Namespace) -> int:
+    """Hand it over, and follow it as far as was asked."""
+    sent_at, approvals = datetime.now(UTC), approvals_of(config, ledger)
+    submitted = Gateway(config, LocalCarrier(ledger), approvals).submit(command, shell_issuer(), "cli")
+    issued, awake, left = submitted.command, _wake(config), options.timeout
+    if submitted.approval is not None:
+        from supervisor_core.cli import approval_wait
+
         if not options.wait:
-            return _queued(issued, options, awake=awake)
-        if not awake and not options.json:
-            what = "No daemon runs here: it is queued for the next `supervisor run` or `supervisor once`; waiting …"
-            print(what, flush=True)
-        steps = None if options.json else Steps(sent_at, several=len(issued.workers) > 1)
-        try:
-            results = _wait(config, ledger, issued.task_id, options.timeout, steps)
-        except KeyboardInterrupt:
-            print(f"No longer waiting. {issued.task_id} {_still(awake=awake)}", file=sys.stderr)
-            raise
-        known = _progress(ledger, issued.task_id)
+            return approval_wait.asked(submitted.approval, as_json=options.json)
+        refused, left = approval_wait.wait(approvals, submitted.approval, options.timeout, quiet=options.json)
+        if refused:
+            return _outcome(issued, refused, None, [], options)
+    if not options.wait:
+        return _queued(issued, options, awake=awake)
+    if not awake and not options.json:
+        what = "No daemon runs here: it is queued for the next `supervisor run` or `supervisor once`; waiting …"
+        print(what, flush=True)
+    return _follow(config, ledger, issued, options, left or WAIT_SECONDS, sent_at, awake=awake)
+
+
+def _follow(
+    config: SupervisorConfig,
+    ledger: Ledger,
+    issued: Command,
+    options: argparse.Namespace,
+    seconds: float,
+    sent_at: datetime,
+    *,
+    awake: bool,
+) -> int:
+    """Wait for the outcome, and show the steps on the way there."""
+    steps = None if options.json else Steps(sent_at, several=len(issued.workers) > 1)
+    try:
+        results = _wait(config, ledger, issued.task_id, seconds, steps)
+    except KeyboardInterrupt:
+        print(f"No longer waiting. {issued.task_id} {_still(awake=awake)}", file=sys.stderr)
+        raise
+    known = _progress(ledger, issued.task_id)
     if steps is not None:
         steps.show(known)  # the last ones come together with the outcome
-    return _outcome(issued, results, known, options, awake=results is not None or _wake(config))
+    late = ""
+    if results is None:
+        late = f"No outcome after {seconds:g} s. {issued.task_id} {_still(awake=_wake(config))}"
+    return _outcome(issued, late, results, known, options)
 
 
 def _still(*, awake: bool) -> str:
@@ -160,14 +192,13 @@ def _progress(ledger: Ledger, task_id: str) -> list[dict[str, str]]:
 
 def _outcome(
     command: Command,
+    error: str,
     results: list[dict[str, Any]] | None,
     progress: list[dict[str, str]],
     options: argparse.Namespace,
-    *,
-    awake: bool,
 ) -> int:
+    """Tell what came of it; `error` says why there are no results."""
     if results is None:
-        error = f"No outcome after {options.timeout:g} s. {command.task_id} {_still(awake=awake)}"
         document: dict[str, Any] = {
             "task_id": command.task_id,
             "success": False,

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.domain.approvals import ApprovalState
@@ -140,7 +140,7 @@ class Scheduler:
             log.info("the scheduler works again")
         self._problem = problem
 
-    async def _sleep(self, stop: asyncio.Future[bool], due_at: datetime | None) -> None:
+    async def _sleep(self, stop: asyncio.Future[Any], due_at: datetime | None) -> None:
         """Until something is due or new."""
         if self._problem:
             await asyncio.wait({stop}, timeout=RETRY_SECONDS)

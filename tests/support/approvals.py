@@ -1,0 +1,108 @@
+"""A desk for tests of approvals: a real ledger and real doors, people whose rights can be taken, processes that are
+fake ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.adapters.pauses import Pause
+from supervisor_core.adapters.processes_fake import FakeProcesses
+from supervisor_core.carriers.local import LocalCarrier
+from supervisor_core.config import load_supervisor_config
+from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.observing import observer
+from supervisor_core.desk.rights_fake import FakeRights
+from supervisor_core.domain.approvals import Approval
+from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.jobs import Job
+from supervisor_core.gateway import Gateway
+from supervisor_core.ledger import audit, jobs
+from supervisor_core.ledger.store import FILE_NAME, Ledger
+from supervisor_core.runtime.doors import open_doors
+
+NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+ANNA, BOB, CARL = (Issuer(f"slack:T0/U0{name.upper()}", name) for name in ("anna", "bob", "carl"))
+SHELL = Issuer("cli:dora", "dora")
+CARD = {"channel": "C0OPS"}
+
+
+class Desk:
+    """One host with two workers, where a restart needs an approval."""
+
+    def __init__(self, folder: Path, **terms: Any) -> None:
+        (folder / "var").mkdir(mode=0o700, exist_ok=True)
+        (folder / "nas" / "00_STATE").mkdir(parents=True, exist_ok=True)
+        self.path = folder / "config.yaml"
+        command = {"command": ["{python}", "-V"]}
+        self.document: dict[str, Any] = {
+            "supervisor": {"id": "TestHost", "state_dir": "var"},
+            "nas": {"root": "nas"},
+            "workers": {"North": command, "South": command},
+            "slack": {
+                "access": {"operators": ["U0ANNA"], "approvers": ["S0ADMINS"]},
+                "approvals": {"required_for": ["restart"], **terms},
+            },
+        }
+        self.configure()
+        self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
+        doors = replace(open_doors(self.config), processes=FakeProcesses(), ledger=self.ledger)
+        self.pauses = doors.pauses
+        self.rights = FakeRights()
+        observe = observer(lambda: replace(doors, config=self.config))
+        self.approvals = Approvals(self.ledger, lambda: self.config, observe, self.rights)
+
+    def configure(self) -> None:
+        """Have the document as the configuration from now on."""
+        self.path.write_text(yaml.safe_dump(self.document))
+        self.config = load_supervisor_config(self.path, environ={})
+
+    @property
+    def gateway(self) -> Gateway:
+        """The way in."""
+        return Gateway(self.config, LocalCarrier(self.ledger), self.approvals)
+
+    def ask(self, words: str = "restart North hotfix", task_id: str = "task_1", by: Issuer = ANNA) -> Approval:
+        """Somebody asks, at `NOW` where the test says nothing else."""
+        command = self.gateway.parse(words).issued(by, task_id)
+        return self.approvals.request(command, "slack", CARD, NOW)
+
+    def pause(self, worker_id: str) -> None:
+        """Somebody pauses a worker, so that it is not as it was."""
+        self.pauses.set(worker_id, Pause("cli:bob", label="bob - wait"))
+
+    def jobs(self, task_id: str = "task_1") -> list[Job]:
+        """What was filed."""
+        return self.ledger.read(lambda connection: jobs.of_task(connection, task_id))
+
+    def end_jobs(self, *, success: bool = True, task_id: str = "task_1", most: int = 99) -> None:
+        """Carry them out."""
+        for job in self.jobs(task_id)[:most]:
+            outcome = Outcome.done() if success else Outcome.failed("It broke.")
+            for step in (jobs.claim(job, NOW), jobs.begin(job, NOW), jobs.finish(job, outcome, NOW, 0.1)):
+                self.ledger.step(step)
+
+    def trail(self) -> list[dict[str, Any]]:
+        """The audit trail, oldest first."""
+        rows = self.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=1000)))
+        return sorted(rows, key=lambda row: int(row["audit_id"]))
+
+    def actions(self) -> list[str]:
+        """What the trail tells of, oldest first."""
+        return [row["action"] for row in self.trail()]
+
+
+@contextmanager
+def a_desk(folder: Path, **terms: Any) -> Iterator[Desk]:
+    """A desk with these terms for approvals."""
+    made = Desk(folder, **terms)
+    with made.ledger:
+        yield made
