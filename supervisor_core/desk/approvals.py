@@ -121,7 +121,7 @@ class Approvals:
         self._check(approval, votes, voter, choice, door, moment, allowed)
         vote = Vote(voter, choice, moment, rows.as_reason(reason), door)
         crashpoints.reach("votes_t.cast:before")
-        why = self._ledger.write(lambda connection: _count(connection, approval.approval_id, vote))
+        why = self._ledger.write(lambda connection: count_vote(connection, approval.approval_id, vote))
         crashpoints.reach("votes_t.cast:after")
         if why:
             raise VoteRefused(why)
@@ -278,7 +278,7 @@ class Approvals:
         return self._ledger.step(rows.move(approval, Move.EXPIRE, rows.Decided("supervisor", why, votes), now), now)
 
 
-def _count(connection: Connection, approval_id: str, vote: Vote) -> str:
+def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
     """Write the vote down and do what follows from it, in one transaction; why it does not count any more."""
     approval = rows.find(connection, approval_id, lock=True)
     if approval is None:  # pragma: no cover (nobody deletes approvals)

@@ -240,8 +240,8 @@ def _is_decided(approval: Approval, votes: Sequence[Vote]) -> str:
     carried = (ApprovalState.APPROVED, ApprovalState.EXECUTING, ApprovalState.DONE, ApprovalState.FAILED)
     names = [vote.voter.name or vote.voter.id for vote in votes if vote.choice is deciding]
     by = f", by {' and '.join(names)}" if names and word in (*carried, ApprovalState.DENIED) else ""
-    said = "approved" if word in carried else str(word)
-    return f"It is {said} already{by}"
+    said = "is approved" if word in carried else "has expired" if word is ApprovalState.EXPIRED else f"is {word}"
+    return f"It {said} already{by}"
 
 
 def _clock(moment: datetime) -> str:

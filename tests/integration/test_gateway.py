@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from supervisor_core.adapters.processes_fake import FakeProcesses
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import load_supervisor_config
+from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.observing import observer
+from supervisor_core.desk.rights_fake import FakeRights
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.errors import RefusedError
 from supervisor_core.gateway import Gateway, NotBuiltError
 from supervisor_core.ledger import jobs, outbox
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.host import opened_ledger
 
 ANNA = Issuer("slack:T0/U0ANNA", "anna")
@@ -81,18 +87,57 @@ def test_what_is_not_built_or_only_informs_is_refused_and_files_nothing(gateway:
     assert cards(ledger) == []
 
 
-@pytest.mark.parametrize(("door", "runs"), [("cli", True), ("slack", False)])
-def test_what_needs_an_approval_is_not_carried_out_without_one(
-    ledger: Ledger, tmp_path: Path, door: str, runs: bool
-) -> None:
-    """Approvals are not built: until then such a command is refused, and never let through."""
-    (tmp_path / "config.yaml").write_text(
-        f"{TEXT}slack: {{approvals: {{required_for: [pause], doors: [slack, flag]}}}}\n"
+def with_approvals(ledger: Ledger, folder: Path, terms: str = "") -> Gateway:
+    """A gateway at which a pause from Slack or from a flag needs an approval."""
+    needs = f"approvals: {{required_for: [pause], doors: [slack, flag]{terms}}}"
+    (folder / "config.yaml").write_text(f"{TEXT}slack: {{access: {{approvers: [S0ADMINS]}}, {needs}}}\n")
+    config = load_supervisor_config(folder / "config.yaml", environ={})
+    doors = replace(open_doors(config), processes=FakeProcesses(), ledger=ledger)
+    return Gateway(
+        config, LocalCarrier(ledger), Approvals(ledger, lambda: config, observer(lambda: doors), FakeRights())
     )
-    gateway = Gateway(load_supervisor_config(tmp_path / "config.yaml", environ={}), LocalCarrier(ledger))
-    if runs:
-        gateway.submit(gateway.parse("pause North"), ANNA, door, task_id="task_1")
-    else:
-        with pytest.raises(NotBuiltError, match="pause needs an approval here"):
-            gateway.submit(gateway.parse("pause North"), ANNA, door, task_id="task_1", card=CARD)
+
+
+@pytest.mark.parametrize(("door", "runs"), [("cli", True), ("slack", False), ("flag", False)])
+def test_what_needs_an_approval_waits_for_it_and_says_so(ledger: Ledger, tmp_path: Path, door: str, runs: bool) -> None:
+    gateway = with_approvals(ledger, tmp_path)
+    submitted = gateway.submit(gateway.parse("pause North"), ANNA, door, task_id="task_1", card=CARD)
+    assert (submitted.approval is None) == runs
     assert len(ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == runs
+    (card,) = cards(ledger)
+    assert (card.subject, card.payload) == ("task_1", CARD)
+    assert gateway.was_submitted("task_1", ANNA.id)
+    assert not gateway.was_submitted("task_1", "slack:T0/U0OTHER")
+
+
+def test_a_question_that_comes_twice_is_asked_once(ledger: Ledger, tmp_path: Path) -> None:
+    gateway = with_approvals(ledger, tmp_path)
+    first, second = (gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1") for _ in range(2))
+    assert first.approval == second.approval is not None
+
+
+def test_what_was_handed_over_before_approvals_were_needed_is_not_asked_about(
+    gateway: Gateway, ledger: Ledger, tmp_path: Path
+) -> None:
+    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1")
+    later = with_approvals(ledger, tmp_path)
+    assert later.submit(later.parse("pause North"), ANNA, "slack", task_id="task_1").approval is None
+    assert len(ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == 1
+
+
+def test_what_was_asked_for_goes_on_waiting_when_no_approval_is_needed_any_more(ledger: Ledger, tmp_path: Path) -> None:
+    gateway = with_approvals(ledger, tmp_path)
+    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1")
+    (tmp_path / "config.yaml").write_text(f"{TEXT}slack: {{approvals: {{required_for: []}}}}\n")
+    config = load_supervisor_config(tmp_path / "config.yaml", environ={})
+    later = Gateway(config, LocalCarrier(ledger), gateway._approvals)  # noqa: SLF001 (the same desk)
+    assert later.submit(later.parse("pause North"), ANNA, "slack", task_id="task_1").approval is not None
+    assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []
+
+
+def test_a_door_that_can_not_ask_lets_nothing_through(ledger: Ledger, tmp_path: Path) -> None:
+    with_approvals(ledger, tmp_path)
+    gateway = Gateway(load_supervisor_config(tmp_path / "config.yaml", environ={}), LocalCarrier(ledger))
+    with pytest.raises(NotBuiltError, match="pause needs an approval here"):
+        gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1", card=CARD)
+    assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []

@@ -57,8 +57,8 @@ class Desk:
         doors = replace(open_doors(self.config), processes=FakeProcesses(), ledger=self.ledger)
         self.pauses = doors.pauses
         self.rights = FakeRights()
-        observe = observer(lambda: replace(doors, config=self.config))
-        self.approvals = Approvals(self.ledger, lambda: self.config, observe, self.rights)
+        self.observe = observer(lambda: replace(doors, config=self.config))
+        self.approvals = Approvals(self.ledger, lambda: self.config, self.observe, self.rights)
 
     def configure(self) -> None:
         """Have the document as the configuration from now on."""
