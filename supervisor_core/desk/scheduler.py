@@ -86,7 +86,7 @@ class Scheduler:
         self._problem = ""
 
     def wake(self) -> None:
-        """Look now."""
+        """Look now; to be called on the event loop."""
         self._woken.set()
 
     def problem(self) -> str:
