@@ -79,11 +79,13 @@ def _decide(config: SupervisorConfig, approvals: Approvals, options: argparse.Na
     if options.what == "cancel":
         decision = approvals.cancel(options.approval, who, reason, door=DOOR)
         return _tell(decision, options, done=(ApprovalState.CANCELLED,))
-    decision = approvals.vote(options.approval, who, Choice(options.what), reason, door=DOOR)
+    decision = Decision(*approvals.find(options.approval))
+    if options.what == "deny" or decision.approval.state is not ApprovalState.APPROVED:
+        decision = approvals.vote(options.approval, who, Choice(options.what), reason, door=DOOR)
     if options.what == "deny":
         return _tell(decision, options, done=(ApprovalState.DENIED,))
     note = ""
-    if decision.approval.state is ApprovalState.APPROVED:
+    if decision.approval.state is ApprovalState.APPROVED:  # by this vote, or before, and nobody has carried it out
         note = _carry_out(config, approvals, decision.approval)
         decision = Decision(*approvals.find(decision.approval.approval_id))
     done = tuple(state for state in ApprovalState if state not in NOT_CARRIED_OUT)
@@ -93,8 +95,12 @@ def _decide(config: SupervisorConfig, approvals: Approvals, options: argparse.Na
 def _carry_out(config: SupervisorConfig, approvals: Approvals, approval: Approval) -> str:
     """Have the daemon carry it out, which can ask the chat for rights; without one it is done here. What to add."""
     if not _scheduler_runs(config):
-        approvals.execute(approval.approval_id)
-        return "" if _wake(config) else "No daemon runs here: the next pass (`supervisor once`) will carry it out."
+        carried = approvals.execute(approval.approval_id).state is ApprovalState.EXECUTING
+        return (
+            ""
+            if _wake(config) or not carried
+            else "No daemon runs here: the next pass (`supervisor once`) will carry it out."
+        )
     _wake(config)
     deadline = time.monotonic() + DAEMON_SECONDS
     while time.monotonic() < deadline and approvals.find(approval.approval_id)[0].state is ApprovalState.APPROVED:

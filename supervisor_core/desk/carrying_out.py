@@ -107,11 +107,7 @@ class CarryingOut:
             words = f"{why} Nothing was done. For a new preview ask again: {approval.again}"
             self._end(approval, votes, Move.OVERTAKE, words, now)
             return
-        if unknown:
-            log.warning(
-                "approval %s is carried out on the word of this host's shell: %s", approval.approval_id, unknown
-            )
-        self._file(approval, seen, now)
+        self._file(approval, seen, now, f"On the word of this host's shell: {unknown}" if unknown else "")
 
     def _rights_now(self, approval: Approval, votes: Sequence[Vote]) -> tuple[str, str]:
         """Who may not any more, in words; and what could not be found out."""
@@ -124,13 +120,13 @@ class CarryingOut:
             except SupervisorError as error:
                 if not error.retryable:
                     return f"{who.name or who.id}, {role}, may not any more: {error}", ""
-                unknown = unknown or str(error)
+                unknown = unknown or error.message
                 continue
             if why:
                 return f"{who.name or who.id}, {role}, may not any more: {why}", ""
         return "", unknown
 
-    def _file(self, approval: Approval, seen: Sequence[Document], now: datetime) -> None:
+    def _file(self, approval: Approval, seen: Sequence[Document], now: datetime, why: str) -> None:
         """executing, and its jobs, in one transaction; nothing where somebody else was first."""
         command = _held_to(approval.command, seen)
 
@@ -139,26 +135,28 @@ class CarryingOut:
             votes = rows.votes_of(connection, approval.approval_id)
             if current is None or judge(current.terms, votes) is not ApprovalState.APPROVED:
                 return False
-            if not rows.taken(connection, current, rows.move(current, Move.EXECUTE, rows.Decided(US), now), now):
+            if not rows.taken(connection, current, rows.move(current, Move.EXECUTE, rows.Decided(US, why), now), now):
                 return False
             agreed = [vote.as_json() for vote in votes if vote.choice is Choice.APPROVE]
             file_jobs(connection, current.supervisor_id, command, current.door, now, approvals=agreed)
             return True
 
         crashpoints.reach("approvals_t.executing:before")
-        self._ledger.write(work)
+        if self._ledger.write(work):
+            by = why or "as agreed"
+            log.info("approval %s: %s is carried out, %s", approval.approval_id, approval.again, by)
         crashpoints.reach("approvals_t.executing:after")
 
     def _later(self, approval: Approval, why: str, now: datetime) -> None:
         """Try again soon; the row says why."""
         if why != approval.reason:
-            log.warning("approval %s waits: %s", approval.approval_id, why)
+            log.info("approval %s waits: %s", approval.approval_id, why)
         self._ledger.write(lambda connection: rows.postpone(connection, approval, now + RETRY, why))
 
     def _end(self, approval: Approval, votes: Sequence[Vote], made: Move, why: str, now: datetime) -> None:
         facts = {"error": why} if made is Move.CANCEL else None
         if self._ledger.step(rows.move(approval, made, rows.Decided(US, why, votes, facts), now), now):
-            log.warning("approval %s of %s: %s", approval.approval_id, approval.command.name, why)
+            log.info("approval %s of %s: %s", approval.approval_id, approval.command.name, why)
 
     def _read(self, approval_id: str) -> tuple[Approval, list[Vote]]:
         def look(connection: Connection) -> tuple[Approval, list[Vote]]:

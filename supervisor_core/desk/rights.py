@@ -40,7 +40,7 @@ def host_rights(config: Callable[[], SupervisorConfig]) -> Rights:
             return f"Nobody is listed {_as(right)} any more."
         raise RightsUnknown(
             f"Whether {who.name or who.id} may still {_doing(right)} can't be asked: Slack is not connected.",
-            remedy="It is tried again. The shell is the way around it: `supervisor send` on the host.",
+            remedy="On the host, `supervisor approvals` works without Slack.",
         )
 
     return rights

@@ -322,14 +322,14 @@ def test_a_look_that_fails_for_now_is_tried_again_and_one_that_breaks_keeps_no_o
 
     looks: list[str] = []
     approvals = Approvals(desk.ledger, lambda: desk.config, observe, desk.rights)
-    for task_id in ("task_1", "task_2"):
+    for task_id, at in (("task_1", NOW), ("task_2", NOW + MINUTE)):
         command = desk.gateway.parse("restart North").issued(ANNA, task_id)
-        approvals.vote(approvals.request(command, "slack", CARD, NOW).approval_id, BOB, YES, now=NOW)
-    first, second = approvals.carry_on(NOW)
+        approvals.vote(approvals.request(command, "slack", CARD, at).approval_id, BOB, YES, now=at)
+    first, second = approvals.carry_on(NOW + MINUTE)
     assert (first.state, first.reason) == (S.APPROVED, "Unexpected RuntimeError: a mistake of ours.")
     assert second.state is S.EXECUTING
     troubled.clear()
-    (first,) = approvals.carry_on(NOW + RETRY)
+    (first,) = approvals.carry_on(NOW + MINUTE + RETRY)
     assert first.state is S.EXECUTING
 
 
