@@ -20,12 +20,12 @@ from supervisor_core.domain import crashpoints
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import SKEW_SECONDS
 from supervisor_core.domain.texts import storable
-from supervisor_core.ledger import audit, forward_marks, schema
+from supervisor_core.ledger import audit, forward_approvals, forward_marks, schema
 from supervisor_core.ledger.engine import reading
 from supervisor_core.ledger.forward_database import SharedDatabase
 from supervisor_core.ledger.forward_marks import Marks, Origin
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.tables import audit_log, jobs, supervisors, team_members, teams, workers
+from supervisor_core.ledger.tables import approvals, audit_log, jobs, supervisors, team_members, teams, votes, workers
 
 BATCH_ROWS = 500
 """Of each table, in one transaction: some tens of milliseconds on a server nearby."""
@@ -62,6 +62,9 @@ class _Parcel:
     jobs: list[Row] = field(default_factory=list)
     workers: list[Row] = field(default_factory=list)
     own: list[tuple[Table, list[Row]]] = field(default_factory=list)
+    approvals: list[Row] = field(default_factory=list)
+    votes: list[Row] = field(default_factory=list)
+    more_approvals: bool = False
     marks: Marks = field(default_factory=Marks)
     full: bool = False
 
@@ -77,6 +80,8 @@ class Forwarding:
         self._known: Marks | None = None
         self._noted: Marks | None = None
         self._told: set[str] = set()
+        self._compared = False
+        """Whether all approvals were compared by now; from then on those that are open or were lately are enough."""
 
     def reach(self) -> None:
         """See that the database answers at all."""
@@ -142,12 +147,14 @@ class Forwarding:
             _insert(shared, audit_log, parcel.audit_rows)
             rows = len(parcel.audit_rows) + _send_jobs(shared, parcel.jobs) + _send_workers(shared, parcel.workers)
             rows += sum(_send_own(shared, table, content) for table, content in parcel.own)
+            rows += _send_approvals(shared, parcel.approvals, parcel.votes)
             if rows or parcel.marks != marks:
                 parcel.marks = replace(parcel.marks, forwarded_at=datetime.now(UTC))
                 forward_marks.write(shared, origin, parcel.marks)
                 crashpoints.reach("forward.commit:before")
         if rows:
             crashpoints.reach("forward.commit:after")
+        self._compared = not parcel.more_approvals
         return Batch(rows, parcel.full), parcel.marks
 
     def _gather(self, local: Connection, shared: Connection, marks: Marks) -> _Parcel:
@@ -166,6 +173,10 @@ class Forwarding:
         for table in (supervisors, teams, team_members):
             mine = select(table).where(table.c.supervisor_id == self._ledger.supervisor_id)
             parcel.own.append((table, [dict(row) for row in local.execute(mine).mappings()]))
+        since = marks.forwarded_at if self._compared else None
+        gathered = forward_approvals.gather(local, shared, self._ledger.supervisor_id, since)
+        parcel.approvals, parcel.votes, parcel.more_approvals = gathered
+        parcel.full |= parcel.more_approvals
         changed = parcel.jobs[-1]["changed"] if parcel.jobs else marks.jobs_changed
         parcel.marks = replace(marks, jobs_changed=changed, audit_rows=there)
         return parcel
@@ -272,6 +283,18 @@ def _send_own(shared: Connection, table: Table, rows: Sequence[Row]) -> int:
     _update(shared, table, (key.name,), known)
     _insert(shared, table, new)
     return len(known) + len(new)
+
+
+def _send_approvals(shared: Connection, rows: Sequence[Row], said: Sequence[Row]) -> int:
+    """Insert or update by the approval's id, with the votes that are not there yet."""
+    if not rows:
+        return 0
+    fitting = [_fitting(approvals, row) for row in rows]
+    new, known, new_votes = forward_approvals.split(shared, fitting, [_fitting(votes, row) for row in said])
+    _insert(shared, approvals, new)
+    _update(shared, approvals, ("approval_id",), known)
+    _insert(shared, votes, new_votes)
+    return len(fitting) + len(new_votes)
 
 
 def _is_news(row: Row, there: Row, latest: datetime) -> bool:

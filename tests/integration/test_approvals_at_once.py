@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import Connection, Engine
 
 from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.desk.approvals import Approvals, VoteRefused, count_vote
+from supervisor_core.desk.approvals import VoteRefused, count_vote
+from supervisor_core.desk.making import approvals_of
 from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Move, Terms, Vote
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.ledger import approvals as rows
@@ -21,6 +22,7 @@ from supervisor_core.ledger import schema
 from supervisor_core.ledger.engine import shared_engine
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.ledger.transactions import OfEngine
+from supervisor_core.runtime.parts import Parts
 from tests.support.approvals import ANNA, BOB, CARD, MINUTE, NOW, Desk, a_desk
 
 S = ApprovalState
@@ -102,7 +104,7 @@ def test_several_programs_carry_the_same_one_out_once(desk: Desk, tmp_path: Path
     desk.approvals.vote(asked.approval_id, BOB, Choice.APPROVE, now=NOW)
     ledgers = [Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) for _ in range(4)]
     try:
-        programs = [Approvals(ledger, lambda: desk.config, desk.observe, desk.rights) for ledger in ledgers]
+        programs = [approvals_of(Parts(desk.parts.host, ledger), desk.rights) for ledger in ledgers]
         at_once([partial(program.execute, asked.approval_id, NOW) for program in programs])
     finally:
         for ledger in ledgers:

@@ -16,11 +16,13 @@ import pytest
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.desk import scheduler as module
 from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.making import approvals_of, scheduler_of
 from supervisor_core.desk.scheduler import ApprovalsChore, Chore, Scheduler
 from supervisor_core.domain.approvals import ApprovalState, Choice
 from supervisor_core.domain.errors import TemporaryError
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.services import Registry, Report, ServiceState
 from tests.support.approvals import ANNA, BOB, Desk, a_desk
 from tests.support.waiting import wait_until
@@ -49,8 +51,10 @@ class Running:
         self.desk = desk
         self.filed = 0
         self.loop: asyncio.AbstractEventLoop | None = None
-        given = chores or (ApprovalsChore(desk.approvals),)
-        self.service = Scheduler(desk.ledger, Blocking(), given, self._count)
+        if chores:
+            self.service = Scheduler(desk.ledger, Blocking(), chores, self._count)
+        else:
+            self.service = scheduler_of(desk.parts, desk.approvals, Blocking(), self._count)
 
     def _count(self) -> None:
         self.filed += 1
@@ -134,7 +138,7 @@ def test_what_another_program_approved_is_found_with_the_tick(
     with running(desk) as scheduler:
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(Approvals(other, lambda: desk.config, desk.observe, desk.rights), approval_id)
+            approve(approvals_of(Parts(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
 
 
@@ -192,6 +196,6 @@ def test_it_looks_when_it_is_told_to(desk: Desk, tmp_path: Path) -> None:
     with running(desk) as scheduler:
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(Approvals(other, lambda: desk.config, desk.observe, desk.rights), approval_id)
+            approve(approvals_of(Parts(desk.parts.host, other), desk.rights), approval_id)
         scheduler.wake()
         scheduler.until(S.EXECUTING)

@@ -17,8 +17,7 @@ from supervisor_core.adapters.pauses import Pause
 from supervisor_core.adapters.processes_fake import FakeProcesses
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import load_supervisor_config
-from supervisor_core.desk.approvals import Approvals
-from supervisor_core.desk.observing import observer
+from supervisor_core.desk.making import approvals_of
 from supervisor_core.desk.rights_fake import FakeRights
 from supervisor_core.domain.approvals import Approval
 from supervisor_core.domain.command import Issuer, Outcome
@@ -27,6 +26,7 @@ from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import audit, jobs
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.runtime.doors import open_doors
+from supervisor_core.runtime.parts import Parts
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -52,16 +52,18 @@ class Desk:
                 "approvals": {"required_for": ["restart"], **terms},
             },
         }
-        self.configure()
+        self._write()
         self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
-        doors = replace(open_doors(self.config), processes=FakeProcesses(), ledger=self.ledger)
-        self.pauses = doors.pauses
+        self.parts = Parts(replace(open_doors(self.config), processes=FakeProcesses()), self.ledger)
         self.rights = FakeRights()
-        self.observe = observer(lambda: replace(doors, config=self.config))
-        self.approvals = Approvals(self.ledger, lambda: self.config, self.observe, self.rights)
+        self.approvals = approvals_of(self.parts, self.rights)
 
     def configure(self) -> None:
         """Have the document as the configuration from now on."""
+        self._write()
+        self.parts.host = replace(self.parts.host, config=self.config)
+
+    def _write(self) -> None:
         self.path.write_text(yaml.safe_dump(self.document))
         self.config = load_supervisor_config(self.path, environ={})
 
@@ -70,14 +72,16 @@ class Desk:
         """The way in."""
         return Gateway(self.config, LocalCarrier(self.ledger), self.approvals)
 
-    def ask(self, words: str = "restart North hotfix", task_id: str = "task_1", by: Issuer = ANNA) -> Approval:
-        """Somebody asks, at `NOW` where the test says nothing else."""
+    def ask(
+        self, words: str = "restart North hotfix", task_id: str = "task_1", by: Issuer = ANNA, at: datetime = NOW
+    ) -> Approval:
+        """Somebody asks."""
         command = self.gateway.parse(words).issued(by, task_id)
-        return self.approvals.request(command, "slack", CARD, NOW)
+        return self.approvals.request(command, "slack", CARD, at)
 
     def pause(self, worker_id: str) -> None:
         """Somebody pauses a worker, so that it is not as it was."""
-        self.pauses.set(worker_id, Pause("cli:bob", label="bob - wait"))
+        open_doors(self.config).pauses.set(worker_id, Pause("cli:bob", label="bob - wait"))
 
     def jobs(self, task_id: str = "task_1") -> list[Job]:
         """What was filed."""

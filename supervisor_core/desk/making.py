@@ -1,0 +1,27 @@
+"""The desk of a daemon, put together from what the daemon has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.observing import observer
+from supervisor_core.desk.rights import Rights
+from supervisor_core.desk.scheduler import ApprovalsChore, Scheduler
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.parts import Parts
+
+
+def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
+    """The approvals of this host, by the configuration that is in force at the time. Without `rights` of a chat, what
+    the host knows by itself."""
+    observe = observer(lambda: replace(parts.host, ledger=parts.ledger))
+    return Approvals(parts.ledger, lambda: parts.host.config, observe, rights)
+
+
+def scheduler_of(
+    parts: Parts, approvals: Approvals, blocking: Blocking, filed: Callable[[], None] = lambda: None
+) -> Scheduler:
+    """The service that looks after them; `filed` is called on the event loop when commands were filed."""
+    return Scheduler(parts.ledger, blocking, (ApprovalsChore(approvals),), filed)
