@@ -144,13 +144,14 @@ class Approvals:
             return Decision(approval, votes, counted=False)
         if by.id != approval.requester.id:
             self._refuse(approval, by, "cancel", door, self._why_not(approval, by, allowed), moment)
-        decided = rows.Decided(by.id, rows.as_reason(reason), votes)
-        if approval.state not in OPEN or not self._ledger.step(
-            rows.move(approval, Move.CANCEL, decided, moment), moment
-        ):
-            state = self.find(approval.approval_id)[0].state
-            raise VoteRefused(f"It is {state} already, and can't be cancelled any more.")
-        return Decision(*self.find(approval.approval_id))
+        while (
+            approval.state in OPEN
+        ):  # again where somebody has voted meanwhile: an approved one can be taken back, too
+            decided = rows.Decided(by.id, rows.as_reason(reason), votes)
+            if self._ledger.step(rows.move(approval, Move.CANCEL, decided, moment), moment):
+                return Decision(*self.find(approval.approval_id))
+            approval, votes = self.find(approval.approval_id)
+        raise VoteRefused(f"It is {approval.state} already, and can't be cancelled any more.")
 
     def carry_on(self, now: datetime | None = None) -> list[Approval]:
         """Carry out what was agreed to and is due; how each of them stands then."""

@@ -114,16 +114,6 @@ def after(state: ApprovalState, move: Move) -> ApprovalState:
         raise IllegalMove(f"An approval that is {state} can't {move}.") from None
 
 
-def sources(move: Move) -> tuple[ApprovalState, ...]:
-    """From where this move can be made."""
-    return tuple(state for state, moves in MOVES.items() if move in moves)
-
-
-def target_of(move: Move) -> ApprovalState:
-    """Where this move leads, from wherever it is made."""
-    return next(moves[move] for moves in MOVES.values() if move in moves)
-
-
 @dataclass(frozen=True, slots=True)
 class Vote:
     """What one person said about one approval."""

@@ -19,8 +19,7 @@ from supervisor_core.domain.approvals import (
     Move,
     Terms,
     Vote,
-    sources,
-    target_of,
+    after,
 )
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
@@ -149,8 +148,11 @@ def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> 
 
 
 def move(approval: Approval, made: Move, decided: Decided, now: datetime, **values: Any) -> Step:  # noqa: ANN401
-    """One move with its audit row; the card tells of it."""
-    to = target_of(made)
+    """One move, from where this approval was seen to stand, with its audit row; the card tells of it.
+
+    From there and from nowhere else: what was decided about a pending one is not to happen to an approved one.
+    """
+    to = after(approval.state, made)
     content: dict[str, Any] = {"due_at": None, "reason": storable(decided.reason) or None, **values}
     if to not in (ApprovalState.EXECUTING, ApprovalState.APPROVED):
         content["finished_at"] = now
@@ -159,7 +161,7 @@ def move(approval: Approval, made: Move, decided: Decided, now: datetime, **valu
     action = ACTIONS.get(made)
     entry = _entry(approval, action, decided, failure=made in FAILURES) if action else None
     key = {"approval_id": approval.approval_id}
-    return Step(approvals, key, sources(made), to, content, entry, told_anew(approval))
+    return Step(approvals, key, (approval.state,), to, content, entry, told_anew(approval))
 
 
 def taken(connection: Connection, approval: Approval, step: Step, now: datetime) -> bool:

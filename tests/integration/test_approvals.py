@@ -12,6 +12,7 @@ import pytest
 from supervisor_core.desk.approvals import Approvals, NoSuchApproval, NotAsked, VoteRefused
 from supervisor_core.desk.carrying_out import PATIENCE, RETRY
 from supervisor_core.desk.rights import RightsUnknown, host_rights
+from supervisor_core.domain import crashpoints
 from supervisor_core.domain.approvals import Approval, ApprovalState, Choice
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right
@@ -337,3 +338,32 @@ def test_words_of_every_refusal_are_of_one_kind() -> None:
     for kind in (NotAsked, VoteRefused, NoSuchApproval):
         assert issubclass(kind, SupervisorError)
         assert not kind.retryable
+
+
+def test_the_end_of_its_time_does_not_end_what_was_approved_at_the_last_moment(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vote comes between the look at what is due and the move."""
+    asked = desk.ask()
+
+    def vote_first(name: str) -> None:
+        if name == "approvals_t.expired:before":
+            monkeypatch.undo()
+            desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW + 14 * MINUTE)
+
+    monkeypatch.setattr(crashpoints, "reach", vote_first)
+    assert desk.approvals.expire_due(NOW + 15 * MINUTE) == []
+    assert (state(desk), desk.actions()) == (S.APPROVED, ["APPROVAL_REQUESTED", "APPROVED"])
+
+
+def test_who_cancels_while_somebody_approves_still_cancels(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = desk.ask()
+
+    def vote_first(name: str) -> None:
+        if name == "approvals_t.cancelled:before":
+            monkeypatch.undo()
+            desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
+
+    monkeypatch.setattr(crashpoints, "reach", vote_first)
+    assert desk.approvals.cancel(asked.approval_id, ANNA, now=NOW).approval.state is S.CANCELLED
+    assert desk.actions() == ["APPROVAL_REQUESTED", "APPROVED", "CANCELLED"]

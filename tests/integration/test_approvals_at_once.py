@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.desk.approvals import VoteRefused, count_vote
 from supervisor_core.desk.making import approvals_of
-from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Move, Terms, Vote
+from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, IllegalMove, Move, Terms, Vote
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.ledger import approvals as rows
 from supervisor_core.ledger import schema
@@ -180,7 +180,8 @@ def test_a_move_on_each_engine_is_made_from_where_it_may_be_and_once(engine: Eng
         step = rows.move(asked, move, why, NOW)
         return database.write(lambda connection: rows.taken(connection, asked, step, NOW))
 
-    assert not made(Move.EXECUTE)
+    with pytest.raises(IllegalMove, match="is pending can't execute"):
+        made(Move.EXECUTE)
     assert [made(Move.EXPIRE), made(Move.EXPIRE), made(Move.DENY)] == [True, False, False]
     found = database.read(lambda connection: rows.find(connection, "task_1"))
     assert found is not None
