@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from supervisor_core.config.chat import Slack
 from supervisor_core.config.workers import Team, Worker
+from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import CommandDefinition, Right
 
@@ -62,6 +63,26 @@ def refusal(
     if _has(person, definition.right, command.workers if command else (), rules):
         return None
     return _lacks(definition, rules)
+
+
+def may_give(person: Person | None, command: Command, rules: Rules) -> Refusal | None:
+    """None where this person may still give this command, wherever that was; else why not."""
+    definition = CATALOG[command.name]
+    return _who(person) or (
+        None if _has(_sure(person), definition.right, command.workers, rules) else _lacks(definition, rules)
+    )
+
+
+def may_approve(person: Person | None, command: Command, rules: Rules) -> Refusal | None:
+    """None where this person's vote on this command counts; else why not. A guest's never does."""
+    refused = _who(person)
+    if refused is not None:
+        return refused
+    if _sure(person).is_guest:
+        return Refusal("identity", "Guests can't approve anything.")
+    if _has(_sure(person), Right.APPROVER, command.workers, rules):
+        return None
+    return _lacks(CATALOG["approvals"], rules)
 
 
 def may_see(person: Person | None, definition: CommandDefinition, rules: Rules) -> bool:
@@ -120,3 +141,16 @@ def _mention(name: str) -> str:
     if name == EVERYBODY:
         return "all full members of this workspace"
     return f"<!subteam^{name}>" if name.startswith("S") else f"<@{name}>"
+
+
+def _who(person: Person | None) -> Refusal | None:
+    if person is None:
+        return Refusal("identity", "Slack does not say who you are at the moment, so nothing was done. Try again soon.")
+    if person.deleted or person.is_bot:
+        return Refusal("identity", "Only people with an active account can do that.")
+    return None
+
+
+def _sure(person: Person | None) -> Person:
+    assert person is not None  # noqa: S101
+    return person

@@ -12,10 +12,12 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.asked import Asked, mentioned, pressed, typed
+from bot.asked import Asked, Vote, chosen, denied, mentioned, pressed, typed, voted
 from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import whisper
-from bot.views.overview import ACTION
+from bot.views.approval import DENIAL, VOTE
+from bot.views.buttons import ACTION
+from bot.views.mistake import CHOOSE
 from bot.views.told import words
 from supervisor_core.ledger.envelopes import Received
 
@@ -23,7 +25,15 @@ ANYTHING = re.compile(".*")
 
 log = logging.getLogger(__name__)
 
-DealWith = Callable[[Asked], Awaitable[Dealt]]
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Who deals with what."""
+
+    command: Callable[[Asked], Awaitable[Dealt]]
+    vote: Callable[[Vote], Awaitable[Dealt]]
+    ask_why: Callable[[Vote], Awaitable[Dealt]]
+    """Somebody wants to deny: they may say why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +45,15 @@ class Identity:
     bot_id: str
     name: str
     team: str
+    url: str = ""
+    """The address of the workspace."""
 
 
 class SlackApp:
     """Bolt as a router: it matches, our listeners deal, and what came of it goes back to whoever holds the row."""
 
-    def __init__(self, client: AsyncWebClient, identity: Identity, deal: DealWith) -> None:
-        self._deal = deal
+    def __init__(self, client: AsyncWebClient, identity: Identity, doors: Doors) -> None:
+        self._doors = doors
         self._bolt = AsyncApp(
             client=client,
             logger=_quiet(),
@@ -58,6 +70,9 @@ class SlackApp:
         self._bolt.error(_raise)
         self._bolt.command(ANYTHING)(self._on_command)
         self._bolt.action(re.compile(f"^{ACTION}"))(self._on_button)
+        self._bolt.action(CHOOSE)(self._on_choice)
+        self._bolt.action(re.compile(f"^{VOTE}"))(self._on_vote)
+        self._bolt.view(DENIAL)(self._on_denial)
         self._bolt.event("app_mention")(self._on_mention)
         self._bolt.event(ANYTHING)(_pass)  # last: what the app is subscribed to and has no use for yet
 
@@ -71,29 +86,48 @@ class SlackApp:
 
     async def _on_command(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
-        context["dealt"] = await self._careful(typed(context["received"]))
+        asked = typed(context["received"])
+        context["dealt"] = await _careful(asked, self._doors.command(asked))
 
     async def _on_mention(self, context: AsyncBoltContext) -> None:
-        context["dealt"] = await self._careful(mentioned(context["received"]))
+        asked = mentioned(context["received"])
+        context["dealt"] = await _careful(asked, self._doors.command(asked))
 
     async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
-        command = action["action_id"].removeprefix(ACTION)
-        context["dealt"] = await self._careful(pressed(context["received"], command))
+        asked = pressed(context["received"], action["action_id"].removeprefix(ACTION))
+        context["dealt"] = await _careful(asked, self._doors.command(asked))
 
-    async def _careful(self, asked: Asked) -> Dealt:
-        """The edge of a request: whoever asked hears of our mistake, with a reference to what the log says."""
-        try:
-            return await self._deal(asked)
-        except NotNowError:
-            raise
-        except Exception as error:
-            log.exception("%s (%s) could not be dealt with", asked.task_id, asked.key)
-            apology = words(
-                ":boom: That went wrong, and it is my mistake, not yours. What became of it: `/supervisor status`. "
-                f"Whoever runs me finds the reason in the log under `{asked.task_id}`."
-            )
-            return Dealt(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {type(error).__name__}: {error}")
+    async def _on_choice(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
+        await ack()
+        asked = chosen(context["received"])
+        context["dealt"] = await _careful(asked, self._doors.command(asked))
+
+    async def _on_vote(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
+        await ack()
+        vote = voted(context["received"], action["action_id"].removeprefix(VOTE))
+        deal = self._doors.ask_why if vote.choice == "deny" else self._doors.vote
+        context["dealt"] = await _careful(vote.asked, deal(vote))
+
+    async def _on_denial(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
+        await ack()
+        vote = denied(context["received"])
+        context["dealt"] = await _careful(vote.asked, self._doors.vote(vote))
+
+
+async def _careful(asked: Asked, dealing: Awaitable[Dealt]) -> Dealt:
+    """The edge of a request: whoever asked hears of our mistake, with a reference to what the log says."""
+    try:
+        return await dealing
+    except NotNowError:
+        raise
+    except Exception as error:
+        log.exception("%s (%s) could not be dealt with", asked.task_id, asked.key)
+        apology = words(
+            ":boom: That went wrong, and it is my mistake, not yours. What became of it: `/supervisor status`. "
+            f"Whoever runs me finds the reason in the log under `{asked.task_id}`."
+        )
+        return Dealt(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {type(error).__name__}: {error}")
 
 
 def _quiet() -> logging.Logger:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,10 @@ from supervisor_core.ledger.envelopes import Received
 
 TAIL = 9
 """Characters of a hash in a task id: enough that two never meet within one second."""
+
+
+TAB = "\t"
+"""Between what stands before a choice and what stands after it, in the id of the menu's block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,19 @@ class Asked:
     def nonce(self) -> str:
         """What the buttons of an answer to this carry, so that each of them counts once."""
         return _digest(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What somebody says about an approval."""
+
+    asked: Asked
+    approval_id: str
+    choice: str
+    """`approve`, `deny` or `cancel`."""
+    reason: str = ""
+    trigger_id: str = ""
+    """With which a form may be opened, for three seconds."""
 
 
 def typed(received: Received) -> Asked:
@@ -102,6 +120,44 @@ def pressed(received: Received, command: str) -> Asked:
         button=f"{nonce} {command} {target}",
         replaces=bool(container.get("is_ephemeral")),
     )
+
+
+def voted(received: Received, choice: str) -> Vote:
+    """A press of a button of an approval, whose value is the approval's id."""
+    approval_id = str(received.payload["actions"][0].get("value") or "")
+    trigger = str(received.payload.get("trigger_id") or "")
+    return Vote(
+        replace(pressed(received, choice), button=None, replaces=False), approval_id, choice, trigger_id=trigger
+    )
+
+
+def denied(received: Received) -> Vote:
+    """A form in which somebody says why they deny: it knows the approval and the place from which it was opened."""
+    payload, view = received.payload, received.payload["view"]
+    place = json.loads(view["private_metadata"])
+    values: Mapping[str, Any] = view["state"]["values"]
+    said = next((element.get("value") for block in values.values() for element in block.values()), None)
+    user = payload["user"]
+    asked = Asked(
+        text=f"deny {place['approval_id']}",
+        user=str(user["id"]),
+        team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
+        channel=str(place["channel"]),
+        at=received.received_at,
+        key=received.key,
+        thread=place.get("thread"),
+        response_url=place.get("response_url"),
+    )
+    return Vote(asked, str(place["approval_id"]), "deny", reason=str(said or ""))
+
+
+def chosen(received: Received) -> Asked:
+    """A choice from a menu, which stands in a block whose id says what the choice completes."""
+    action = received.payload["actions"][0]
+    nonce, _, said = str(action.get("block_id") or "").partition(" ")
+    before, _, after = said.partition(TAB)
+    text = f"{before} {action['selected_option']['value']} {after}".rstrip(" ")
+    return replace(pressed(received, ""), text=text, button=f"{nonce} {text}")
 
 
 def _digest(text: str) -> str:

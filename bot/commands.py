@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.access import Person, Refusal, Rules, may_see, refusal
+from bot.access import Person, may_see
 from bot.asked import Asked
 from bot.blockkit import escape
 from bot.intake.dealing import Dealt, NotNowError
+from bot.judging import Judging, is_late
+from bot.mistakes import Mistakes, may_press
 from bot.outgoing import answer, card_of, whisper
-from bot.people import People
+from bot.views.approval import Asking
 from bot.views.help import help_of
-from bot.views.overview import EXPLAINED, asked_for, line, overview
+from bot.views.overview import BUTTONS, asked_for, line, overview
 from bot.views.told import Content, words
+from bot.views.waiting import waiting
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG, OVERVIEW
 from supervisor_core.domain.command import Command, Issuer
-from supervisor_core.domain.definitions import CommandDefinition, Risk
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.grammar import GrammarError
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.gateway import Gateway
 from supervisor_core.runtime.monitoring import PAUSE, RESUME, Monitoring
 
-LATE = timedelta(minutes=10)
-"""What could not be carried out for so long is refused: nobody expects it to happen any more."""
-
 UNNAMED = "Slack does not say who you are, so nothing was done. Try again; `supervisor send` on the host always works."
-WAITING = (
-    "Slack does not tell me who you are at the moment. I go on asking for ten minutes, and then carry it out or say no."
-)
-
-TOLD = frozenset({OVERVIEW, "help", "status", PAUSE, RESUME})
+TOLD = frozenset({OVERVIEW, "help", "status", "approvals", PAUSE, RESUME})
 """What only informs, and can be asked for here."""
 
 Look = Callable[[], Awaitable[list[dict[str, Any]]]]
@@ -48,19 +42,20 @@ class Commands:
         self,
         config: SupervisorConfig,
         gateway: Gateway,
-        people: People,
-        rules: Rules,
+        judging: Judging,
         look: Look,
         submitted: Callable[[], None],
         monitoring: Monitoring,
+        waiting: Callable[[], Awaitable[list[Asking]]],
     ) -> None:
         self._config = config
         self._gateway = gateway
-        self._people = people
-        self._rules = rules
+        self._judging = judging
+        self._mistakes = Mistakes(config, judging.rules)
         self._look = look
         self._submitted = submitted
         self._monitoring = monitoring
+        self._waiting = waiting
 
     async def deal(self, asked: Asked) -> Dealt:
         """Do what was asked; for what was asked before a crash, again, and to the same end."""
@@ -71,7 +66,7 @@ class Commands:
         except GrammarError as error:
             return await self._mistaken(asked, error)
         definition = CATALOG[command.name]
-        person, refused = await self._judged(asked, definition, command)
+        person, refused = await self._judging.of_command(asked, definition, command)
         if person is None or refused is not None:
             return _refused(asked, person, refused.words if refused else UNNAMED, command)
         if definition.handler is None:
@@ -80,32 +75,11 @@ class Commands:
 
     async def _mistaken(self, asked: Asked, error: GrammarError) -> Dealt:
         """What was expected names workers, so it is for viewers alone, as they are."""
-        person, refused = await self._judged(asked, CATALOG["help"], None)
+        person, refused = await self._judging.of_command(asked, CATALOG["help"], None)
         if refused is not None:
             return _refused(asked, person, refused.words)
-        meant = f"\nDid you mean: `/supervisor {escape(error.suggestion)}`" if error.suggestion else ""
-        return Dealt(messages=(whisper(asked, words(f":warning: {escape(error.message)}{meant}")),))
-
-    async def _judged(
-        self, asked: Asked, definition: CommandDefinition, command: Command | None
-    ) -> tuple[Person | None, Refusal | None]:
-        """Who asks, and why they may not, if so. Groups are asked for only where the person's own id does not do."""
-        fresh = definition.risk is not Risk.READS
-        person = await self._person(asked, fresh=fresh, groups=False)
-        refused = refusal(person, definition, command, asked.channel, self._rules)
-        if person is not None and refused is not None and refused.by_role:
-            person = await self._person(asked, fresh=fresh, groups=True)
-            refused = refusal(person, definition, command, asked.channel, self._rules)
-        return person, refused
-
-    async def _person(self, asked: Asked, *, fresh: bool, groups: bool) -> Person | None:
-        try:
-            return await self._people.person(asked.user, fresh=fresh, groups=groups)
-        except NotNowError as error:
-            if _is_late(asked):
-                return None
-            error.messages = (whisper(asked, words(f":hourglass: {WAITING}"), about=" waits"),)
-            raise
+        person = await self._judging.person(asked, fresh=False, groups=True)
+        return Dealt(messages=(whisper(asked, self._mistakes.answer(asked, error, person)),))
 
     async def _submit(self, asked: Asked, command: Command, person: Person) -> Dealt:
         issuer = Issuer(asked.actor, person.name)
@@ -115,7 +89,7 @@ class Commands:
                 self._gateway.submit, command, issuer, "slack", task_id=asked.task_id, card=card_of(asked)
             )
         except SupervisorError as error:
-            if error.retryable and not _is_late(asked):
+            if error.retryable and not is_late(asked):
                 raise NotNowError(str(error)) from error
             return Dealt(messages=(whisper(asked, words(f":warning: {escape(str(error))}")),))
         self._submitted()
@@ -123,7 +97,7 @@ class Commands:
 
     async def _told(self, asked: Asked, command: Command) -> Content:
         """What only informs; of commands only those that its reader may give."""
-        person = await self._person(asked, fresh=False, groups=True)
+        person = await self._judging.person(asked, fresh=False, groups=True)
         if command.name == OVERVIEW:
             return await self._overview(asked, person)
         if command.name == "help":
@@ -131,6 +105,8 @@ class Commands:
         if command.name == "status":
             workers = [worker for worker in await self._look() if worker["id"] in command.workers]
             return words("\n".join(line(worker) for worker in workers) or "There are no workers.")
+        if command.name == "approvals":
+            return waiting(await self._waiting())
         if command.name in (PAUSE, RESUME):
             return words(await self._rest(asked, command, person))
         return words(
@@ -147,24 +123,22 @@ class Commands:
         return f"{':double_vertical_bar:' if rests else ':arrow_forward:'} {done}"
 
     def _help(self, topic: str, person: Person | None) -> Content:
-        mine = [each for each in CATALOG.values() if may_see(person, each, self._rules)]
+        mine = [each for each in CATALOG.values() if may_see(person, each, self._judging.rules)]
         here = [each.name for each in mine if each.name in TOLD or (each.built and each.handler)]
         return help_of(topic, mine, here)
 
     async def _overview(self, asked: Asked, person: Person | None) -> Content:
         workers = await self._look()
         allowed = {
-            worker["id"]: [name for name in EXPLAINED if self._may_press(person, name, worker["id"], asked.channel)]
+            worker["id"]: [name for name in BUTTONS if self._may_press(person, name, worker["id"], asked.channel)]
             for worker in workers
         }
-        return overview(self._config.supervisor.id, workers, allowed, asked.nonce)
+        asking = [name for name in BUTTONS if self._config.needs_approval(name, "slack")]
+        return overview(self._config.supervisor.id, workers, allowed, asked.nonce, asking)
 
     def _may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
-        definition = CATALOG[name]
-        if not definition.built or self._config.needs_approval(name, "slack"):
-            return False
         command = Command(name, workers=(worker_id,))
-        return refusal(person, definition, command, channel, self._rules) is None
+        return may_press(person, command, channel, self._judging.rules)
 
 
 def _taken(asked: Asked) -> Dealt:
@@ -173,10 +147,6 @@ def _taken(asked: Asked) -> Dealt:
         return Dealt()
     name, _, target = asked.text.partition(" ")
     return Dealt(messages=(whisper(asked, asked_for(name, target, asked.nonce), replace=True),))
-
-
-def _is_late(asked: Asked) -> bool:
-    return datetime.now(UTC) - asked.at > LATE
 
 
 def _refused(asked: Asked, person: Person | None, why: str, command: Command | None = None) -> Dealt:

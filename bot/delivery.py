@@ -17,6 +17,7 @@ from functools import partial
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
+from bot.composing import Composing
 from bot.limits import gates, method
 from bot.outgoing import KINDS, WHISPER
 from bot.pace import Pace
@@ -68,13 +69,14 @@ class Delivery:
         speaker: Speaker,
         name: str,
         fallback: str = "",
+        composing: Composing | None = None,
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._pace = pace or Pace(clock)
-        self._teller = Teller(ledger, speaker, self._pace, name, fallback)
+        self._teller = Teller(ledger, speaker, self._pace, composing or Composing(), name, fallback)
         self._woken = asyncio.Event()
         self._problem = ""
         self._told_at = 0.0

@@ -7,6 +7,7 @@ from typing import Any
 
 from bot.asked import Asked
 from bot.views.told import Content
+from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.steps import Message
 
@@ -19,7 +20,7 @@ WHISPER = "whisper"
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
-KINDS = (CARD, NOTICE, WHISPER)
+KINDS = (CARD, ASKED, NOTICE, WHISPER)
 
 
 def answer(asked: Asked, content: Content) -> Message:

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
@@ -15,25 +17,33 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import heard
 from bot.access import Rules
-from bot.app import Identity, SlackApp
-from bot.asked import Asked
+from bot.app import Doors, Identity, SlackApp
+from bot.asked import Asked, Vote
 from bot.commands import Commands
+from bot.composing import Composing
 from bot.delivery import Delivery
 from bot.intake.dealing import Dealing, Dealt, NotNowError
 from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
 from bot.intake.link import Link, refused, unless
+from bot.judging import Judging
 from bot.outgoing import NOTICE, WHISPER
 from bot.people import People
+from bot.rights import ChatRights
 from bot.speaking import Speaker
+from bot.voting import Voting
 from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
+from supervisor_core.desk.approvals import Approvals
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.definitions import Right
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.times import to_text
 from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import envelopes, outbox
+from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.chat import ChatDoors
@@ -49,6 +59,15 @@ TOLD, CARDS = timedelta(days=1), timedelta(days=30)
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What deals with requests; a new one with each configuration."""
+
+    judging: Judging
+    commands: Commands
+    voting: Voting
+
+
 class SlackService:
     """Hears commands in Slack and shows what came of them. Without Slack everything else goes on."""
 
@@ -59,15 +78,19 @@ class SlackService:
         config: SupervisorConfig,
         ledger: Ledger,
         credentials: SlackCredentials,
+        approvals: Approvals,
+        rights: ChatRights,
         doors: ChatDoors,
     ) -> None:
         if credentials.bot_token is None or credentials.app_token is None:
             raise ValueError("Slack needs both tokens")
         self._config = config
         self._ledger = ledger
+        self._approvals = approvals
+        self._rights = rights
         self._doors = doors
         self._known: Identity | None = None
-        self._commands: Commands | None = None
+        self._room: Room | None = None
         self._app_token = credentials.app_token.get_secret_value()
         # No retries of the SDK's own: they post twice where only the answer was lost.
         self._client = AsyncWebClient(
@@ -86,7 +109,7 @@ class SlackService:
         """These workers and teams count from the next request on."""
         self._config = config
         if self._known is not None:
-            self._commands = self._commands_for(self._known)
+            self._room = self._room_for(self._known)
 
     def problem(self) -> str:
         """What is wrong: with the connection to Slack, or with what should be told there."""
@@ -105,9 +128,11 @@ class SlackService:
         if identity is None:
             return
         speaker = Speaker(self._client, identity.bot_id)
-        delivery = Delivery(self._ledger, speaker, identity.name, self._config.slack.fallback_channel)
-        self._known, self._commands = identity, self._commands_for(identity)
-        app = SlackApp(self._client, identity, self._deal)
+        fallback = self._config.slack.fallback_channel
+        delivery = Delivery(self._ledger, speaker, identity.name, fallback, composing=self._composing(identity))
+        self._known, self._room = identity, self._room_for(identity)
+        self._rights.connected(self._still_may)
+        app = SlackApp(self._client, identity, Doors(self._deal, self._vote, self._ask_why))
         keeping = Keeping(self._ledger)
         dealing = Dealing(self._ledger, app.deal, keeping.quiet)
         intake = Intake(keeping, dealing, _no_answer)
@@ -130,6 +155,7 @@ class SlackService:
             with self._ledger.listening(lambda: loop.call_soon_threadsafe(delivery.wake)):
                 await asyncio.gather(*tasks)
         finally:
+            self._rights.disconnected()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -139,25 +165,47 @@ class SlackService:
     async def shut_down(self) -> None:
         """Nothing is left open: the SDK closes its connections after each call."""
 
-    def _commands_for(self, identity: Identity) -> Commands:
+    def _room_for(self, identity: Identity) -> Room:
         slack, config = self._config.slack, self._config
         named = (*slack.access.viewers, *slack.access.operators, *slack.access.approvers)
         of_teams = (who for team in config.teams.values() for who in (*team.operators, *team.approvers))
-        return Commands(
+        rules = Rules(slack, config.teams, config.workers, identity.team_id)
+        judging = Judging(People(self._client, {*named, *of_teams}), rules)
+        composing = self._composing(identity)
+        commands = Commands(
             config=config,
-            gateway=Gateway(config, LocalCarrier(self._ledger)),
-            people=People(self._client, {*named, *of_teams}),
-            rules=Rules(slack, config.teams, config.workers, identity.team_id),
+            gateway=Gateway(config, LocalCarrier(self._ledger), self._approvals),
+            judging=judging,
             look=self._doors.look,
             submitted=self._doors.filed,
             monitoring=self._doors.monitoring,
+            waiting=lambda: asyncio.to_thread(self._ledger.read, composing.waiting),
         )
+        return Room(judging, commands, Voting(self._approvals, judging, self._open_form))
+
+    def _composing(self, identity: Identity) -> Composing:
+        return Composing(lambda name: self._config.needs_approval(name, "slack"), identity.url)
+
+    async def _open_form(self, trigger_id: str, view: dict[str, Any]) -> None:
+        await self._client.views_open(trigger_id=trigger_id, view=view)
+
+    def _at_work(self) -> Room:
+        """What deals with requests, by the configuration that is in force when they are asked."""
+        if self._room is None:
+            raise NotNowError("the supervisor is just coming up")
+        return self._room
 
     async def _deal(self, asked: Asked) -> Dealt:
-        """By the configuration that is in force when it is asked."""
-        if self._commands is None:
-            raise NotNowError("the supervisor is just coming up")
-        return await self._commands.deal(asked)
+        return await self._at_work().commands.deal(asked)
+
+    async def _vote(self, vote: Vote) -> Dealt:
+        return await self._at_work().voting.deal(vote)
+
+    async def _ask_why(self, vote: Vote) -> Dealt:
+        return await self._at_work().voting.ask_why(vote)
+
+    async def _still_may(self, user: str, command: Command, right: Right) -> str:
+        return await self._at_work().judging.still_may(user, command, right)
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         away, self._nobody_was_there = self._nobody_was_there, False
@@ -201,7 +249,7 @@ class SlackService:
             now = datetime.now(UTC)
             await self._written(partial(envelopes.forget_old, now=now))
             await self._written(partial(outbox.forget_told, kinds=(WHISPER, NOTICE), now=now, kept=TOLD))
-            await self._written(partial(outbox.forget_told, kinds=(CARD,), now=now, kept=CARDS))
+            await self._written(partial(outbox.forget_told, kinds=(CARD, ASKED), now=now, kept=CARDS))
             if await _within(stopping, TIDY_SECONDS):
                 return
 
@@ -217,6 +265,7 @@ class SlackService:
                     bot_id=str(answer.get("bot_id") or ""),
                     name=str(answer.get("user") or "supervisor"),
                     team=str(answer.get("team") or answer["team_id"]),
+                    url=str(answer.get("url") or ""),
                 )
             except SlackApiError as error:
                 if word_of(error) in FATAL:

@@ -13,15 +13,15 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.blockkit import check_message
+from bot.composing import Composing
 from bot.limits import OF_A_WHISPER, POST, of_a_post, of_an_edit
 from bot.outgoing import WHISPER
 from bot.pace import Pace
 from bot.speaking import Address, Speaker
-from bot.views.card import card
 from bot.views.told import Content, not_a_member, plain, with_hint
 from bot.weather import FATAL, is_weather, wait_asked, word_of
 from supervisor_core.domain import crashpoints
-from supervisor_core.ledger import jobs, outbox
+from supervisor_core.ledger import outbox
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.steps import Step
 from supervisor_core.ledger.store import Ledger
@@ -67,10 +67,13 @@ class HeldError(Exception):
 class Teller:
     """Tells one message at a time. What keeps it from that is raised, as the SDK raises it or as an error of ours."""
 
-    def __init__(self, ledger: Ledger, speaker: Speaker, pace: Pace, name: str, fallback: str) -> None:
+    def __init__(
+        self, ledger: Ledger, speaker: Speaker, pace: Pace, composing: Composing, name: str, fallback: str
+    ) -> None:
         self._ledger = ledger
         self._speaker = speaker
         self._pace = pace
+        self._composing = composing
         self._name = name
         self._fallback = fallback
 
@@ -110,11 +113,7 @@ class Teller:
 
     async def _content(self, message: Waiting) -> Content | None:
         """What it says now."""
-        if message.kind == jobs.CARD:
-            found = await self._read(lambda connection: jobs.of_task(connection, message.subject))
-            content = card(found, datetime.now(UTC)) if found else None
-        else:
-            content = message.payload["content"]
+        content = await self._read(lambda connection: self._composing.content(connection, message, datetime.now(UTC)))
         return content and _checked(message, content)
 
     async def _edited(self, message: Waiting, address: Mapping[str, Any], content: Content) -> bool:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from bot.blockkit import escape, fit
+from bot.views.approval import Asking, votes_in_words
+from bot.views.buttons import command_button
+from bot.views.progress import bar, span, steps
 from bot.views.told import Content, context, section
+from bot.views.who import who
 from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.code import short
+from supervisor_core.domain.command import Command
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import FINAL, Job, JobState
 
@@ -27,9 +34,6 @@ WORDS: Mapping[str, tuple[str, str]] = {
 
 UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
 
-UNSTYLED = str.maketrans("", "", "*_~`")
-"""A name is not styled; there is no escape for these."""
-
 SAID_BY_THE_TITLE = (" is paused", " is running")
 
 TITLE, LINE, ERROR = 250, 300, 1500
@@ -38,6 +42,9 @@ TITLE, LINE, ERROR = 250, 300, 1500
 SHORT = 60
 """Characters of what one of several workers is doing, so that the lines of all find room on the card."""
 
+COMMITS, FILES = 5, 5
+"""Of what changed; the thread has all."""
+
 ERRORS = 3
 """Errors in full, and commands to type; whoever wants the others looks at the audit trail."""
 
@@ -45,19 +52,52 @@ NOTES = 5  # of one command, beside its message
 WORKERS = 20
 """Lines of workers on a card; more of them are counted."""
 
+UNDO_BUTTONS = 5  # in a row; for more workers it is typed
 
-def card(jobs: Sequence[Job], now: datetime) -> Content:
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What became of the tries to take a command back on one worker."""
+
+    tries: int = 0
+    """How many have ended. A button counts once for each."""
+    by: Job | None = None
+    """The one that succeeded."""
+    under_way: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What else is known of a command, beside its jobs."""
+
+    asking: Asking | None = None
+    undone: Mapping[str, Undone] | None = None
+    """By worker."""
+    undo_asks: bool = False
+    """Whether an undo needs an approval here."""
+
+
+NOTHING_ELSE = About()
+
+
+def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Content:
     """The message for these jobs of one command: `text` and `blocks` say the same."""
     title, doing = _title(jobs), _doing(jobs[0], TITLE) if len(jobs) == 1 else ""
-    blocks = [section(f"{_sign(jobs)} *{escape(title)}*{doing}")]
+    blocks = [section(f"{_sign(jobs)} *{escape(title)}*")]
+    if far := bar(jobs):
+        blocks.append(section("\n".join(filter(None, [far, steps(jobs[0]) if len(jobs) == 1 else ""]))))
     if len(jobs) > 1:
         blocks.append(section("\n".join(_lines(jobs))))
-    if notes := _notes(jobs):
+    if notes := _notes(jobs, about):
         blocks.append(section("\n".join(notes)))
     failed = [job for job in jobs if job.outcome is not None and not job.outcome.success]
     blocks.extend(section(f"```{_in_code(_error(job))}```") for job in failed[:ERRORS])
     if step := _next_step(jobs, failed):
         blocks.append(section(step))
+    if buttons := _undo_buttons(jobs, about):
+        blocks.append({"type": "actions", "block_id": "undo", "elements": buttons})
+    if about.asking is not None and about.asking.votes:
+        blocks.append(context(" · ".join(votes_in_words(about.asking.votes).split("\n"))))
     blocks.append(context(" · ".join(_facts(jobs, now))))
     return {"text": escape(title) + doing, "blocks": blocks}
 
@@ -73,14 +113,46 @@ def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
     return [*facts, f"`{first.task_id}`"]
 
 
-def _notes(jobs: Sequence[Job]) -> list[str]:
-    """What a success is worth saying beyond its word: it was so before, or the drive does not know yet."""
-    notes = []
+def _undo_buttons(jobs: Sequence[Job], about: About) -> list[dict[str, Any]]:
+    """One for each worker whose code was changed and is still so."""
+    undoable = [job for job in jobs if _may_be_undone(job) and not _is_undone(job, about)]
+    return [_undo_button(job, about, named=len(jobs) > 1) for job in undoable[:UNDO_BUTTONS]]
+
+
+def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:
+    undone = (about.undone or {}).get(job.worker_id, Undone())
+    command = Command("undo", job.worker_id, (job.worker_id,), {"task_id": job.task_id})
+    details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
+    before, after = short(str(details.get("before"))), short(str(details.get("after")))
+    effect = f"Its code goes from {after} back to what it was at {before}, and it is restarted unless it is paused."
+    text = f"Undo {job.worker_id}" if named else "Undo"
+    return command_button(command, f"{job.task_id}.{undone.tries}", text, effect=effect, asks=about.undo_asks)
+
+
+def _may_be_undone(job: Job) -> bool:
+    details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
+    return job.handler in UNDOABLE and details.get("before") != details.get("after")
+
+
+def _is_undone(job: Job, about: About) -> bool:
+    undone = (about.undone or {}).get(job.worker_id)
+    return undone is not None and (undone.by is not None or undone.under_way)
+
+
+def _notes(jobs: Sequence[Job], about: About) -> list[str]:
+    """What a success is worth saying beyond its word: it was so before, what changed, the drive does not know yet."""
+    notes = [
+        f":leftwards_arrow_with_hook: {escape(worker_id)} was undone by {who(undone.by.issuer)}: `{undone.by.task_id}`"
+        for worker_id, undone in (about.undone or {}).items()
+        if undone.by is not None
+    ]
     for job in jobs:
         details = job.outcome.details if job.outcome and job.outcome.success else {}
         message = str(details.get("message") or "")
         if message and len(jobs) == 1 and not message.endswith(SAID_BY_THE_TITLE):
             notes.append(f"{escape(fit(message, LINE))}.")
+        if len(jobs) == 1:
+            notes += _changed(details)
         if len(jobs) == 1:
             notes += [escape(fit(str(note), LINE)) for note in list(details.get("notes") or ())[:NOTES]]
         if details.get("report_path") and len(jobs) == 1:
@@ -88,6 +160,21 @@ def _notes(jobs: Sequence[Job]) -> list[str]:
         if details.get("drive"):
             notes.append(f":warning: {escape(fit(str(details['drive']), LINE))}")
     return notes[:WORKERS]
+
+
+def _changed(details: Mapping[str, Any]) -> list[str]:
+    """The commits and files of a change of code, the first of them."""
+    commits, files = list(details.get("commits") or ()), list(details.get("files") or ())
+    number = max(int(details.get("commit_count") or 0), len(commits))
+    lines = [f"• `{short(str(each['hash']))}` {escape(fit(str(each['subject']), LINE))}" for each in commits[:COMMITS]]
+    if number > len(lines):
+        lines.append(f"• … and {number - len(lines)} more")
+    total = max(int(details.get("file_count") or 0), len(files))
+    if total:
+        paths = ", ".join(f"`{_in_code(fit(str(each['path']), LINE))}`" for each in files[:FILES])
+        more = f" and {total - FILES} more" if total > FILES else ""
+        lines.append(f"{total} {'file' if total == 1 else 'files'}: {paths}{more}")
+    return lines
 
 
 def _next_step(jobs: Sequence[Job], failed: Sequence[Job]) -> str:
@@ -105,13 +192,8 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job]) -> str:
 
 
 def _afterwards(job: Job) -> str:
-    """How a success is ended or taken back, where somebody may want that."""
-    if job.handler == "pause":
-        return f"To let it work again: {_command([job], 'resume')}."
-    details = job.outcome.details if job.outcome else {}
-    if job.handler in UNDOABLE and details.get("before") != details.get("after"):
-        return f"To take it back: `/supervisor undo {job.worker_id} {job.task_id}`."
-    return ""
+    """How a success is ended, where somebody may want that; what can be taken back has a button."""
+    return f"To let it work again: {_command([job], 'resume')}." if job.handler == "pause" else ""
 
 
 def _command(jobs: Sequence[Job], name: str) -> str:
@@ -126,16 +208,6 @@ def _again(jobs: Sequence[Job]) -> str:
     return ", ".join(f"`/supervisor {_in_code(render(command))}`" for command in typed) + (
         " …" if len(jobs) > ERRORS else ""
     )
-
-
-def who(issuer: Issuer) -> str:
-    """An issuer as people read it: in Slack by mention, elsewhere by name."""
-    prefix, _, rest = issuer.id.partition(":")
-    user = rest.rpartition("/")[2]
-    if prefix == "slack" and user.isalnum():
-        return f"<@{user}>"
-    name = (issuer.name or issuer.id).translate(UNSTYLED)
-    return f"{escape(fit(name, 80))} ({escape(prefix)})"
 
 
 def _title(jobs: Sequence[Job]) -> str:
@@ -192,7 +264,7 @@ def _ended(jobs: Sequence[Job]) -> bool:
 def _seconds(jobs: Sequence[Job], now: datetime) -> str:
     begun = min(job.filed_at for job in jobs)
     ended = max((job.finished_at or now) for job in jobs).astimezone(UTC)
-    return f"{max((ended - begun).total_seconds(), 0):.1f} s"
+    return span((ended - begun).total_seconds())
 
 
 def _error(job: Job) -> str:

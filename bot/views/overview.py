@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bot.blockkit import escape, fit
+from bot.views.buttons import ACTION, command_button
 from bot.views.told import Content, context, section
+from supervisor_core.domain.command import Command
 
 SHOWN = 15
 """Workers with a line of their own: beyond it, all texts together could be more than a message holds."""
@@ -16,21 +18,19 @@ WHY = 200  # characters of a reason
 AGAIN = "overview"
 """What the button gives that stands where the others were, once one of them was pressed."""
 
-ACTION = "command:"
-"""Before the name of a command in the `action_id` of a button that gives it."""
-
-EXPLAINED: Mapping[str, str] = {
-    "pause": "It finishes what it has in hand and ends. It stays paused, whatever else happens, until it is resumed.",
-    "resume": "It is started, and may work again.",
-    "restart": "It finishes what it has in hand and ends. Once nobody of it is left, it is started again.",
-}
-"""What a button says before it does anything."""
+BUTTONS = ("pause", "resume", "restart")
+"""What can be done about a worker from here."""
 
 
 def overview(
-    host: str, workers: Sequence[Mapping[str, Any]], allowed: Mapping[str, Collection[str]], nonce: str
+    host: str,
+    workers: Sequence[Mapping[str, Any]],
+    allowed: Mapping[str, Collection[str]],
+    nonce: str,
+    asking: Collection[str] = (),
 ) -> Content:
-    """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message."""
+    """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message;
+    `asking`: the commands that need an approval."""
     ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
@@ -39,7 +39,8 @@ def overview(
     blocks = [section(f"*{title}*")]
     for worker in ordered[:SHOWN]:
         blocks.append(section(line(worker)))
-        buttons = [_button(name, worker["id"], nonce) for name in _fitting(worker) if name in allowed[worker["id"]]]
+        commands = [_command(name, worker["id"]) for name in _fitting(worker) if name in allowed[worker["id"]]]
+        buttons = [command_button(each, nonce, asks=each.name in asking) for each in commands]
         if buttons:
             blocks.append({"type": "actions", "block_id": f"worker:{worker['id']}", "elements": buttons})
     if len(ordered) > SHOWN:
@@ -79,21 +80,8 @@ def _fitting(worker: Mapping[str, Any]) -> tuple[str, ...]:
     return ("pause", "restart") if worker["pid"] else ("pause", "resume")
 
 
-def _button(command: str, worker_id: str, nonce: str) -> dict[str, Any]:
-    name = command.capitalize()
-    return {
-        "type": "button",
-        "action_id": f"{ACTION}{command}",
-        "text": {"type": "plain_text", "text": name},
-        "accessibility_label": fit(f"{name} {worker_id}", 75),
-        "value": f"{nonce} {worker_id}",
-        "confirm": {
-            "title": {"type": "plain_text", "text": fit(f"{name} {worker_id}?", 100)},
-            "text": {"type": "plain_text", "text": EXPLAINED[command]},
-            "confirm": {"type": "plain_text", "text": name},
-            "deny": {"type": "plain_text", "text": "Not now"},
-        },
-    }
+def _command(name: str, worker_id: str) -> Command:
+    return Command(name, worker_id, (worker_id,))
 
 
 def _count(number: int, thing: str) -> str:

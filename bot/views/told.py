@@ -72,7 +72,7 @@ def deaf(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) ->
     """From when to when nothing could be heard; `away`: because the supervisor itself was not there."""
     shown = gaps[-GAPS:]
     lines = [f"• and {len(gaps) - len(shown)} times before"] if len(gaps) > len(shown) else []
-    lines += [f"• from {_at(since)} to {_at(until)} ({_span(until - since)})" for since, until in shown]
+    lines += [f"• from {moment(since)} to {moment(until)} ({_span(until - since)})" for since, until in shown]
     what = (
         f"*The supervisor on {escape(host)} was not there* (it was stopped, or had died)"
         if away
@@ -93,9 +93,9 @@ def others(reason: str) -> Content:
     )
 
 
-def _at(moment: datetime) -> str:
+def moment(at: datetime) -> str:
     """A moment, in the reader's own time zone where Slack knows it."""
-    return f"<!date^{int(moment.timestamp())}^{{date_short_pretty}} {{time_secs}}|{moment:%Y-%m-%d %H:%M:%S} UTC>"
+    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time_secs}}|{at:%Y-%m-%d %H:%M:%S} UTC>"
 
 
 def _span(length: timedelta) -> str:

@@ -8,6 +8,8 @@ from functools import partial
 from importlib import import_module
 
 from supervisor_core.config import SupervisorConfig, load_supervisor_config, slack_credentials
+from supervisor_core.desk.making import approvals_of, scheduler_of
+from supervisor_core.desk.rights import host_rights
 from supervisor_core.runtime.daemon import Daemon
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.host import logging_as_configured, opened_ledger, prepare_state_dir
@@ -33,9 +35,13 @@ def run(options: argparse.Namespace) -> int:
 async def _serve(config: SupervisorConfig, parts: Parts) -> int:
     """Put the daemon together, with Slack where it is configured. The bot is loaded by name: the core knows none."""
     credentials = slack_credentials(config.environ, folder=config.path.parent)
-    if not config.slack.enabled:
-        return await Daemon(parts, no_chat="slack.enabled is false").run()
+    no_chat = "" if config.slack.enabled else "slack.enabled is false"
     if credentials.bot_token is None or credentials.app_token is None:
-        return await Daemon(parts, no_chat="SLACK_BOT_TOKEN and SLACK_APP_TOKEN are not set").run()
-    service = import_module("bot.service").SlackService
-    return await Daemon(parts, partial(service, config, parts.ledger, credentials)).run()
+        no_chat = no_chat or "SLACK_BOT_TOKEN and SLACK_APP_TOKEN are not set"
+    if no_chat:
+        approvals = approvals_of(parts)
+        return await Daemon(parts, no_chat=no_chat, scheduler=partial(scheduler_of, parts, approvals)).run()
+    rights = import_module("bot.rights").ChatRights(host_rights(lambda: parts.host.config))
+    approvals = approvals_of(parts, rights)
+    chat = partial(import_module("bot.service").SlackService, config, parts.ledger, credentials, approvals, rights)
+    return await Daemon(parts, chat, scheduler=partial(scheduler_of, parts, approvals)).run()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.observing import observer
 from supervisor_core.desk.rights import Rights
 from supervisor_core.desk.scheduler import ApprovalsChore, Scheduler
-from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.scheduling import SchedulerDoors
 
 
 def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
@@ -20,8 +19,6 @@ def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
     return Approvals(parts.ledger, lambda: parts.host.config, observe, rights)
 
 
-def scheduler_of(
-    parts: Parts, approvals: Approvals, blocking: Blocking, filed: Callable[[], None] = lambda: None
-) -> Scheduler:
-    """The service that looks after them; `filed` is called on the event loop when commands were filed."""
-    return Scheduler(parts.ledger, blocking, (ApprovalsChore(approvals),), filed)
+def scheduler_of(parts: Parts, approvals: Approvals, doors: SchedulerDoors) -> Scheduler:
+    """The service that looks after what comes due."""
+    return Scheduler(parts.ledger, doors.blocking, (ApprovalsChore(approvals),), doors.filed)

@@ -25,7 +25,7 @@ from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.texts import one_line, storable
-from supervisor_core.ledger.jobs import CARD, ISSUER_NAME
+from supervisor_core.ledger.jobs import CARD, ISSUER_NAME, taken_back
 from supervisor_core.ledger.steps import Message, Step, record, take
 from supervisor_core.ledger.tables import approvals, votes
 
@@ -97,6 +97,17 @@ def of_task(connection: Connection, task_id: str) -> Approval | None:
     """The approval of this command."""
     row = connection.execute(select(approvals).where(approvals.c.task_id == task_id)).mappings().first()
     return _approval(row) if row else None
+
+
+def about(connection: Connection, command: str, name: str, value: str, most: int) -> list[Approval]:
+    """The newest approvals of this command that were asked for with this value of a parameter, newest first."""
+    query = (
+        select(approvals)
+        .where(approvals.c.command == command, func.json_extract(approvals.c.params_json, f"$.{name}") == value)
+        .order_by(approvals.c.requested_at.desc())
+        .limit(most)
+    )
+    return [_approval(row) for row in connection.execute(query).mappings()]
 
 
 def in_states(connection: Connection, states: Collection[ApprovalState], due: datetime | None = None) -> list[Approval]:
@@ -183,7 +194,8 @@ def refused(approval: Approval, voter: Issuer, choice: str, door: str, why: str)
 
 def told_anew(approval: Approval) -> tuple[Message, ...]:
     """The messages of this approval that were ordered before."""
-    return (Message(CARD, approval.task_id, None), Message(ASKED, approval.task_id, None))
+    own = (Message(CARD, approval.task_id, None), Message(ASKED, approval.task_id, None))
+    return (*own, *taken_back(approval.command.params))
 
 
 def _entry(approval: Approval, action: str, decided: Decided, *, failure: bool = False) -> AuditEntry:

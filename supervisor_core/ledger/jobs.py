@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
 
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
@@ -25,6 +25,8 @@ RESULT_FILE = "result_file"
 CARD = "card"
 """The kind of outbox row that becomes the one message of a command, edited as the command goes on. It is ordered once,
 by whoever knows where it belongs, with the task id as its subject; each step then has it told anew."""
+
+UNDO = "undo_code"
 
 SOON_SECONDS = 0.25
 """How long a card waits for its command to begin, so that its first words are not already old. Each step is told at
@@ -134,6 +136,21 @@ def ended(
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
+def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
+    """The newest jobs that were to take this command back, or did, newest first."""
+    asked, did = (
+        func.json_extract(column, f"$.{name}")
+        for column, name in ((jobs.c.params_json, "task_id"), (jobs.c.details_json, "undone_task_id"))
+    )
+    query = (
+        select(jobs)
+        .where(jobs.c.handler == UNDO, (asked == task_id) | (did == task_id))
+        .order_by(jobs.c.job_id.desc())
+        .limit(most)
+    )
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
 def workers_with_work(connection: Connection) -> set[str]:
     """The workers for whom something waits."""
     query = select(jobs.c.worker_id).where(jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED))).distinct()
@@ -200,12 +217,18 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         "error": outcome.error,
         "details_json": canonical_json(details),
     }
-    messages = (result_message(job.task_id, job.worker_id), _card(job))
+    messages = (result_message(job.task_id, job.worker_id), _card(job), *taken_back(job.params, details))
     return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages)
 
 
 def _card(job: Job) -> Message:
     return Message(CARD, job.task_id, None)
+
+
+def taken_back(params: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> tuple[Message, ...]:
+    """The card of the command that this one takes back is told anew: what became of the try stands there as well."""
+    task_id = (details or {}).get("undone_task_id") or params.get("task_id")
+    return (Message(CARD, str(task_id), None),) if task_id else ()
 
 
 def result_message(task_id: str, worker_id: str) -> Message:

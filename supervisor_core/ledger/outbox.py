@@ -77,6 +77,19 @@ def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapp
     return (row.subject, json.loads(row.payload_json)) if row else None
 
 
+def place_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+    """Where this message stands, or belongs while it was not told; None where none was ordered."""
+    query = select(outbox.c.payload_json, outbox.c.address_json).where(
+        outbox.c.kind == kind, outbox.c.subject == subject
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    address: Mapping[str, Any] = json.loads(row.address_json or "{}")
+    belongs: Mapping[str, Any] = json.loads(row.payload_json)
+    return address if address.get("ts") else {"channel": belongs.get("channel")}
+
+
 def _waiting(row: RowMapping) -> Waiting:
     return Waiting(
         outbox_id=row["outbox_id"],

@@ -10,8 +10,9 @@ from supervisor_core.adapters.threads import DaemonThreads
 
 T = TypeVar("T")
 
-SPARE = 10
-"""Beside one thread for each worker: the queue, the control door, looks, the configuration, heartbeats, moves."""
+SPARE = 11
+"""Beside one thread for each worker: the queue, the control door, looks, the configuration, heartbeats, moves, what
+is due."""
 
 
 class Blocking:

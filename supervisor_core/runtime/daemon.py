@@ -44,6 +44,7 @@ from supervisor_core.runtime.overview import status_document, worker_documents
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.reconciler import Reconciler
+from supervisor_core.runtime.scheduling import MakeScheduler, SchedulerDoors
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
@@ -63,7 +64,13 @@ FAILED, INTERRUPTED = 1, 130
 class Daemon:
     """Runs until it is asked to stop, by a signal or at the control door. Workers outlive it."""
 
-    def __init__(self, parts: Parts, chat: MakeChat | None = None, no_chat: str = NOT_BUILT) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        chat: MakeChat | None = None,
+        no_chat: str = NOT_BUILT,
+        scheduler: MakeScheduler | None = None,
+    ) -> None:
         self._parts = parts
         config = parts.host.config
         self._stopping = asyncio.Event()
@@ -102,6 +109,7 @@ class Daemon:
         self._configuration.subscribe(self._configured)
         self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
         self._chat = chat(ChatDoors(self._workers, self._reconciler.wake, self._monitoring)) if chat else None
+        self._scheduler = scheduler(SchedulerDoors(self._blocking, self._reconciler.wake)) if scheduler else None
         self._registry = self._services(no_chat)
         noting = Noting(partial(self._note, running=True), self._mark)
         self._living = Living(self._agent, parts.ledger, self._blocking, lambda: parts.host.config, self._why_not_well)
@@ -126,6 +134,7 @@ class Daemon:
             self._reconciler,
             Heartbeats(self._parts, self._blocking, self._shared_look) if beats else None,
             None if no_forwarder else Forwarder(self._parts, self._blocking),
+            self._scheduler,
             self._chat,
         )
         services = [service for service in enabled if service is not None]
@@ -263,6 +272,8 @@ class Daemon:
     async def _wake(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         self._reconciler.wake()
         self._queue.wake()
+        if self._scheduler is not None:
+            self._scheduler.wake()
         return {"ok": True}
 
     async def _stop(self, request: Mapping[str, Any]) -> dict[str, Any]:

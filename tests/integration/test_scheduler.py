@@ -22,6 +22,7 @@ from supervisor_core.domain.approvals import ApprovalState, Choice
 from supervisor_core.domain.errors import TemporaryError
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.scheduling import SchedulerDoors
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.services import Registry, Report, ServiceState
 from tests.support.approvals import ANNA, BOB, Desk, a_desk
@@ -54,7 +55,7 @@ class Running:
         if chores:
             self.service = Scheduler(desk.ledger, Blocking(), chores, self._count)
         else:
-            self.service = scheduler_of(desk.parts, desk.approvals, Blocking(), self._count)
+            self.service = scheduler_of(desk.parts, desk.approvals, SchedulerDoors(Blocking(), self._count))
 
     def _count(self) -> None:
         self.filed += 1

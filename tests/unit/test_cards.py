@@ -175,7 +175,7 @@ def test_what_twenty_workers_are_doing_finds_room_on_one_card() -> None:
     most = [job(f"Worker-{n}", state=JobState.STARTED, progress=["&" * 30 + "x" * 170]) for n in range(20)]
     made: dict[str, Any] = card(most, NOW)
     assert check_message(made, update=True) == []
-    lines = made["blocks"][1]["text"]["text"].splitlines()
+    lines = made["blocks"][2]["text"]["text"].splitlines()
     assert [line.split()[1] for line in lines] == [f"Worker-{n}:" for n in range(20)]
 
 

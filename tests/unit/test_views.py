@@ -8,7 +8,8 @@ from typing import Any
 
 from bot.blockkit import check_message
 from bot.views.help import help_of
-from bot.views.overview import EXPLAINED, SHOWN, asked_for, overview
+from bot.views.buttons import EFFECTS
+from bot.views.overview import BUTTONS, SHOWN, asked_for, overview
 from bot.views.told import deaf, listing, others, plain, with_hint, words
 from supervisor_core.domain.catalog import CATALOG, FAMILIES
 
@@ -21,7 +22,7 @@ def worker(worker_id: str = "OrionMX", **facts: Any) -> dict[str, Any]:
     return {"id": worker_id, "last_error": None, **usual, **facts}
 
 
-def shown(workers: list[dict[str, Any]], allowed: tuple[str, ...] = tuple(EXPLAINED)) -> dict[str, Any]:
+def shown(workers: list[dict[str, Any]], allowed: tuple[str, ...] = tuple(BUTTONS)) -> dict[str, Any]:
     made = overview("Host", workers, {each["id"]: allowed for each in workers}, NONCE)
     assert check_message(made, update=True) == []
     return made
@@ -48,7 +49,7 @@ def test_every_button_asks_first_and_says_what_it_will_do_to_whom() -> None:
     (row,) = [block for block in shown([worker()])["blocks"] if block["type"] == "actions"]
     for button in row["elements"]:
         assert "OrionMX" in button["confirm"]["title"]["text"]
-        assert button["confirm"]["text"]["text"] in EXPLAINED.values()
+        assert button["confirm"]["text"]["text"] in EFFECTS.values()
         assert button["confirm"]["confirm"]["text"] == button["text"]["text"]
 
 

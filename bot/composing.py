@@ -1,0 +1,93 @@
+"""What a message says, made from the rows that it is about at the moment when it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bot.views.approval import Asking, approval_card, question
+from bot.views.card import UNDOABLE, About, Undone, card
+from bot.views.told import Content
+from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
+from supervisor_core.domain.jobs import Job
+from supervisor_core.ledger import approvals, jobs, outbox
+from supervisor_core.ledger.approvals import ASKED
+from supervisor_core.ledger.outbox import Waiting
+
+CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
+
+UNDOS = 50
+"""So many tries to take something back are looked through, the newest first."""
+
+
+class Composing:
+    """`needs_approval`: which commands do, when they are given in Slack; `address`: the workspace's own, under which
+    each message has one."""
+
+    def __init__(self, needs_approval: Callable[[str], bool] = lambda _: False, address: str = "") -> None:
+        self._needs_approval = needs_approval
+        self._address = address.rstrip("/")
+
+    def content(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+        """What it says now; None where nothing is left that it is about."""
+        if message.kind == jobs.CARD:
+            return self._card(connection, message.subject, now)
+        if message.kind == ASKED:
+            asking = self._asking(connection, message.subject, jobs.CARD)
+            return question(asking) if asking else None
+        content: Content = message.payload["content"]
+        return content
+
+    def waiting(self, connection: Connection) -> list[Asking]:
+        """All approvals that wait, with the places of their cards."""
+        found = approvals.in_states(connection, OPEN)
+        asked = [self._asking(connection, each.task_id, jobs.CARD) for each in found]
+        return [each for each in asked if each is not None]
+
+    def _card(self, connection: Connection, task_id: str, now: datetime) -> Content | None:
+        found = jobs.of_task(connection, task_id)
+        asking = self._asking(connection, task_id, ASKED)
+        if found:
+            undone = self._undone(connection, found)
+            return card(found, now, About(asking, undone, self._needs_approval("undo")))
+        return approval_card(asking) if asking else None
+
+    def _asking(self, connection: Connection, task_id: str, other: str) -> Asking | None:
+        """The approval of this command, with the place of its other message."""
+        approval = approvals.of_task(connection, task_id)
+        if approval is None:
+            return None
+        place = outbox.place_of(connection, other, task_id)
+        votes = approvals.votes_of(connection, approval.approval_id)
+        elsewhere = str((place or {}).get("channel") or "") if other == ASKED else ""
+        return Asking(approval, votes, elsewhere, self._link(place or {}))
+
+    def _link(self, place: Mapping[str, Any]) -> str:
+        """The address of a message that was told."""
+        if not (self._address and place.get("ts")):
+            return ""
+        return f"{self._address}/archives/{place['channel']}/p{str(place['ts']).replace('.', '')}"
+
+    def _undone(self, connection: Connection, found: Sequence[Job]) -> dict[str, Undone]:
+        """What became of the tries to take these jobs of one command back, by worker."""
+        task_id = found[0].task_id
+        tries = jobs.undoing(connection, task_id, UNDOS)
+        asked = approvals.about(connection, "undo", "task_id", task_id, UNDOS)
+        refused = [each for each in asked if each.state in FINAL and each.state not in CARRIED_OUT]
+        return {job.worker_id: _of_worker(job, tries, refused) for job in found if job.handler in UNDOABLE}
+
+
+def _of_worker(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> Undone:
+    mine = [each for each in tries if each.worker_id == job.worker_id or _place(each) == _place(job) != ""]
+    not_begun = sum(1 for each in refused if job.worker_id in each.command.workers)
+    ended = [each for each in mine if each.outcome is not None]
+    by = next((each for each in ended if each.outcome and each.outcome.success), None)
+    return Undone(len(ended) + not_begun, by, len(ended) < len(mine))
+
+
+def _place(job: Job) -> str:
+    """The checkout that it worked on; several workers may share one."""
+    return str(job.outcome.details.get("checkout") or "") if job.outcome else ""

@@ -1,0 +1,75 @@
+"""What is answered to a mistake: what was expected, and the nearest right command, as a button or a menu."""
+
+from __future__ import annotations
+
+from bot.access import Person, Rules, refusal
+from bot.asked import TAB, Asked
+from bot.views.mistake import Choice, mistake
+from bot.views.told import Content
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.grammar import GrammarError, NearlyNamed, NeedsTarget, parse
+from supervisor_core.domain.targets import ALL, TEAM
+from supervisor_core.gateway import grammar_context
+
+MOST_CHOICES = 100
+"""Options of a menu."""
+
+LONGEST_BLOCK_ID = 255
+
+
+class Mistakes:
+    """Offers only what its reader may do here."""
+
+    def __init__(self, config: SupervisorConfig, rules: Rules) -> None:
+        self._config = config
+        self._rules = rules
+        self._context = grammar_context(config)
+
+    def answer(self, asked: Asked, error: GrammarError, person: Person | None) -> Content:
+        """The message, for whoever made the mistake alone."""
+        if isinstance(error, NeedsTarget):
+            return mistake(error.message, asked.nonce, choice=self._choice(asked, error, person))
+        said = [error.suggestion, error.otherwise if isinstance(error, NearlyNamed) else None]
+        meant = [text for text in said if text]
+        commands = [command for text in meant if (command := self._offered(text, asked, person))]
+        return mistake(error.message, asked.nonce, meant, [(each, self._asks(each)) for each in commands])
+
+    def _offered(self, text: str, asked: Asked, person: Person | None) -> Command | None:
+        """The command in this text, where this person may give it here."""
+        try:
+            command = parse(text, self._context)
+        except SupervisorError:  # what is meant is not right either: it is shown, and not offered
+            return None
+        return command if may_press(person, command, asked.channel, self._rules) else None
+
+    def _asks(self, command: Command) -> bool:
+        return self._config.needs_approval(command.name, "slack")
+
+    def _choice(self, asked: Asked, error: NeedsTarget, person: Person | None) -> Choice | None:
+        """A menu of targets; None where what was typed is too long to be remembered by one."""
+        block_id = f"{asked.nonce} {error.before}{TAB}{error.after}"
+        if len(block_id) > LONGEST_BLOCK_ID or not error.choices:
+            return None
+        try:
+            command = parse(error.completed(error.choices[0]), self._context)
+        except SupervisorError:  # there is more wrong with it: that is told once a target is named
+            return None
+        teams = [f"{TEAM}{name}" for name, members in self._context.teams.items() if members]
+        targets = [*error.choices, *teams, ALL][:MOST_CHOICES]
+        may = [each for each in targets if self._may_for(command, each, asked, person)]
+        return Choice(block_id, command, may, self._asks(command)) if may else None
+
+    def _may_for(self, command: Command, target: str, asked: Asked, person: Person | None) -> bool:
+        workers = self._context.teams.get(target.removeprefix(TEAM), (target,))
+        if target == ALL:
+            workers = self._context.workers
+        return may_press(person, Command(command.name, target, tuple(workers)), asked.channel, self._rules)
+
+
+def may_press(person: Person | None, command: Command, channel: str, rules: Rules) -> bool:
+    """Whether a button that gives this command would do so for this person here."""
+    definition = CATALOG[command.name]
+    return definition.built and refusal(person, definition, command, channel, rules) is None

@@ -1,0 +1,217 @@
+"""The card of a command that waits for people, or that came to nothing because of them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bot.blockkit import escape, fit
+from bot.views.buttons import command_button, confirm
+from bot.views.preview import ON_A_CARD, is_cut, previews_as_text
+from bot.views.told import Content, context, moment, section
+from bot.views.who import who
+from supervisor_core.domain.approvals import OPEN, Approval, ApprovalState, Choice, Vote
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.grammar import render
+from supervisor_core.domain.observed import effect
+
+if TYPE_CHECKING:
+    from bot.asked import Asked
+
+VOTE = "approval:"
+"""Before `approve`, `deny` or `cancel` in the `action_id` of a button; its value is the approval's id."""
+
+DENIAL = "approval:denied"
+"""The `callback_id` of the form in which somebody says why they deny."""
+
+TITLE, WHY = 250, 1000  # characters
+REASON = 500
+VOTES = 20
+"""Names on a card; more votes than that are counted."""
+
+_STATES: Mapping[ApprovalState, tuple[str, str]] = {
+    ApprovalState.PENDING: (":raised_hand:", "needs an approval"),
+    ApprovalState.APPROVED: (":hourglass_flowing_sand:", "is approved, and about to begin"),
+    ApprovalState.EXECUTING: (":hourglass_flowing_sand:", "is approved, and under way"),
+    ApprovalState.DONE: (":white_check_mark:", "was approved, and is done"),
+    ApprovalState.FAILED: (":x:", "was approved, and failed"),
+    ApprovalState.DENIED: (":no_entry:", "was denied"),
+    ApprovalState.CANCELLED: (":heavy_minus_sign:", "was cancelled"),
+    ApprovalState.EXPIRED: (":hourglass:", "was not decided in time"),
+    ApprovalState.STALE: (":warning:", "is out of date"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An approval with its votes, and where else it is told of."""
+
+    approval: Approval
+    votes: Sequence[Vote] = ()
+    elsewhere: str = ""
+    """The channel in which people are asked, where that is another one than the card's."""
+    link: str = ""
+    """The address of the other message: from the card to the question, and from the question to the card."""
+
+
+def approval_card(asking: Asking) -> Content:
+    """The one message of the command while nothing was carried out."""
+    return _message(asking, decides=not asking.elsewhere)
+
+
+def question(asking: Asking) -> Content:
+    """The message in the channel where approvals are asked for; the command has a card elsewhere."""
+    return _message(asking, decides=True)
+
+
+def _message(asking: Asking, *, decides: bool) -> Content:
+    approval = asking.approval
+    sign, word = _STATES[approval.state]
+    title = f"{fit(_names(approval.command), TITLE)}: {escape(what(approval.command))} {word}"
+    blocks = [section(f"{sign} *{title}*")]
+    if approval.state in OPEN:
+        blocks += [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
+        if is_cut(approval.previews):
+            blocks.append(context("More than a card holds: all of it is in the thread."))
+    else:
+        blocks.append(section(escape(f"It was about: {fit(effect(approval.previews), WHY)}.")))
+    if approval.reason and approval.state is not ApprovalState.PENDING:
+        blocks.append(section(f"*Why:* {escape(fit(approval.reason, REASON))}"))
+    said = votes_in_words(asking.votes)
+    if said:
+        blocks.append(section(said))
+    if elements := buttons(approval, decides=decides):
+        blocks.append({"type": "actions", "block_id": f"approval:{approval.approval_id}", "elements": elements})
+    if asking.elsewhere and approval.state is ApprovalState.PENDING:
+        link = f" (<{asking.link}|go there>)" if asking.link else ""
+        blocks.append(context(f"People are asked in <#{asking.elsewhere}>{link}."))
+    elif asking.link and decides:
+        blocks.append(context(f"<{asking.link}|Its card> tells the rest."))
+    blocks.append(context(" · ".join(_facts(asking))))
+    return {"text": _text(asking, title), "blocks": blocks}
+
+
+def votes_in_words(votes: Sequence[Vote]) -> str:
+    """Who said what, in the order in which they said it."""
+    lines = []
+    for vote in votes[:VOTES]:
+        sign, word = (":+1:", "approved") if vote.choice is Choice.APPROVE else (":-1:", "denied")
+        reason = f": {escape(fit(vote.reason, REASON // 2))}" if vote.reason else ""
+        lines.append(f"{sign} {word} by {who(vote.voter)}{reason}")
+    if len(votes) > VOTES:
+        lines.append(f"… and {len(votes) - VOTES} more")
+    return "\n".join(lines)
+
+
+def what(command: Command) -> str:
+    """The command without its target and its label: `rollback 3`."""
+    return render(replace(command, target="", label=None))
+
+
+def _names(command: Command) -> str:
+    names = [escape(name) for name in command.workers]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _text(asking: Asking, title: str) -> str:
+    """The same in one paragraph: it is what a notification shows, and what is read aloud."""
+    approval = asking.approval
+    said = [f"{title}.", escape(f"It is about: {fit(effect(approval.previews), WHY)}.")]
+    if approval.state is ApprovalState.PENDING:
+        said.append(f"Asked by {who(approval.requester)}; {_count(asking)}.")
+    elif approval.reason:
+        said.append(f"Why: {escape(fit(approval.reason, REASON))}")
+    return " ".join(said)
+
+
+def _count(asking: Asking) -> str:
+    agreed = sum(1 for vote in asking.votes if vote.choice is Choice.APPROVE)
+    needed = asking.approval.terms.votes_needed
+    return f"{agreed} of {needed} {'vote' if needed == 1 else 'votes'}"
+
+
+def _facts(asking: Asking) -> list[str]:
+    approval = asking.approval
+    facts = [f"asked by {who(approval.requester)}"]
+    if approval.command.label:
+        facts.append(f"label: {escape(approval.command.label)}")
+    if approval.state is ApprovalState.PENDING:
+        facts += [_count(asking), f"expires {moment(approval.expires_at)}"]
+    elif approval.finished_at is not None:
+        facts.append(f"ended {moment(approval.finished_at)}")
+    return [*facts, f"`{approval.task_id}`", f"approval `{approval.approval_id}`"]
+
+
+def buttons(approval: Approval, *, decides: bool) -> list[dict[str, Any]]:
+    """What can be done about it now; nothing once it is final, but asking anew where the state has moved on."""
+    about = f"{what(approval.command)} of {', '.join(approval.command.workers[:3])}"
+    if approval.state is ApprovalState.PENDING and decides:
+        return [_approve(approval, about), _button(approval, "deny", "Deny", f"Deny {about}"), _cancel(approval, about)]
+    if approval.state is ApprovalState.STALE:
+        effect_now = "What it would do now is shown, and people are asked about that."
+        return [command_button(approval.command, approval.approval_id, "New preview", effect=effect_now)]
+    return [_cancel(approval, about)] if approval.state in OPEN else []
+
+
+def _approve(approval: Approval, about: str) -> dict[str, Any]:
+    text = f"{effect(approval.previews).rstrip('.')}. As soon as there are enough votes it is carried out."
+    return {
+        **_button(approval, "approve", "Approve", f"Approve {about}"),
+        "style": "primary",
+        "confirm": confirm(f"Approve {about}?", text, "Approve"),
+    }
+
+
+def _cancel(approval: Approval, about: str) -> dict[str, Any]:
+    text = "Nothing is carried out, and it can be asked for anew."
+    return {
+        **_button(approval, "cancel", "Cancel", f"Cancel {about}"),
+        "confirm": confirm(f"Cancel {about}?", text, "Cancel it"),
+    }
+
+
+def _button(approval: Approval, name: str, text: str, label: str) -> dict[str, Any]:
+    return {
+        "type": "button",
+        "action_id": f"{VOTE}{name}",
+        "text": {"type": "plain_text", "text": text},
+        "accessibility_label": fit(label, 75),
+        "value": approval.approval_id,
+    }
+
+
+def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
+    """The form in which somebody says why they deny; they may leave it empty."""
+    place = {
+        "approval_id": approval.approval_id,
+        "channel": asked.channel,
+        "thread": asked.thread,
+        "response_url": asked.response_url,
+    }
+    about = f"{what(approval.command)} of {', '.join(approval.command.workers[:3])}"
+    return {
+        "type": "modal",
+        "callback_id": DENIAL,
+        "private_metadata": json.dumps(place),
+        "title": {"type": "plain_text", "text": "Deny"},
+        "submit": {"type": "plain_text", "text": "Deny"},
+        "close": {"type": "plain_text", "text": "Not now"},
+        "blocks": [
+            section(f"*{escape(fit(about, TITLE))}*\nasked by {who(approval.requester)}. One denial ends it."),
+            {
+                "type": "input",
+                "block_id": "reason",
+                "optional": True,
+                "label": {"type": "plain_text", "text": "Why?"},
+                "hint": {"type": "plain_text", "text": "Everybody who sees the card can read it."},
+                "element": {
+                    "type": "plain_text_input",
+                    "action_id": "reason",
+                    "multiline": True,
+                    "max_length": 500,
+                },
+            },
+        ],
+    }

@@ -1,0 +1,76 @@
+"""Buttons that give commands, and the question that each of them asks first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot.blockkit import fit
+from supervisor_core.domain.catalog import CATALOG, OVERVIEW
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.definitions import Risk
+from supervisor_core.domain.grammar import render
+
+ACTION = "command:"
+"""Before the name of a command in the `action_id` of a button that gives it; its value is `NONCE ARGUMENTS`."""
+
+EFFECTS: Mapping[str, str] = {
+    "pause": "It finishes what it has in hand and ends. It stays paused, whatever else happens, until it is resumed.",
+    "resume": "It is started, and may work again.",
+    "restart": "It finishes what it has in hand and ends. Once nobody of it is left, it is started again.",
+    "update": "The newest code of its remote comes in, and it is restarted unless it is paused.",
+    "update-deps": "The newest code of its remote comes in, what that requires is installed, and it is restarted.",
+    "rollback": "Its newest commits are taken back, and it is restarted unless it is paused.",
+    "undo": "Its code is again what it was before, and it is restarted unless it is paused.",
+    "mute": "Alerts about it are recorded and not told.",
+    "unmute": "Alerts about it are told again.",
+    "monitoring pause": "The supervisor starts, stops and restarts no worker by itself until it is resumed.",
+    "monitoring resume": "The supervisor looks after its workers again.",
+}
+"""What each command does that changes something; a button says it before it does anything."""
+
+MOST = 2000
+"""Characters of a button's value."""
+
+NAMED = 3
+
+
+def command_button(
+    command: Command, nonce: str, text: str = "", *, effect: str = "", style: str = "", asks: bool = False
+) -> dict[str, Any]:
+    """A button that gives this command, each nonce once. It asks first where the command changes something, with this
+    effect or its own; `asks`: that it asks for an approval, and does nothing before."""
+    definition = CATALOG[command.name]
+    rendered = render(command)
+    text = text or command.name.replace("-", " ").capitalize()
+    button: dict[str, Any] = {
+        "type": "button",
+        "action_id": f"{ACTION}{command.name}",
+        "text": {"type": "plain_text", "text": fit(text, 75)},
+        "accessibility_label": fit(f"{text} {_who(command)}".rstrip(), 75),
+        "value": f"{nonce} {rendered.removeprefix(command.name).lstrip()}"[:MOST],
+    }
+    if style:
+        button["style"] = style
+    if definition.risk is not Risk.READS and command.name != OVERVIEW:
+        words = f"{effect or EFFECTS.get(command.name, definition.summary)}"
+        words += " People are asked for an approval first." if asks else ""
+        button["confirm"] = confirm(f"{text} {_who(command)}".rstrip() + "?", words, text)
+    return button
+
+
+def confirm(title: str, text: str, yes: str) -> dict[str, Any]:
+    """The question that a button or a menu asks before it does anything."""
+    return {
+        "title": {"type": "plain_text", "text": fit(title, 100)},
+        "text": {"type": "plain_text", "text": fit(text, 300)},
+        "confirm": {"type": "plain_text", "text": fit(yes, 30)},
+        "deny": {"type": "plain_text", "text": "Not now"},
+    }
+
+
+def _who(command: Command) -> str:
+    names = command.workers
+    if not names:
+        return command.target
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -1,0 +1,78 @@
+"""A mistake, as only its author sees it: what was expected, and how to go on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.blockkit import escape, fit
+from bot.views.buttons import EFFECTS, command_button, confirm
+from bot.views.told import Content, section
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.definitions import Risk
+from supervisor_core.domain.grammar import render
+
+CHOOSE = "choose"
+"""The `action_id` of a menu of targets; its block's id says what the choice completes."""
+
+BUTTON = 70  # characters
+SAID = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A menu of targets."""
+
+    block_id: str
+    command: Command
+    """What is given, with any of the targets."""
+    targets: Sequence[str]
+    asks: bool = False
+
+
+def mistake(
+    message: str,
+    nonce: str,
+    meant: Sequence[str] = (),
+    offered: Sequence[tuple[Command, bool]] = (),
+    choice: Choice | None = None,
+) -> Content:
+    """The message. `meant`: the nearest right commands as they are typed; `offered`: those with a button, and whether
+    each asks for an approval."""
+    lines = [f":warning: {escape(fit(message, SAID))}"]
+    if meant:
+        lines.append("Did you mean: " + " or ".join(f"`/supervisor {_in_code(text)}`" for text in meant))
+    blocks: list[dict[str, Any]] = [section("\n".join(lines))]
+    if offered:
+        buttons = [_button(command, f"{nonce}{number}", asks) for number, (command, asks) in enumerate(offered)]
+        blocks.append({"type": "actions", "block_id": "meant", "elements": buttons})
+    if choice is not None:
+        blocks.append({"type": "actions", "block_id": choice.block_id, "elements": [_menu(choice)]})
+    return {"text": "\n".join(lines), "blocks": blocks}
+
+
+def _button(command: Command, nonce: str, asks: bool) -> dict[str, Any]:
+    return command_button(command, nonce, fit(render(command), BUTTON), asks=asks)
+
+
+def _menu(choice: Choice) -> dict[str, Any]:
+    definition = CATALOG[choice.command.name]
+    options = [{"text": {"type": "plain_text", "text": fit(each, 75)}, "value": each} for each in choice.targets]
+    menu: dict[str, Any] = {
+        "type": "static_select",
+        "action_id": CHOOSE,
+        "placeholder": {"type": "plain_text", "text": f"{definition.name}: which worker?"},
+        "options": options,
+    }
+    if definition.risk is not Risk.READS:
+        name = definition.name.capitalize()
+        words = EFFECTS.get(definition.name, definition.summary)
+        words += " People are asked for an approval first." if choice.asks else ""
+        menu["confirm"] = confirm(f"{name} the chosen one?", words, name)
+    return menu
+
+
+def _in_code(text: str) -> str:
+    return fit(escape(text.replace("`", "'")), SAID // 2)

@@ -1,0 +1,145 @@
+"""What a command on code would do, as people are shown it before they say yes: a piece of text for each checkout. Pure.
+
+It is made from the documents that an approval keeps, so that what is shown is what was asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.blockkit import escape, fit
+from supervisor_core.domain.code import count, short
+from supervisor_core.domain.texts import one_line
+
+Document = Mapping[str, Any]
+
+LINE = 200
+"""Characters of a line: a subject or a path that somebody else wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of each kind is shown before it is counted."""
+
+    checkouts: int
+    commits: int
+    files: int
+    workers: int
+
+
+ON_A_CARD = Sizes(checkouts=3, commits=5, files=6, workers=5)
+IN_A_THREAD = Sizes(checkouts=20, commits=20, files=50, workers=50)
+
+_BECOMES: Mapping[str, tuple[str, str]] = {
+    "rollback": ("is taken back", "are taken back, newest first"),
+    "undo": ("goes with it", "go with it"),
+}
+
+
+def previews_as_text(previews: Sequence[Document], sizes: Sizes = ON_A_CARD) -> list[str]:
+    """One text for each checkout, or one for all workers where no code is changed; those cut away are counted."""
+    code = [each for each in previews if each.get("checkout")]
+    texts = ["\n".join(_of_checkout(each, sizes)) for each in code[: sizes.checkouts]]
+    if len(code) > sizes.checkouts:
+        texts.append(f"… and {count(len(code) - sizes.checkouts, 'checkout')} more")
+    workers = [worker for each in previews if not each.get("checkout") for worker in each["workers"]]
+    return [*texts, "\n".join(_workers(workers, sizes))] if workers else texts
+
+
+def is_cut(previews: Sequence[Document]) -> bool:
+    """Whether a card leaves something of them out."""
+    return previews_as_text(previews, ON_A_CARD) != previews_as_text(previews, IN_A_THREAD)
+
+
+def _of_checkout(preview: Document, sizes: Sizes) -> Iterator[str]:
+    head = preview.get("head") or {}
+    at = f", now at {_commit(head)}" if head else ""
+    yield f"*In* {code(str(preview['checkout']))} (branch {code(str(preview['branch']))}){at}"
+    if preview.get("refused"):
+        yield f":warning: Refused as things are: {_said(preview['refused'])}"
+    yield from _changes(preview, sizes)
+    if preview.get("conflict"):
+        yield f":warning: It would fail: {_said(preview['conflict'])}"
+    if preview.get("untried"):
+        yield f":warning: {_said(preview['untried'])}"
+    yield from _workers(preview["workers"], sizes)
+
+
+def _changes(preview: Document, sizes: Sizes) -> Iterator[str]:
+    one, many = _BECOMES.get(str(preview["command"]), ("comes in", "come in"))
+    number = int(preview.get("commit_count") or 0)
+    yield from _commits(preview.get("commits"), number, f"commit {one}", f"commits {many}", sizes)
+    for name, single, several in (
+        ("skipped", "commit changes no file, and is skipped", "commits change no file, and are skipped"),
+        ("kept", "commit of this checkout alone stays in force", "commits of this checkout alone stay in force"),
+        (
+            "dropped",
+            "commit of this checkout alone *goes*, kept aside",
+            "commits of this checkout alone *go*, kept aside",
+        ),
+    ):
+        found = preview.get(name) or ()
+        yield from _commits(found, len(found), single, several, sizes)
+    changed = [str(path) for path in preview.get("changes") or ()]
+    if changed:
+        yield f"*{count(len(changed), 'file')} with changes that no commit has: they go*, kept aside"
+        yield from _listed([code(path) for path in changed[: sizes.files]], len(changed))
+    files = preview.get("files") or ()
+    number = int(preview.get("file_count") or 0)
+    if number:
+        yield f"*{count(number, 'file')}* would change"
+        yield from _listed([_file(each) for each in files[: sizes.files]], number)
+    for words in preview.get("installs") or ():
+        yield f"*Installs* what {_said(words)} asks for"
+    if not preview.get("refused") and not (number or changed or preview.get("commit_count") or preview.get("dropped")):
+        yield "No commit comes in." if preview.get("installs") else "Nothing to do for the code: it is so already."
+    for note in preview.get("notes") or ():
+        yield _said(note)
+
+
+def _commits(commits: Sequence[Document] | None, number: int, one: str, many: str, sizes: Sizes) -> Iterator[str]:
+    if number:
+        yield f"*{number}* {one if number == 1 else many}"
+        yield from _listed([_commit(each) for each in (commits or ())[: sizes.commits]], number)
+
+
+def _workers(workers: Sequence[Document], sizes: Sizes) -> Iterator[str]:
+    for worker in workers[: sizes.workers]:
+        runs = f"runs as pid {worker['pid']}" if worker.get("pid") else "does not run"
+        busy = f"; :hourglass: {_said(worker['busy'])}" if worker.get("busy") else ""
+        if worker.get("rests"):
+            after = f"; not started afterwards: {_said(worker['rests'])}"
+        else:
+            after = ", is stopped and started again" if worker.get("pid") else ", and is started"
+        yield f"*{escape(one_line(str(worker['id']), LINE))}* {runs}{after}{busy}"
+    if len(workers) > sizes.workers:
+        yield f"… and {count(len(workers) - sizes.workers, 'worker')} more"
+
+
+def _listed(lines: Sequence[str], number: int) -> Iterator[str]:
+    yield from (f"• {line}" for line in lines)
+    if number > len(lines):
+        yield f"• … and {number - len(lines)} more"
+
+
+def _commit(commit: Document) -> str:
+    author = f" ({_said(commit['author'])})" if commit.get("author") else ""
+    merge = ", a merge" if commit.get("merge") else ""
+    return f"`{short(str(commit.get('hash') or ''))}` {_said(commit.get('subject') or '')}{author}{merge}"
+
+
+def _file(change: Document) -> str:
+    was = f", was {code(str(change['was']))}" if change.get("was") else ""
+    return f"{change.get('change')} {code(str(change['path']))}{was}"
+
+
+def _said(text: object) -> str:
+    """Data in a line of text: it can neither mention anybody nor end the line."""
+    return fit(escape(one_line(str(text), LINE)), LINE * 2).rstrip(".")
+
+
+def code(text: str) -> str:
+    """Data as a piece of code."""
+    return f"`{fit(escape(one_line(text, LINE).replace('`', chr(39))), LINE * 2)}`"

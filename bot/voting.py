@@ -1,0 +1,99 @@
+"""What people say about approvals: Approve, Deny and Cancel, whoever presses them, however often, however late."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+
+from bot.access import Person, Refusal, may_approve
+from bot.asked import Vote
+from bot.blockkit import escape
+from bot.intake.dealing import Dealt, NotNowError
+from bot.judging import WAITING, Judging, is_late
+from bot.outgoing import whisper
+from bot.views.approval import denial
+from bot.views.told import words
+from bot.weather import reason_of
+from supervisor_core.desk.approvals import Approvals, NoSuchApproval, VoteRefused
+from supervisor_core.domain.approvals import Approval, ApprovalState, Choice
+from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.errors import SupervisorError
+
+OpenForm = Callable[[str, dict[str, object]], Awaitable[object]]
+"""Opens a form with a trigger; what goes wrong is raised as the SDK raises it."""
+
+DOOR = "slack"
+
+log = logging.getLogger(__name__)
+
+
+class Voting:
+    """Deals with votes. Whoever's vote does not count is told why, alone; the card tells all others what did."""
+
+    def __init__(self, approvals: Approvals, judging: Judging, open_form: OpenForm) -> None:
+        self._approvals = approvals
+        self._judging = judging
+        self._open_form = open_form
+
+    async def deal(self, vote: Vote) -> Dealt:
+        """Count a vote, or say why it does not count; done again after a crash, it comes to the same."""
+        refused: Refusal | None = None
+        try:
+            approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
+            person, refused = await self._judged(vote, approval)
+            voter = Issuer(vote.asked.actor, person.name if person else "")
+            await asyncio.to_thread(self._count, vote, voter, refused)
+        except (VoteRefused, NoSuchApproval) as error:
+            told = refused is not None and error.message == refused.words
+            return _told(vote, f":no_entry: {error.message if told else escape(error.message)}")
+        except SupervisorError as error:
+            if error.retryable and not is_late(vote.asked):
+                raise NotNowError(str(error)) from error
+            return _told(vote, f":warning: {escape(str(error))}")
+        return Dealt()
+
+    async def ask_why(self, vote: Vote) -> Dealt:
+        """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""
+        try:
+            approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
+        except NoSuchApproval as error:
+            return _told(vote, f":no_entry: {escape(error.message)}")
+        _, refused = await self._judged(vote, approval)
+        own = approval.requester.id == vote.asked.actor and not approval.terms.self_approval
+        if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
+            return await self.deal(vote)  # it says why not, and writes it down
+        try:
+            await self._open_form(vote.trigger_id, denial(approval, vote.asked))
+        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
+            log.warning("the form for a denial could not be opened: %s", reason_of(error))
+            return _told(vote, ":warning: Slack did not open the form in time, and nothing was denied. Press it again.")
+        return Dealt()
+
+    async def _judged(self, vote: Vote, approval: Approval) -> tuple[Person | None, Refusal | None]:
+        try:
+            return await self._judging.of_user(
+                vote.asked.user, lambda person: may_approve(person, approval.command, self._judging.rules)
+            )
+        except NotNowError as error:
+            if is_late(vote.asked):
+                return None, Refusal("identity", "Slack did not say who you are, so your vote was not counted.")
+            error.messages = (whisper(vote.asked, words(f":hourglass: {WAITING}"), about=" waits"),)
+            raise
+
+    def _count(self, vote: Vote, voter: Issuer, refused: Refusal | None) -> None:
+        """In a thread: the ledger may have to wait for another program."""
+        why = refused.words if refused else ""
+        if vote.choice == "cancel":
+            self._approvals.cancel(vote.approval_id, voter, vote.reason, door=DOOR, allowed=lambda _: why)
+            return
+        choice, now = Choice(vote.choice), datetime.now(UTC)
+        self._approvals.vote(vote.approval_id, voter, choice, vote.reason, door=DOOR, allowed=lambda _: why, now=now)
+
+
+def _told(vote: Vote, text: str) -> Dealt:
+    return Dealt(messages=(whisper(vote.asked, words(text)),))

@@ -1,0 +1,29 @@
+"""What the scheduler is to the daemon: a service that can be woken, and what it is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.services import Service
+
+
+class SchedulerService(Service, Protocol):
+    """The service that deals with what comes due."""
+
+    def wake(self) -> None:
+        """Another program has written something: look now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerDoors:
+    """What the scheduler is given of the daemon."""
+
+    blocking: Blocking
+    filed: Callable[[], None]
+    """To be called when commands have been filed."""
+
+
+MakeScheduler = Callable[[SchedulerDoors], SchedulerService]
