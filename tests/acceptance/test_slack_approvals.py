@@ -50,7 +50,7 @@ async def test_a_rollback_is_previewed_approved_by_somebody_else_done_once_and_u
 
 async def test_nobody_approves_their_own_and_who_may_not_is_told_so_alone(home: CodeInSlack, slack: Playground) -> None:
     await started(home, slack)
-    operator, approver, viewer = slack.user("operator"), slack.user("approver"), slack.user("viewer")
+    operator, _approver, viewer = slack.user("operator"), slack.user("approver"), slack.user("viewer")
     card = await operator.slash("/supervisor rollback")
     await card.shows("needs an approval")
     await card.button("Approve").click(as_=operator, confirm=True)

@@ -22,8 +22,8 @@ from supervisor_core.domain.approvals import ApprovalState, Choice
 from supervisor_core.domain.errors import TemporaryError
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.scheduling import SchedulerDoors
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.scheduling import SchedulerDoors
 from supervisor_core.runtime.services import Registry, Report, ServiceState
 from tests.support.approvals import ANNA, BOB, Desk, a_desk
 from tests.support.waiting import wait_until

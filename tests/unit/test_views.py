@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.blockkit import check_message
-from bot.views.help import help_of
 from bot.views.buttons import EFFECTS
+from bot.views.help import help_of
 from bot.views.overview import BUTTONS, SHOWN, asked_for, overview
 from bot.views.told import deaf, listing, others, plain, with_hint, words
 from supervisor_core.domain.catalog import CATALOG, FAMILIES
