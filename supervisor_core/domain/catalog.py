@@ -100,6 +100,7 @@ _SEEING = (
         suggested_for=("approve", "deny", "pending"),
         right=Right.APPROVER,
         examples=("approvals",),
+        built=True,
     ),
     CommandDefinition(
         "alerts",

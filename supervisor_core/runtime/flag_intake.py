@@ -21,6 +21,7 @@ from supervisor_core.adapters.inbox import Claimed
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import by_handler
+from supervisor_core.domain.code import count
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.flags import (
     FlagIncomplete,
@@ -159,8 +160,19 @@ class FlagIntake:
             raise FlagRejected(f"{order.handler} is known, but not built yet; nothing was done.")
         definition = by_handler(order.handler)
         if definition is not None and self._host.config.needs_approval(definition.name, "flag"):
-            raise FlagRejected(f"{definition.name} needs an approval here, and approvals are not built yet.")
+            self._check_agreed(order, definition.name)
         return order
+
+    def _check_agreed(self, order: FlagOrder, name: str) -> None:
+        """What needs an approval brings it along: those in a signed flag are people's, not the writer's."""
+        terms = self._host.config.slack.approvals
+        asker = "" if terms.self_approval or order.issuer is None else order.issuer.id
+        agreed = {str(each.get("id")) for each in order.approvals} - {asker, ""}
+        if len(agreed) < terms.votes:
+            raise FlagRejected(
+                f"{name} needs an approval here, with {count(terms.votes, 'vote')}, and this flag brings {len(agreed)}. "
+                "Give the command in Slack: there people are asked."
+            )
 
     def _take(self, claimed: list[Claimed], unripe: int) -> Swept:
         """Row by row, all in as few transactions as there can be; then the files."""
