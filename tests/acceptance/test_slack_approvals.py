@@ -84,3 +84,107 @@ async def test_a_denial_ends_it_with_its_reason(home: CodeInSlack, slack: Playgr
     await settled(home)
     assert home.actions()[-1] == ("DENIED", "failure")
     assert home.started_from() == watcher(3)
+
+
+async def test_a_commit_pushed_meanwhile_makes_it_out_of_date_and_a_new_preview_is_a_button_away(
+    home: CodeInSlack, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator, approver = slack.user("operator"), slack.user("approver")
+    card = await operator.slash("/supervisor rollback")
+    await card.shows("needs an approval")
+    home.clones.checkout.commit({"data/late.txt": "late\n"}, "Add what came late")
+    await card.button("Approve").click(as_=approver, confirm=True)
+    await card.becomes("is out of date")
+    await card.shows("checkout was at")
+    await card.button("Approve").is_gone()
+    assert home.started_from() == watcher(3)
+    await card.button("New preview").click(as_=operator, confirm=True)
+    again = await slack.channel("ops").shows("Add what came late")
+    await again.button("Approve").click(as_=approver, confirm=True)
+    await again.becomes("OrionMX: rolled back")
+    await settled(home)
+    assert [action for action, _ in home.actions()] == [
+        "APPROVAL_REQUESTED",
+        "APPROVED",
+        "STALE",
+        "APPROVAL_REQUESTED",
+        "APPROVED",
+        "ROLLBACK_CODE",
+    ]
+
+
+async def test_several_votes_are_counted_on_the_card_and_each_person_counts_once(
+    tmp_path: Path, slack: Playground
+) -> None:
+    access = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER", "U0ADMIN"]}
+    with a_code_home_in_slack(tmp_path, access=access, approvals={"votes": 2}) as home:
+        await started(home, slack)
+        operator, approver, admin = slack.user("operator"), slack.user("approver"), slack.user("admin")
+        card = await operator.slash("/supervisor rollback")
+        await card.shows("0 of 2 votes")
+        await card.button("Approve").click(as_=approver, confirm=True)
+        await card.becomes("1 of 2 votes")
+        await card.button("Approve").click(as_=approver, confirm=True)
+        await card.button("Approve").click(as_=admin, confirm=True)
+        await card.becomes("OrionMX: rolled back")
+        await settled(home)
+        assert [action for action, _ in home.actions()] == ["APPROVAL_REQUESTED", "APPROVED", "ROLLBACK_CODE"]
+        votes = home.details("ROLLBACK_CODE")["approvals"]
+        assert [vote["id"].rpartition("/")[2] for vote in votes] == ["U0APPROVER", "U0ADMIN"]
+
+
+async def test_people_are_asked_in_the_channel_for_it_and_the_card_stays_where_the_command_was_given(
+    tmp_path: Path, slack: Playground
+) -> None:
+    with a_code_home_in_slack(tmp_path, approval_channel="C0APPROVALS") as home:
+        slack.channel("approvals")
+        await started(home, slack)
+        operator, approver = slack.user("operator"), slack.user("approver")
+        card = await operator.slash("/supervisor rollback 1 hotfix")
+        await card.shows("People are asked in #approvals")
+        await card.button("Approve").is_gone()
+        question = await slack.channel("approvals").shows("OrionMX: rollback 1 needs an approval")
+        await question.shows("1 commit is taken back")
+        await question.button("Approve").click(as_=approver, confirm=True)
+        await card.becomes("OrionMX: rolled back")
+        await question.becomes("was approved, and is done")
+        await question.button("Approve").is_gone()
+        await settled(home)
+        assert len(slack.channel("approvals").messages()) == 1
+
+
+async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing(
+    tmp_path: Path, slack: Playground
+) -> None:
+    with a_code_home_in_slack(tmp_path, approvals={"expires_minutes": 0.1}) as home:
+        await started(home, slack)
+        operator, approver = slack.user("operator"), slack.user("approver")
+        card = await operator.slash("/supervisor rollback")
+        await card.shows("needs an approval")
+        assert home.supervisor("stop").returncode == 0
+        await slack.connected(0)
+        await started(home, slack)
+        slack.patience = 15
+        await card.becomes("was not decided in time")
+        await card.button("Approve").is_gone()
+        await operator.slash("/supervisor approvals")
+        await operator.sees("is for approvers")
+        await approver.slash("/supervisor approvals")
+        await approver.sees("Nothing waits for an approval")
+        assert home.actions()[:2] == [("APPROVAL_REQUESTED", "success"), ("EXPIRED", "failure")]
+        assert home.started_from() == watcher(3)
+
+
+async def test_what_waits_is_listed_for_approvers_with_buttons_that_decide(
+    home: CodeInSlack, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator, approver = slack.user("operator"), slack.user("approver")
+    card = await operator.slash("/supervisor rollback 1 hotfix")
+    await card.shows("needs an approval")
+    listed = await approver.slash("/supervisor approvals")
+    await listed.is_private()
+    await listed.shows("1 command waits for an approval")
+    await listed.button("Approve").click(confirm=True)
+    await card.becomes("OrionMX: rolled back")
