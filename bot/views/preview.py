@@ -64,6 +64,8 @@ def _of_checkout(preview: Document, sizes: Sizes) -> Iterator[str]:
         yield f":warning: It would fail: {_said(preview['conflict'])}"
     if preview.get("untried"):
         yield f":warning: {_said(preview['untried'])}"
+    elif _is_tried(preview):
+        yield "Tried in a worktree of its own: it goes through."
     yield from _workers(preview["workers"], sizes)
 
 
@@ -97,6 +99,12 @@ def _changes(preview: Document, sizes: Sizes) -> Iterator[str]:
         yield "No commit comes in." if preview.get("installs") else "Nothing to do for the code: it is so already."
     for note in preview.get("notes") or ():
         yield _said(note)
+
+
+def _is_tried(preview: Document) -> bool:
+    """Whether a trial told something, and nothing spoke against it."""
+    may_not_fit = preview["command"] == "rollback" or bool(preview.get("kept"))
+    return bool(preview.get("ok") and preview.get("commit_count") and may_not_fit)
 
 
 def _commits(commits: Sequence[Document] | None, number: int, one: str, many: str, sizes: Sizes) -> Iterator[str]:
