@@ -22,6 +22,7 @@ SETTLED_SECONDS = 45.0
 WAITING = """
     select 'envelope', key, state from envelopes_t where state = 'received'
     union all select 'job', task_id, state from jobs_t where state in ('queued', 'claimed', 'started')
+    union all select 'approval', task_id, state from approvals_t where state in ('approved', 'executing')
     union all select kind, subject, coalesce(last_error, '') from outbox_t where state = 'pending'
 """
 
