@@ -170,8 +170,8 @@ class FlagIntake:
         agreed = {str(each.get("id")) for each in order.approvals} - {asker, ""}
         if len(agreed) < terms.votes:
             raise FlagRejected(
-                f"{name} needs an approval here, with {count(terms.votes, 'vote')}, and this flag brings {len(agreed)}. "
-                "Give the command in Slack: there people are asked."
+                f"{name} needs an approval here, with {count(terms.votes, 'vote')}, and this flag brings "
+                f"{len(agreed)}. Give the command in Slack: there people are asked."
             )
 
     def _take(self, claimed: list[Claimed], unripe: int) -> Swept:

@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
 
 
 async def asked(slack: Playground) -> Card:
-    card = await slack.user("operator").slash("/supervisor restart hotfix")
+    card: Card = await slack.user("operator").slash("/supervisor restart hotfix")
     await card.shows("needs an approval")
     return card
 
