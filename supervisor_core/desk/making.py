@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.baking import BakingChore, Look
 from supervisor_core.desk.observing import observer
 from supervisor_core.desk.rights import Rights
-from supervisor_core.desk.scheduler import ApprovalsChore, Scheduler
+from supervisor_core.desk.scheduler import ApprovalsChore, Chore, Scheduler
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
 
@@ -21,7 +22,17 @@ def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
 
 
 def scheduler_of(
-    parts: Parts, approvals: Approvals, blocking: Blocking, filed: Callable[[], None] = lambda: None
+    parts: Parts,
+    approvals: Approvals,
+    blocking: Blocking,
+    filed: Callable[[], None] = lambda: None,
+    look: Look | None = None,
 ) -> Scheduler:
-    """The service that looks after them; `filed` is called on the event loop when commands were filed."""
-    return Scheduler(parts.ledger, blocking, (ApprovalsChore(approvals),), filed)
+    """The service that looks after what comes due; `filed` is called on the event loop when commands were filed.
+
+    With `look`, which says how workers are right now, it also watches them after a change of their code.
+    """
+    chores: list[Chore] = [ApprovalsChore(approvals)]
+    if look is not None:
+        chores.append(BakingChore(parts.ledger, lambda: parts.host.config, look))
+    return Scheduler(parts.ledger, blocking, chores, filed)
