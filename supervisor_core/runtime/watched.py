@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from supervisor_core.adapters import starts
@@ -20,18 +21,15 @@ def watched(parts: Parts, reconciler: Reconciler, senses: Senses, worker_ids: Co
     config = parts.host.config
     looked = senses.look([config.workers[each] for each in sorted(worker_ids) if each in config.workers])
     shown = {document["id"]: document for document in worker_documents(parts, reconciler, looked)}
-    return {
-        seen.worker.id: _watched(seen, shown[seen.worker.id])._replace(
-            started_again_at=max(starts.noted(config.state_dir, seen.worker.id), default=None)
-        )
-        for seen in looked
-    }
+    return {seen.worker.id: _watched(seen, shown[seen.worker.id], config.state_dir) for seen in looked}
 
 
-def _watched(seen: Seen, document: Mapping[str, Any]) -> Watched:
+def _watched(seen: Seen, document: Mapping[str, Any], state_dir: Path) -> Watched:
     """What is so of one that runs, the judgement of its health says; of any other, its actor knows more."""
     state = WorkerState(document["state"])
     runs = state is WorkerState.RUNNING
+    # One from the future was noted by a clock that was wrong.
+    again = [moment for moment in starts.noted(state_dir, seen.worker.id) if moment <= seen.at]
     return Watched(
         state,
         seen.verdict.health,
@@ -41,6 +39,7 @@ def _watched(seen: Seen, document: Mapping[str, Any]) -> Watched:
         paused=seen.pause is not None,
         wanted=seen.worker.enabled and not seen.worker.quarantined,
         given_up=seen.quarantine is not None,
+        started_again_at=max(again, default=None),
     )
 
 
