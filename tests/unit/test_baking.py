@@ -216,7 +216,7 @@ def test_an_odd_record_of_the_workers_has_nobody_watched(workers: Any) -> None:
 def test_a_command_that_failed_half_way_changed_the_code_and_has_nobody_watched() -> None:
     change = change_of(a_job(MOVED, success=False))
     assert change is not None
-    assert (change.run_with_it, change.touched) == ((), {"North"})
+    assert (change.run_with_it, change.touched) == ((), frozenset({"North"}))
 
 
 def test_a_job_that_has_not_ended_has_changed_nothing() -> None:
