@@ -13,7 +13,7 @@ from bot.views.card import UNDOABLE, About, Undone, card
 from bot.views.told import Content
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
 from supervisor_core.domain.jobs import Job
-from supervisor_core.ledger import approvals, jobs, outbox
+from supervisor_core.ledger import approvals, bakes, jobs, outbox
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.outbox import Waiting
 
@@ -52,7 +52,8 @@ class Composing:
         asking = self._asking(connection, task_id, ASKED)
         if found:
             undone = self._undone(connection, found)
-            return card(found, now, About(asking, undone, self._needs_approval("undo")))
+            watched = bakes.of_task(connection, task_id)
+            return card(found, now, About(asking, undone, watched, self._needs_approval("undo")))
         return approval_card(asking) if asking else None
 
     def _asking(self, connection: Connection, task_id: str, other: str) -> Asking | None:

@@ -9,10 +9,12 @@ from typing import Any
 
 from bot.blockkit import escape, fit
 from bot.views.approval import Asking, votes_in_words
+from bot.views.baking import baking, degraded
 from bot.views.buttons import command_button
 from bot.views.progress import bar, span, steps
 from bot.views.told import Content, context, section
 from bot.views.who import who
+from supervisor_core.domain.baking import Bake
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.code import short
 from supervisor_core.domain.command import Command
@@ -73,6 +75,8 @@ class About:
     asking: Asking | None = None
     undone: Mapping[str, Undone] | None = None
     """By worker."""
+    bakes: Sequence[Bake] = ()
+    """Who is or was watched after it."""
     undo_asks: bool = False
     """Whether an undo needs an approval here."""
 
@@ -83,13 +87,16 @@ NOTHING_ELSE = About()
 def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Content:
     """The message for these jobs of one command: `text` and `blocks` say the same."""
     title, doing = _title(jobs), _doing(jobs[0], TITLE) if len(jobs) == 1 else ""
-    blocks = [section(f"{_sign(jobs)} *{escape(title)}*")]
+    blocks = [section(f"{_sign(jobs, about)} *{escape(title)}*")]
     if far := bar(jobs):
         blocks.append(section("\n".join(filter(None, [far, steps(jobs[0]) if len(jobs) == 1 else ""]))))
     if len(jobs) > 1:
         blocks.append(section("\n".join(_lines(jobs))))
     if notes := _notes(jobs, about):
         blocks.append(section("\n".join(notes)))
+    watched = baking(about.bakes)
+    if watched:
+        blocks.append(section("\n".join(watched)))
     failed = [job for job in jobs if job.outcome is not None and not job.outcome.success]
     blocks.extend(section(f"```{_in_code(_error(job))}```") for job in failed[:ERRORS])
     if step := _next_step(jobs, failed):
@@ -99,7 +106,8 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
     if about.asking is not None and about.asking.votes:
         blocks.append(context(" · ".join(votes_in_words(about.asking.votes).split("\n"))))
     blocks.append(context(" · ".join(_facts(jobs, now))))
-    return {"text": escape(title) + doing, "blocks": blocks}
+    unwell = [line for line in watched if "degraded" in line]
+    return {"text": "\n".join([escape(title) + doing, *unwell]), "blocks": blocks}
 
 
 def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
@@ -125,8 +133,11 @@ def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:
     details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
     before, after = short(str(details.get("before"))), short(str(details.get("after")))
     effect = f"Its code goes from {after} back to what it was at {before}, and it is restarted unless it is paused."
-    text = f"Undo {job.worker_id}" if named else "Undo"
-    return command_button(command, f"{job.task_id}.{undone.tries}", text, effect=effect, asks=about.undo_asks)
+    unwell = degraded(about.bakes, job.worker_id) is not None
+    name, style = ("Rollback", "danger") if unwell else ("Undo", "")
+    text = f"{name} {job.worker_id}" if named else name
+    nonce = f"{job.task_id}.{undone.tries}"
+    return command_button(command, nonce, text, effect=effect, style=style, asks=about.undo_asks)
 
 
 def _may_be_undone(job: Job) -> bool:
@@ -237,10 +248,13 @@ def _doing(job: Job, most: int) -> str:
     return f" — {fit(escape(job.progress[-1].words), most)}" if under_way else ""
 
 
-def _sign(jobs: Sequence[Job]) -> str:
+def _sign(jobs: Sequence[Job], about: About = NOTHING_ELSE) -> str:
     if not _ended(jobs):
         return ":hourglass_flowing_sand:"
-    return ":white_check_mark:" if all(job.outcome and job.outcome.success for job in jobs) else ":x:"
+    if not all(job.outcome and job.outcome.success for job in jobs):
+        return ":x:"
+    unwell = any(degraded(about.bakes, job.worker_id) and not _is_undone(job, about) for job in jobs)
+    return ":warning:" if unwell else ":white_check_mark:"
 
 
 def _lines(jobs: Sequence[Job]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.baking import BakingChore
 from supervisor_core.desk.observing import observer
 from supervisor_core.desk.rights import Rights
 from supervisor_core.desk.scheduler import ApprovalsChore, Scheduler
@@ -20,5 +21,6 @@ def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
 
 
 def scheduler_of(parts: Parts, approvals: Approvals, doors: SchedulerDoors) -> Scheduler:
-    """The service that looks after what comes due."""
-    return Scheduler(parts.ledger, doors.blocking, (ApprovalsChore(approvals),), doors.filed)
+    """The service that looks after what comes due: approvals, and workers whose code was changed."""
+    baking = BakingChore(parts.ledger, lambda: parts.host.config, doors.look)
+    return Scheduler(parts.ledger, doors.blocking, (ApprovalsChore(approvals), baking), doors.filed)

@@ -151,6 +151,18 @@ def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
+def ended_since(connection: Connection, handlers: Collection[str], since: datetime) -> list[int]:
+    """Which jobs of these handlers have come to their end after this moment. A look into an index."""
+    query = select(jobs.c.job_id).where(jobs.c.handler.in_(tuple(handlers)), jobs.c.finished_at > since)
+    return list(connection.execute(query).scalars())
+
+
+def by_ids(connection: Connection, job_ids: Collection[int]) -> list[Job]:
+    """These jobs, in the order in which they ended."""
+    query = select(jobs).where(jobs.c.job_id.in_(tuple(job_ids))).order_by(jobs.c.finished_at, jobs.c.job_id)
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
 def workers_with_work(connection: Connection) -> set[str]:
     """The workers for whom something waits."""
     query = select(jobs.c.worker_id).where(jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED))).distinct()

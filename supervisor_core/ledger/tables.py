@@ -58,6 +58,7 @@ jobs = Table(
     **_MYSQL,
 )
 Index("ix_jobs_t_waiting", jobs.c.state, jobs.c.worker_id, jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+Index(None, jobs.c.handler, jobs.c.finished_at)
 
 audit_log = Table(
     "audit_log_t",
@@ -232,6 +233,22 @@ votes = Table(
     # In the order in which they were given: two may come in the same microsecond.
     Column("place", Integer, nullable=False),
     UniqueConstraint("approval_id", "place"),
+    **_MYSQL,
+)
+
+bakes = Table(
+    "bakes_t",
+    metadata,
+    Column("task_id", String(TASK_ID), primary_key=True),
+    Column("worker_id", String(WORKER_ID), primary_key=True),
+    Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
+    Column("asked_for", String(WORKER_ID), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("since", UtcDateTime, nullable=False),
+    Column("until", UtcDateTime, nullable=False),
+    Column("decided_at", UtcDateTime),
+    Column("reason", LongText),
+    Index(None, "state", "until"),
     **_MYSQL,
 )
 

@@ -48,6 +48,7 @@ from supervisor_core.runtime.scheduling import MakeScheduler, SchedulerDoors
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
+from supervisor_core.runtime.watched import watched
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,9 @@ class Daemon:
         self._configuration.subscribe(self._configured)
         self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
         self._chat = chat(ChatDoors(self._workers, self._reconciler.wake, self._monitoring)) if chat else None
-        self._scheduler = scheduler(SchedulerDoors(self._blocking, self._reconciler.wake)) if scheduler else None
+        look = partial(watched, parts, self._reconciler, self._senses)
+        doors = SchedulerDoors(self._blocking, self._reconciler.wake, look)
+        self._scheduler = scheduler(doors) if scheduler else None
         self._registry = self._services(no_chat)
         noting = Noting(partial(self._note, running=True), self._mark)
         self._living = Living(self._agent, parts.ledger, self._blocking, lambda: parts.host.config, self._why_not_well)

@@ -154,7 +154,7 @@ class Reconciler:
 
     def changing_code(self) -> list[Worker]:
         """For whom the code is being changed right now."""
-        return [actor.worker for actor in self._actors.values() if actor.changes_code]
+        return [actor.worker for actor in list(self._actors.values()) if actor.changes_code]
 
     def problem(self) -> str:
         """What keeps it or its actors from their work."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from supervisor_core.domain.baking import Watched
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.services import Service
 
@@ -24,6 +25,8 @@ class SchedulerDoors:
     blocking: Blocking
     filed: Callable[[], None]
     """To be called when commands have been filed."""
+    look: Callable[[Collection[str]], Mapping[str, Watched]]
+    """How these workers are right now; it blocks."""
 
 
 MakeScheduler = Callable[[SchedulerDoors], SchedulerService]

@@ -15,7 +15,7 @@ from tests.support.slack_home import ACCESS, SlackHome, settled, started
 
 pytestmark = pytest.mark.playground(patience=15)
 
-NOBODY_IS_ASKED = {"required_for": []}
+NOBODY_IS_ASKED: dict[str, list[str]] = {"required_for": []}
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 
 

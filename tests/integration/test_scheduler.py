@@ -55,7 +55,9 @@ class Running:
         if chores:
             self.service = Scheduler(desk.ledger, Blocking(), chores, self._count)
         else:
-            self.service = scheduler_of(desk.parts, desk.approvals, SchedulerDoors(Blocking(), self._count))
+            self.service = scheduler_of(
+                desk.parts, desk.approvals, SchedulerDoors(Blocking(), self._count, lambda _: {})
+            )
 
     def _count(self) -> None:
         self.filed += 1
@@ -76,12 +78,13 @@ class Running:
 
     async def live(self, loops: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> list[Report]:
         """Run as in a daemon until told to stop; how it was then."""
-        stopping = asyncio.Event()
+        stopping, told = asyncio.Event(), asyncio.Event()
         registry = Registry([self.service])
         await registry.start(stopping)
-        loops.put((asyncio.get_running_loop(), stopping))
-        await stopping.wait()
+        loops.put((asyncio.get_running_loop(), told))
+        await told.wait()
         reports = registry.reports()
+        stopping.set()
         assert await registry.stop(5) == []
         return reports
 
@@ -91,12 +94,12 @@ def running(desk: Desk, *chores: Chore) -> Iterator[Running]:
     made, loops = Running(desk, *chores), Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]]()
     with ThreadPoolExecutor(1) as pool:
         life = pool.submit(lambda: asyncio.run(made.live(loops)))
-        loop, stopping = loops.get(timeout=10)
+        loop, told = loops.get(timeout=10)
         made.loop = loop
         try:
             yield made
         finally:
-            loop.call_soon_threadsafe(stopping.set)
+            loop.call_soon_threadsafe(told.set)
         (report,) = life.result(10)
         assert report.state is ServiceState.RUNNING
 

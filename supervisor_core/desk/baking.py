@@ -1,0 +1,150 @@
+"""Baking: after an update, a rollback or an undo its workers are watched for a while, and their card says what came of
+it. Nothing is changed back by itself.
+
+All that counts is in the ledger. Whoever looks next, after a crash as well, finds what was changed of late and is not
+watched yet, and goes on with who is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain import crashpoints
+from supervisor_core.domain.baking import Bake, BakeState, Change, Verdict, Watched, change_of, judge, overtakes
+from supervisor_core.domain.jobs import Job
+from supervisor_core.ledger import bakes as rows
+from supervisor_core.ledger import jobs
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.logs import about
+
+HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code")
+
+LOOK_SECONDS = 5.0
+"""Between two looks at who is watched. What is over by then, a crash and a start after it, leaves its mark."""
+
+Look = Callable[[Collection[str]], Mapping[str, Watched]]
+"""How these workers are right now; who is not configured is missing in it. It blocks."""
+
+log = logging.getLogger(__name__)
+
+
+class BakingChore:
+    """A chore of the scheduler. It files no commands, and while nobody is watched it costs one look into an index."""
+
+    name = "baking"
+
+    def __init__(self, ledger: Ledger, config: Callable[[], SupervisorConfig], look: Look) -> None:
+        self._ledger = ledger
+        self._config = config
+        self._look = look
+        self._looked_at: datetime | None = None
+        self._known: frozenset[int] = frozenset()
+        """Jobs of late that were dealt with by this program. What is forgotten is dealt with again, and comes to the
+        same."""
+
+    def due_at(self) -> datetime | None:
+        """When somebody must be looked at: the first end, or sooner; None while nobody is watched."""
+        end = self._ledger.read(rows.first_end)
+        if end is None or self._looked_at is None:
+            return end
+        look = self._looked_at + timedelta(seconds=LOOK_SECONDS)
+        return min(end, look) if end > self._looked_at else look
+
+    def work(self, now: datetime) -> bool:
+        """Begin to watch whose code was changed, judge who is watched. Nothing is filed by that."""
+        watching = self._ledger.read(rows.watching)
+        # First the look, then what was changed: so nobody is judged by what a newer command has done to them.
+        seen = self._seen(watching, now)
+        self._follow_changes(watching, now)
+        if seen is not None:
+            self._judge(watching, seen, now)
+        return False
+
+    def _seen(self, watching: Collection[Bake], now: datetime) -> Mapping[str, Watched] | None:
+        """How they are; None where nobody need look: each commit of this program calls for work."""
+        if watching and not self._is_time(watching, now):
+            return None
+        seen = self._look({bake.worker_id for bake in watching}) if watching else None
+        self._looked_at = now
+        return seen
+
+    def _is_time(self, watching: Iterable[Bake], now: datetime) -> bool:
+        before = self._looked_at
+        if before is None or not timedelta(0) <= now - before < timedelta(seconds=LOOK_SECONDS):
+            return True
+        return any(before < bake.until <= now for bake in watching)
+
+    def _judge(self, watching: Iterable[Bake], seen: Mapping[str, Watched], now: datetime) -> None:
+        grace = timedelta(seconds=self._config().alerts.start_grace_seconds)
+        for bake in watching:
+            verdict = judge(bake, seen.get(bake.worker_id), now, grace)
+            if verdict is not None and self._ledger.step(rows.move(bake, verdict, now), now):
+                self._tell(bake, verdict)
+
+    def _follow_changes(self, watching: Collection[Bake], now: datetime) -> None:
+        """Deal with each command on code that has ended since: what it overtakes, and whom to watch after it."""
+        length = timedelta(minutes=self._config().slack.bake_minutes)
+        if not length and not watching:
+            return
+        since = min([now - length, *(bake.since for bake in watching)])
+        ended = self._ledger.read(lambda connection: jobs.ended_since(connection, HANDLERS, since))
+        fresh = set(ended) - self._known
+        found = self._ledger.read(lambda connection: jobs.by_ids(connection, fresh)) if fresh else []
+        for job in found:
+            if change := change_of(job):
+                self._deal_with(job, change, length, now)
+        self._known = frozenset(ended)
+
+    def _deal_with(self, job: Job, change: Change, length: timedelta, now: datetime) -> None:
+        for bake in self._ledger.read(rows.watching):
+            if overtakes(change, bake):
+                verdict = Verdict(BakeState.OVERTAKEN, f"{job.handler} {job.task_id} has changed the code since")
+                if self._ledger.step(rows.move(bake, verdict, now), now):
+                    self._tell(bake, verdict)
+        bakes = self._bakes(change, change.at + length) if change.at + length > now else []
+        if not bakes:
+            return
+        crashpoints.reach("bakes_t.watching:before")
+        begun = self._ledger.write(lambda connection: [each for each in bakes if rows.file(connection, each, now)])
+        crashpoints.reach("bakes_t.watching:after")
+        for bake in begun:
+            with about(bake.task_id, job.label, bake.worker_id):
+                log.info("%s is watched for %g minutes", bake.worker_id, length.total_seconds() / 60)
+
+    def _bakes(self, change: Change, until: datetime) -> list[Bake]:
+        """One for each who runs with it: by its own job, or by the one that changed the checkout under it."""
+        asked = {
+            job.worker_id for job in self._ledger.read(lambda connection: jobs.of_task(connection, change.task_id))
+        }
+        return [
+            Bake(
+                task_id=change.task_id,
+                worker_id=worker_id,
+                supervisor_id=self._ledger.supervisor_id,
+                asked_for=worker_id if worker_id in asked else change.worker_id,
+                since=change.at,
+                until=until,
+            )
+            for worker_id in change.run_with_it
+        ]
+
+    def _tell(self, bake: Bake, verdict: Verdict) -> None:
+        """The log says it, once."""
+        job = self._ledger.read(lambda connection: jobs.find(connection, bake.task_id, bake.asked_for))
+        with about(bake.task_id, job.label if job else None, bake.worker_id):
+            if verdict.state is BakeState.DEGRADED:
+                back = f". To have the code as it was before: {_way_back(job)}" if job else ""
+                log.warning("%s has degraded since its code was changed: %s%s", bake.worker_id, verdict.reason, back)
+            elif verdict.state is BakeState.WELL:
+                log.info("%s is well with its code; it is not watched any more", bake.worker_id)
+            else:
+                log.info("%s is not watched any more: %s", bake.worker_id, verdict.reason)
+
+
+def _way_back(job: Job) -> str:
+    from supervisor_core.handlers.code_change import way_back  # late: it brings git along, and is seldom needed
+
+    return way_back(job)
