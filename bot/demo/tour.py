@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.demo.home import WORKER
-from bot.demo.stage import CHANNEL, OPERATOR, VIEWER, Stage
+from bot.demo.stage import APPROVER, CHANNEL, OPERATOR, VIEWER, Stage
 from bot.demo.transcript import Transcript
 from bot.playground import seen
 from bot.playground.card import Card
@@ -20,6 +20,7 @@ from bot.playground.story import Person
 from supervisor_core.adapters.processes import Processes
 
 LABEL = "hotfix test"
+SLOW = "slow since noon"
 WHOLE = "The trail is whole"
 
 
@@ -172,6 +173,35 @@ async def restart(guide: Guide) -> None:
     guide.page.holds("the old process is gone, and a new one runs")
 
 
+async def rollback(guide: Guide) -> None:
+    """Code goes back once somebody else agrees"""
+    text = f"/supervisor rollback 1 {SLOW}"
+    guide.page.types(OPERATOR, text)
+    card = await guide.person(OPERATOR).slash(text)
+    await card.shows("1 commit is taken back")
+    guide.page.shows(guide.bot, card.lines())
+    guide.page.presses(OPERATOR, "Approve", "Yes, approve it.")
+    await card.button("Approve").click(confirm=True)
+    own = await guide.person(OPERATOR).sees("You asked for it yourself")
+    guide.page.shows(guide.bot, own.lines(), f"(only {OPERATOR} sees this)")
+    guide.page.presses(APPROVER, "Approve", "Yes, approve it.")
+    await card.button("Approve").click(as_=guide.person(APPROVER), confirm=True)
+    await guide.follows(card, f"{WORKER}: rolled back")
+    guide.page.holds("what was shown is what was done, once, and the card names who agreed")
+
+
+async def undo(guide: Guide) -> None:
+    """A button takes it back again"""
+    card = await guide.stage.slack.channel(CHANNEL).shows(f"{WORKER}: rolled back")
+    mark = guide.stage.slack.mark()
+    guide.page.presses(OPERATOR, "Undo", f"{WORKER}? Yes, undo it.")
+    await card.button("Undo").click(as_=guide.person(OPERATOR), confirm=True)
+    done = Card(guide.stage.slack, guide.person(OPERATOR).user, guide.stage.slack.channel(CHANNEL).channel, mark)
+    await guide.follows(done, f"{WORKER}: undone")
+    await card.becomes("was undone by")
+    guide.page.holds("every file is as it was, and the first card says so")
+
+
 async def mistake(guide: Guide) -> None:
     """A slip of the finger is asked about, never guessed"""
     await guide.asks(OPERATOR, "/supervisor puase", f"/supervisor pause {WORKER}")
@@ -192,7 +222,19 @@ async def whole(guide: Guide) -> None:
 
 Scene = Callable[[Guide], Awaitable[None]]
 
-SCENES: tuple[Scene, ...] = (status, pause, refused, trail, resume, restart, mistake, helped, whole)
+SCENES: tuple[Scene, ...] = (
+    status,
+    pause,
+    refused,
+    trail,
+    resume,
+    restart,
+    rollback,
+    undo,
+    mistake,
+    helped,
+    whole,
+)
 """In the order in which they are played. The first line of each one's docstring is its title."""
 
 

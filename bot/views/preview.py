@@ -120,7 +120,7 @@ def _workers(workers: Sequence[Document], sizes: Sizes) -> Iterator[str]:
         if worker.get("rests"):
             after = f"; not started afterwards: {_said(worker['rests'])}"
         else:
-            after = ", is stopped and started again" if worker.get("pid") else ", and is started"
+            after = "; it is stopped, and started again" if worker.get("pid") else "; it is started"
         yield f"*{escape(one_line(str(worker['id']), LINE))}* {runs}{after}{busy}"
     if len(workers) > sizes.workers:
         yield f"… and {count(len(workers) - sizes.workers, 'worker')} more"
