@@ -187,7 +187,7 @@ async def rollback(guide: Guide) -> None:
     guide.page.presses(APPROVER, "Approve", "Yes, approve it.")
     await card.button("Approve").click(as_=guide.person(APPROVER), confirm=True)
     await guide.follows(card, f"{WORKER}: rolled back")
-    guide.page.holds("what was shown is what was done, once, and the card names who agreed")
+    guide.page.holds("what was shown is what was done, and the card names who agreed")
 
 
 async def undo(guide: Guide) -> None:
