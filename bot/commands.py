@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from bot.access import Person, Refusal, Rules, may_see, refusal
 from bot.asked import Asked
@@ -15,6 +16,7 @@ from bot.outgoing import answer, card_of, whisper
 from bot.people import People
 from bot.views.help import help_of
 from bot.views.overview import EXPLAINED, asked_for, line, overview
+from bot.views.refused import unknown
 from bot.views.told import Content, words
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.audit import AuditEntry
@@ -30,13 +32,15 @@ from supervisor_core.runtime.monitoring import PAUSE, RESUME, Monitoring
 LATE = timedelta(minutes=10)
 """What could not be carried out for so long is refused: nobody expects it to happen any more."""
 
-UNNAMED = "Slack does not say who you are, so nothing was done. Try again; `supervisor send` on the host always works."
+NOBODY = Refusal("identity", *unknown())
 WAITING = (
     "Slack does not tell me who you are at the moment. I go on asking for ten minutes, and then carry it out or say no."
 )
 
 TOLD = frozenset({OVERVIEW, "help", "status", PAUSE, RESUME})
 """What only informs, and can be asked for here."""
+
+Answer = TypeVar("Answer")
 
 Look = Callable[[], Awaitable[list[dict[str, Any]]]]
 
@@ -73,7 +77,7 @@ class Commands:
         definition = CATALOG[command.name]
         person, refused = await self._judged(asked, definition, command)
         if person is None or refused is not None:
-            return _refused(asked, person, refused.words if refused else UNNAMED, command)
+            return _refused(asked, person, refused or NOBODY, command)
         if definition.handler is None:
             return Dealt(messages=(answer(asked, await self._told(asked, command)),))
         return await self._submit(asked, command, person)
@@ -82,25 +86,22 @@ class Commands:
         """What was expected names workers, so it is for viewers alone, as they are."""
         person, refused = await self._judged(asked, CATALOG["help"], None)
         if refused is not None:
-            return _refused(asked, person, refused.words)
+            return _refused(asked, person, refused)
         meant = f"\nDid you mean: `/supervisor {escape(error.suggestion)}`" if error.suggestion else ""
         return Dealt(messages=(whisper(asked, words(f":warning: {escape(error.message)}{meant}")),))
 
     async def _judged(
         self, asked: Asked, definition: CommandDefinition, command: Command | None
     ) -> tuple[Person | None, Refusal | None]:
-        """Who asks, and why they may not, if so. Groups are asked for only where the person's own id does not do."""
-        fresh = definition.risk is not Risk.READS
-        person = await self._person(asked, fresh=fresh, groups=False)
-        refused = refusal(person, definition, command, asked.channel, self._rules)
-        if person is not None and refused is not None and refused.by_role:
-            person = await self._person(asked, fresh=fresh, groups=True)
-            refused = refusal(person, definition, command, asked.channel, self._rules)
-        return person, refused
+        """Who asks, and why they may not, if so: as Slack says right now, before anything is changed."""
+        judge = partial(refusal, definition=definition, command=command, channel=asked.channel, rules=self._rules)
+        looking = self._people.judged(asked.user, judge, fresh=definition.risk is not Risk.READS)
+        return await self._unless_late(asked, looking) or (None, NOBODY)
 
-    async def _person(self, asked: Asked, *, fresh: bool, groups: bool) -> Person | None:
+    async def _unless_late(self, asked: Asked, looking: Awaitable[Answer]) -> Answer | None:
+        """What Slack says of the asker; None where it has said nothing for too long. Until then they are told."""
         try:
-            return await self._people.person(asked.user, fresh=fresh, groups=groups)
+            return await looking
         except NotNowError as error:
             if _is_late(asked):
                 return None
@@ -123,7 +124,7 @@ class Commands:
 
     async def _told(self, asked: Asked, command: Command) -> Content:
         """What only informs; of commands only those that its reader may give."""
-        person = await self._person(asked, fresh=False, groups=True)
+        person = await self._unless_late(asked, self._people.person(asked.user))
         if command.name == OVERVIEW:
             return await self._overview(asked, person)
         if command.name == "help":
@@ -179,7 +180,7 @@ def _is_late(asked: Asked) -> bool:
     return datetime.now(UTC) - asked.at > LATE
 
 
-def _refused(asked: Asked, person: Person | None, why: str, command: Command | None = None) -> Dealt:
+def _refused(asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:
     """Told to them alone, and written into the trail."""
     label = command.label if command else None
     entry = AuditEntry(
@@ -189,6 +190,12 @@ def _refused(asked: Asked, person: Person | None, why: str, command: Command | N
         outcome="failure",
         label=audit_label(person.name if person else "", asked.actor, label),
         task_id=asked.task_id,
-        details={"command": command.name if command else None, "error": why, "door": "slack", "label": label},
+        details={
+            "command": command.name if command else None,
+            "error": why.plain,
+            "missing": why.missing,
+            "door": "slack",
+            "label": label,
+        },
     )
-    return Dealt(entry, (whisper(asked, words(f":no_entry: {why}")),))
+    return Dealt(entry, (whisper(asked, words(f":no_entry: {why.words}")),))

@@ -14,7 +14,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import heard
-from bot.access import Rules
+from bot.access import Rules, listed
 from bot.app import Identity, SlackApp
 from bot.asked import Asked
 from bot.commands import Commands
@@ -141,12 +141,10 @@ class SlackService:
 
     def _commands_for(self, identity: Identity) -> Commands:
         slack, config = self._config.slack, self._config
-        named = (*slack.access.viewers, *slack.access.operators, *slack.access.approvers)
-        of_teams = (who for team in config.teams.values() for who in (*team.operators, *team.approvers))
         return Commands(
             config=config,
             gateway=Gateway(config, LocalCarrier(self._ledger)),
-            people=People(self._client, {*named, *of_teams}),
+            people=People(self._client, {who for who, _ in listed(slack, config.teams)}),
             rules=Rules(slack, config.teams, config.workers, identity.team_id),
             look=self._doors.look,
             submitted=self._doors.filed,
