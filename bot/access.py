@@ -2,7 +2,8 @@
 
 For a right on one worker there is one list of ids: the role's, with that of the worker's team. For a command that
 `slack.access.commands` names, its list there takes the place of both. A command for several workers needs the right
-for each of them. Votes are for approvers, whatever that section says.
+for each of them; for one that changes something and is for no worker, only the general role counts. Votes are for
+approvers, whatever that section says.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from supervisor_core.config.chat import Slack
 from supervisor_core.config.workers import Team, Worker
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command
-from supervisor_core.domain.definitions import CommandDefinition, Right
+from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, TargetRule
 
 EVERYBODY = "*"
 """Every full member of this workspace; never a guest, never somebody of another one."""
@@ -127,7 +128,9 @@ def may_see(person: Person | None, definition: CommandDefinition, rules: Rules) 
     """Whether help shows this command to them: whether they have the right for any worker at all."""
     if _nobody(person):
         return False
-    one_of_each_team = {worker.team: (worker_id,) for worker_id, worker in rules.workers.items()}
+    one_of_each_team: dict[str, tuple[str, ...]] = {}
+    if definition.target is not TargetRule.NONE:
+        one_of_each_team = {worker.team: (worker_id,) for worker_id, worker in rules.workers.items()}
     return any(_lacking(person, definition, each, rules) is None for each in ((), *one_of_each_team.values()))
 
 
@@ -167,15 +170,18 @@ def _lacking(
     """Which right they lack, and for which of the workers; None where they lack none."""
     if person is None:
         return _nobody(person)
-    named = {worker: _named(definition, worker, rules, votes=votes) for worker in workers or ("",)}
-    lacks = [worker for worker, those in named.items() if not _is_among(person, those.ids, rules)]
-    if not lacks:
+    teams = {worker: _team_that_counts(definition, worker, rules, votes=votes) for worker in workers or ("",)}
+    named = {team: _named(definition, team, rules, votes=votes) for team in dict.fromkeys(teams.values())}
+    without = {team for team, those in named.items() if not _is_among(person, those.ids, rules)}
+    if not without:
         return None
-    keys = tuple(dict.fromkeys(chain.from_iterable(named[worker].keys for worker in lacks)))
-    told = tuple(dict.fromkeys(chain.from_iterable(named[worker].told for worker in lacks)))
+    lacks = [worker for worker, team in teams.items() if team in without]
+    missed = [those for team, those in named.items() if team in without]
+    keys = tuple(dict.fromkeys(chain.from_iterable(those.keys for those in missed)))
+    told = tuple(dict.fromkeys(chain.from_iterable(those.told for those in missed)))
     kind = _kind(person, rules)
-    helping = circles(frozenset().union(*(named[worker].ids for worker in lacks))) if kind is Kind.FULL else frozenset()
-    only = lacks if len(lacks) < len(named) else []
+    helping = circles(frozenset().union(*(those.ids for those in missed))) if kind is Kind.FULL else frozenset()
+    only = lacks if len(lacks) < len(teams) else []
     wanted = refused.Wanted(definition.name, ROLES[_right(definition, votes=votes)], keys, told, votes=votes)
     missing = keys[0].removeprefix("slack.access.")
     return Refusal(missing, *refused.lacking(wanted, only, kind, circles=bool(helping)), helping)
@@ -185,8 +191,17 @@ def _right(definition: CommandDefinition, *, votes: bool) -> Right:
     return Right.APPROVER if votes else definition.right
 
 
-def _named(definition: CommandDefinition, worker_id: str, rules: Rules, *, votes: bool) -> _Named:
-    """Who has this right on this worker; on none in particular, where there is no worker."""
+def _team_that_counts(definition: CommandDefinition, worker_id: str, rules: Rules, *, votes: bool) -> str:
+    """The team of this worker, where its lists matter for this right; else none."""
+    by_list = definition.name in rules.slack.access.commands and not votes
+    worker = rules.workers.get(worker_id)
+    if by_list or worker is None or _right(definition, votes=votes) is Right.VIEWER:
+        return ""
+    return worker.team if worker.team in rules.teams else ""
+
+
+def _named(definition: CommandDefinition, team: str, rules: Rules, *, votes: bool) -> _Named:
+    """Who has this right on the workers of a team; on those of no team, or none in particular, where that is empty."""
     access = rules.slack.access
     own = access.commands.get(definition.name)
     if own is not None and not votes:
@@ -194,18 +209,20 @@ def _named(definition: CommandDefinition, worker_id: str, rules: Rules, *, votes
     right = _right(definition, votes=votes)
     if right is Right.VIEWER:
         roles = (access.viewers, access.operators, access.approvers)
-        teams = ((*team.operators, *team.approvers) for team in rules.teams.values())
+        theirs = ((*each.operators, *each.approvers) for each in rules.teams.values())
         told = access.viewers or (*access.operators, *access.approvers)
-        return _Named(("slack.access.viewers",), told, frozenset(chain(*roles, *teams)))
+        return _Named(("slack.access.viewers",), told, frozenset(chain(*roles, *theirs)))
     role = ROLES[right]
     general: tuple[str, ...] = getattr(access, role)
-    worker = rules.workers.get(worker_id)
-    team = rules.teams.get(worker.team) if worker else None
-    if worker is None or team is None:
-        return _Named((f"slack.access.{role}",), general, frozenset(general))
-    of_team: tuple[str, ...] = getattr(team, role)
-    keys = (f"slack.access.{role}", f"teams.{worker.team}.{role}")
-    return _Named(keys, (*general, *of_team), frozenset((*general, *of_team)))
+    counting = rules.teams if _is_for_any_team(definition) and not votes else [team] if team else []
+    of_teams: tuple[str, ...] = tuple(chain.from_iterable(getattr(rules.teams[each], role) for each in counting))
+    keys = (f"slack.access.{role}", *(f"teams.{each}.{role}" for each in counting))
+    return _Named(keys, (*general, *of_teams), frozenset((*general, *of_teams)))
+
+
+def _is_for_any_team(definition: CommandDefinition) -> bool:
+    """What only reads, and is for no worker in particular: whoever may approve for one team may see what waits."""
+    return definition.target is TargetRule.NONE and definition.risk is Risk.READS
 
 
 def _is_among(person: Person, ids: Collection[str], rules: Rules) -> bool:
