@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bot.access import Person, may_see
+from bot.access import Person, Refusal, may_see
 from bot.asked import Asked
 from bot.blockkit import escape
 from bot.intake.dealing import Dealt, NotNowError
-from bot.judging import Judging, is_late
+from bot.judging import NOBODY, Judging, is_late
 from bot.mistakes import Mistakes, may_press
 from bot.outgoing import answer, card_of, whisper
 from bot.views.approval import Asking
@@ -28,7 +28,6 @@ from supervisor_core.domain.labels import audit_label
 from supervisor_core.gateway import Gateway
 from supervisor_core.runtime.monitoring import PAUSE, RESUME, Monitoring
 
-UNNAMED = "Slack does not say who you are, so nothing was done. Try again; `supervisor send` on the host always works."
 TOLD = frozenset({OVERVIEW, "help", "status", "approvals", PAUSE, RESUME})
 """What only informs, and can be asked for here."""
 
@@ -68,7 +67,7 @@ class Commands:
         definition = CATALOG[command.name]
         person, refused = await self._judging.of_command(asked, definition, command)
         if person is None or refused is not None:
-            return _refused(asked, person, refused.words if refused else UNNAMED, command)
+            return _refused(asked, person, refused or NOBODY, command)
         if definition.handler is None:
             return Dealt(messages=(answer(asked, await self._told(asked, command)),))
         return await self._submit(asked, command, person)
@@ -77,8 +76,8 @@ class Commands:
         """What was expected names workers, so it is for viewers alone, as they are."""
         person, refused = await self._judging.of_command(asked, CATALOG["help"], None)
         if refused is not None:
-            return _refused(asked, person, refused.words)
-        person = await self._judging.person(asked, fresh=False, groups=True)
+            return _refused(asked, person, refused)
+        person = await self._judging.person(asked)
         return Dealt(messages=(whisper(asked, self._mistakes.answer(asked, error, person)),))
 
     async def _submit(self, asked: Asked, command: Command, person: Person) -> Dealt:
@@ -97,7 +96,7 @@ class Commands:
 
     async def _told(self, asked: Asked, command: Command) -> Content:
         """What only informs; of commands only those that its reader may give."""
-        person = await self._judging.person(asked, fresh=False, groups=True)
+        person = await self._judging.person(asked)
         if command.name == OVERVIEW:
             return await self._overview(asked, person)
         if command.name == "help":
@@ -149,7 +148,7 @@ def _taken(asked: Asked) -> Dealt:
     return Dealt(messages=(whisper(asked, asked_for(name, target, asked.nonce), replace=True),))
 
 
-def _refused(asked: Asked, person: Person | None, why: str, command: Command | None = None) -> Dealt:
+def _refused(asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:
     """Told to them alone, and written into the trail."""
     label = command.label if command else None
     entry = AuditEntry(
@@ -159,6 +158,12 @@ def _refused(asked: Asked, person: Person | None, why: str, command: Command | N
         outcome="failure",
         label=audit_label(person.name if person else "", asked.actor, label),
         task_id=asked.task_id,
-        details={"command": command.name if command else None, "error": why, "door": "slack", "label": label},
+        details={
+            "command": command.name if command else None,
+            "error": why.plain,
+            "missing": why.missing,
+            "door": "slack",
+            "label": label,
+        },
     )
-    return Dealt(entry, (whisper(asked, words(f":no_entry: {why}")),))
+    return Dealt(entry, (whisper(asked, words(f":no_entry: {why.words}")),))

@@ -1,13 +1,15 @@
-"""When Slack was last heard of, kept over the end of the program; and the notices that follow from not hearing it."""
+"""When Slack was last heard of, kept over the end of the program; and the notices of what is wrong with the link."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from bot.outgoing import NOTICE
+from bot.views.listed import unknown_ids
 from bot.views.told import deaf, others
 from supervisor_core.adapters.files import read_json, write_json
 from supervisor_core.domain.times import from_text, to_text
@@ -58,6 +60,13 @@ def tell_others(connection: Connection, channel: str, reason: str) -> None:
     subject = f"others {datetime.now(UTC):%Y-%m-%d}"
     if outbox.newest(connection, NOTICE, subject) is None:
         _order(connection, Message(NOTICE, subject, {"channel": channel, "content": others(reason)}))
+
+
+def tell_unknown(connection: Connection, channel: str, host: str, troubles: Sequence[str]) -> None:
+    """Order the notice that the configuration names whom Slack does not know, once a day."""
+    subject = f"unknown {datetime.now(UTC):%Y-%m-%d}"
+    if outbox.newest(connection, NOTICE, subject) is None:
+        _order(connection, Message(NOTICE, subject, {"channel": channel, "content": unknown_ids(host, troubles)}))
 
 
 def _order(connection: Connection, message: Message) -> None:

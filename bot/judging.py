@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
-from bot.access import Person, Refusal, Rules, may_approve, may_give, refusal
-from bot.asked import Asked
+from bot.access import Person, Refusal, Rules, may_approve, may_cancel, may_give, refusal
+from bot.asked import Asked, Vote
 from bot.intake.dealing import NotNowError
 from bot.outgoing import whisper
 from bot.people import People
+from bot.views.refused import unknown
 from bot.views.told import words
+from supervisor_core.domain.approvals import Approval
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import CommandDefinition, Right, Risk
 
@@ -20,60 +24,59 @@ LATE = timedelta(minutes=10)
 WAITING = (
     "Slack does not tell me who you are at the moment. I go on asking for ten minutes, and then carry it out or say no."
 )
+NOBODY = Refusal("identity", *unknown())
 
-Why = Callable[[Person | None], Refusal | None]
-"""Why this person may not."""
+Answer = TypeVar("Answer")
+Judged = tuple[Person | None, Refusal | None]
+"""Who it is, and why they may not; None where they may."""
 
 
 class Judging:
-    """Groups are asked for only where the person's own id does not do."""
+    """All questions of rights, by the configuration that is in force."""
 
     def __init__(self, people: People, rules: Rules) -> None:
         self._people = people
         self.rules = rules
 
-    async def of_command(
-        self, asked: Asked, definition: CommandDefinition, command: Command | None
-    ) -> tuple[Person | None, Refusal | None]:
-        """Who asks for it, and why they may not, if so."""
+    async def of_command(self, asked: Asked, definition: CommandDefinition, command: Command | None) -> Judged:
+        """Who asks for it, and why they may not: as Slack says right now, before anything is changed."""
+        judge = partial(refusal, definition=definition, command=command, channel=asked.channel, rules=self.rules)
+        looking = self._people.judged(asked.user, judge, fresh=definition.risk is not Risk.READS)
+        return await self._unless_late(asked, looking) or (None, NOBODY)
 
-        def why(person: Person | None) -> Refusal | None:
-            return refusal(person, definition, command, asked.channel, self.rules)
+    async def of_vote(self, vote: Vote, approval: Approval) -> Judged:
+        """Who votes, or cancels, and why that does not count: as Slack says right now."""
+        command, rules = approval.command, self.rules
+        here, card = vote.asked.channel, str((approval.card or {}).get("channel") or "")
+        own = vote.asked.actor == approval.requester.id
 
-        fresh = definition.risk is not Risk.READS
-        person = await self.person(asked, fresh=fresh, groups=False)
-        if person is None or not _by_role(why(person)):
-            return person, why(person)
-        person = await self.person(asked, fresh=fresh, groups=True)
-        return person, why(person)
+        def judge(person: Person | None) -> Refusal | None:
+            if vote.choice == "cancel":
+                return may_cancel(person, command, rules, own=own, here=here, card=card)
+            return may_approve(person, command, rules, here=here, card=card)
 
-    async def person(self, asked: Asked, *, fresh: bool, groups: bool) -> Person | None:
-        """Who asks; while Slack does not say so, it is asked again later, and they are told. None once it is late."""
+        looking = self._people.judged(vote.asked.user, judge, fresh=True)
+        return await self._unless_late(vote.asked, looking) or (None, NOBODY)
+
+    async def person(self, asked: Asked) -> Person | None:
+        """Who asks, for what is only shown to them; None where Slack does not say so."""
+        return await self._unless_late(asked, self._people.person(asked.user))
+
+    async def still_may(self, user: str, command: Command, right: Right) -> str:
+        """Why this user may not give or approve this command at this moment, without markup; empty where they may."""
+        judge = may_approve if right is Right.APPROVER else may_give
+        _, refused = await self._people.judged(user, partial(judge, command=command, rules=self.rules), fresh=True)
+        return refused.plain if refused else ""
+
+    async def _unless_late(self, asked: Asked, looking: Awaitable[Answer]) -> Answer | None:
+        """What Slack says of the asker; None where it has said nothing for too long. Until then they are told."""
         try:
-            return await self._people.person(asked.user, fresh=fresh, groups=groups)
+            return await looking
         except NotNowError as error:
             if is_late(asked):
                 return None
             error.messages = (whisper(asked, words(f":hourglass: {WAITING}"), about=" waits"),)
             raise
-
-    async def of_user(self, user: str, why: Why) -> tuple[Person | None, Refusal | None]:
-        """The same for one user by what is true at this very moment; `NotNowError` while Slack does not say."""
-        person = await self._people.person(user, fresh=True, groups=False)
-        if person is None or not _by_role(why(person)):
-            return person, why(person)
-        person = await self._people.person(user, fresh=True, groups=True)
-        return person, why(person)
-
-    async def still_may(self, user: str, command: Command, right: Right) -> str:
-        """Why this user may no longer give or approve this command; empty where they may."""
-        judge = may_approve if right is Right.APPROVER else may_give
-        _, refused = await self.of_user(user, lambda person: judge(person, command, self.rules))
-        return refused.words if refused else ""
-
-
-def _by_role(refused: Refusal | None) -> bool:
-    return refused is not None and refused.by_role
 
 
 def is_late(asked: Asked) -> bool:

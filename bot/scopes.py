@@ -34,8 +34,8 @@ NEEDS = (
     Need("app_mentions:read", "command by mention (@supervisor restart)", events=("app_mention",)),
     Need(
         "channels:read",
-        "look at public channels: whether the bot is a member of where it should speak",
-        methods=("conversations.info",),
+        "look at public channels: whether the bot is a member of where it should speak, and whom one gives rights",
+        methods=("conversations.info", "conversations.members"),
     ),
     Need(
         "chat:write",
@@ -45,8 +45,8 @@ NEEDS = (
     Need("commands", "slash command /supervisor"),
     Need(
         "groups:read",
-        "look at private channels: whether the bot is a member of where it should speak",
-        methods=("conversations.info",),
+        "look at private channels: whether the bot is a member of where it should speak, and whom one gives rights",
+        methods=("conversations.info", "conversations.members"),
     ),
     Need("im:write", "direct message where the bot may not speak in the channel", methods=("conversations.open",)),
     Need(

@@ -16,7 +16,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import heard
-from bot.access import Rules
+from bot.access import Rules, listed
 from bot.app import Doors, Identity, SlackApp
 from bot.asked import Asked, Vote
 from bot.commands import Commands
@@ -27,6 +27,7 @@ from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
 from bot.intake.link import Link, refused, unless
 from bot.judging import Judging
+from bot.listed import troubles
 from bot.outgoing import NOTICE, WHISPER
 from bot.people import People
 from bot.rights import ChatRights
@@ -150,6 +151,7 @@ class SlackService:
             asyncio.create_task(delivery.run(stopping)),
             asyncio.create_task(self._note_heard(stopping, link)),
             asyncio.create_task(self._tidy(stopping)),
+            asyncio.create_task(self._look_up(identity)),
         ]
         try:
             with self._ledger.listening(lambda: loop.call_soon_threadsafe(delivery.wake)):
@@ -167,10 +169,8 @@ class SlackService:
 
     def _room_for(self, identity: Identity) -> Room:
         slack, config = self._config.slack, self._config
-        named = (*slack.access.viewers, *slack.access.operators, *slack.access.approvers)
-        of_teams = (who for team in config.teams.values() for who in (*team.operators, *team.approvers))
         rules = Rules(slack, config.teams, config.workers, identity.team_id)
-        judging = Judging(People(self._client, {*named, *of_teams}), rules)
+        judging = Judging(People(self._client, {who for who, _ in listed(slack, config.teams)}), rules)
         composing = self._composing(identity)
         commands = Commands(
             config=config,
@@ -217,6 +217,14 @@ class SlackService:
 
     async def _others(self, reason: str) -> None:
         await self._notice(partial(heard.tell_others, reason=reason))
+
+    async def _look_up(self, identity: Identity) -> None:
+        """Whoever the configuration names and Slack does not know has no right: that is said once it is known."""
+        found = await troubles(self._client, self._config, identity.team_id, identity.name)
+        for trouble in found:
+            log.warning("%s", trouble)
+        if found:
+            await self._notice(partial(heard.tell_unknown, host=self._config.supervisor.id, troubles=found))
 
     async def _notice(self, tell: Callable[..., None]) -> None:
         """To the alert channel, where there is one; the log has it in any case."""

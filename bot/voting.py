@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
-from bot.access import Person, Refusal, may_approve
+from bot.access import Refusal
 from bot.asked import Vote
 from bot.blockkit import escape
 from bot.intake.dealing import Dealt, NotNowError
-from bot.judging import WAITING, Judging, is_late
+from bot.judging import Judging, is_late
 from bot.outgoing import whisper
 from bot.views.approval import denial
 from bot.views.told import words
 from bot.weather import reason_of
 from supervisor_core.desk.approvals import Approvals, NoSuchApproval, VoteRefused
-from supervisor_core.domain.approvals import Approval, ApprovalState, Choice
+from supervisor_core.domain.approvals import ApprovalState, Choice
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.errors import SupervisorError
 
@@ -45,12 +45,12 @@ class Voting:
         refused: Refusal | None = None
         try:
             approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
-            person, refused = await self._judged(vote, approval)
+            person, refused = await self._judging.of_vote(vote, approval)
             voter = Issuer(vote.asked.actor, person.name if person else "")
             await asyncio.to_thread(self._count, vote, voter, refused)
         except (VoteRefused, NoSuchApproval) as error:
-            told = refused is not None and error.message == refused.words
-            return _told(vote, f":no_entry: {error.message if told else escape(error.message)}")
+            by_rights = refused is not None and error.message == refused.plain
+            return _told(vote, f":no_entry: {refused.words if refused and by_rights else escape(error.message)}")
         except SupervisorError as error:
             if error.retryable and not is_late(vote.asked):
                 raise NotNowError(str(error)) from error
@@ -63,7 +63,7 @@ class Voting:
             approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
             return _told(vote, f":no_entry: {escape(error.message)}")
-        _, refused = await self._judged(vote, approval)
+        _, refused = await self._judging.of_vote(vote, approval)
         own = approval.requester.id == vote.asked.actor and not approval.terms.self_approval
         if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
             return await self.deal(vote)  # it says why not, and writes it down
@@ -74,20 +74,9 @@ class Voting:
             return _told(vote, ":warning: Slack did not open the form in time, and nothing was denied. Press it again.")
         return Dealt()
 
-    async def _judged(self, vote: Vote, approval: Approval) -> tuple[Person | None, Refusal | None]:
-        try:
-            return await self._judging.of_user(
-                vote.asked.user, lambda person: may_approve(person, approval.command, self._judging.rules)
-            )
-        except NotNowError as error:
-            if is_late(vote.asked):
-                return None, Refusal("identity", "Slack did not say who you are, so your vote was not counted.")
-            error.messages = (whisper(vote.asked, words(f":hourglass: {WAITING}"), about=" waits"),)
-            raise
-
     def _count(self, vote: Vote, voter: Issuer, refused: Refusal | None) -> None:
         """In a thread: the ledger may have to wait for another program."""
-        why = refused.words if refused else ""
+        why = refused.plain if refused else ""
         if vote.choice == "cancel":
             self._approvals.cancel(vote.approval_id, voter, vote.reason, door=DOOR, allowed=lambda _: why)
             return

@@ -55,7 +55,7 @@ class _Examination:
         self._config = config
         self._app_token = credentials.app_token.get_secret_value() if credentials.app_token else ""
         self._seen = seen
-        self._asking = Asking(credentials)
+        self._asking = Asking.of(credentials)
         self._found: list[Check] = []
 
     async def run(self) -> list[Check]:

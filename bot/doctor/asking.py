@@ -12,6 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.doctor.words import REACH, WAIT
+from bot.weather import wait_asked
 from supervisor_core.config.credentials import SlackCredentials
 
 CALL_SECONDS = 10.0
@@ -25,8 +26,10 @@ TOO_MANY_REQUESTS = 429
 class AwayError(Exception):
     """Slack does not answer as it should; trying again later may help."""
 
-    def __init__(self, message: str, remedy: str = REACH) -> None:
+    def __init__(self, message: str, remedy: str = REACH, seconds: float = 0.0) -> None:
         self.remedy = remedy
+        self.seconds = seconds
+        """For so long Slack asks us not to ask again."""
         super().__init__(message)
 
 
@@ -42,13 +45,19 @@ class SlackSaysNoError(Exception):
 class Asking:
     """Asks with the bot's token. `away` says why Slack can't be asked at all, as soon as that is known."""
 
-    def __init__(self, credentials: SlackCredentials) -> None:
-        token = credentials.bot_token.get_secret_value() if credentials.bot_token else None
-        self.url = credentials.api_url
-        # No retries of the SDK's own: a check that waits is told as one that waited.
-        self.client = AsyncWebClient(token=token, base_url=self.url, timeout=int(CALL_SECONDS), retry_handlers=[])
+    def __init__(self, client: AsyncWebClient) -> None:
+        self.client = client
+        self.url = client.base_url
         self.away = ""
         self._room = asyncio.Semaphore(AT_ONCE)
+
+    @classmethod
+    def of(cls, credentials: SlackCredentials) -> Asking:
+        """With a client of its own."""
+        token = credentials.bot_token.get_secret_value() if credentials.bot_token else None
+        # No retries of the SDK's own: a check that waits is told as one that waited.
+        url, timeout = credentials.api_url, int(CALL_SECONDS)
+        return cls(AsyncWebClient(token=token, base_url=url, timeout=timeout, retry_handlers=[]))
 
     async def __call__(
         self,
@@ -66,7 +75,7 @@ class Asking:
                 word, status, headers = _reason(error)
                 if status == TOO_MANY_REQUESTS:  # of this method alone: the others can still be asked
                     words = f"Slack asks us to wait {headers.get('Retry-After', 'some')} seconds"
-                    raise AwayError(words, WAIT) from None
+                    raise AwayError(words, WAIT, wait_asked(error) or 0.0) from None
                 if word not in TEMPORARY:
                     raise SlackSaysNoError(word, headers) from None
                 self.away = f"Slack answers {word or f'with status {status} and no reason'}"

@@ -1,4 +1,5 @@
-"""The checks of the people and user groups that the configuration names: Slack knows them, and they can have rights."""
+"""The checks of the people, user groups and channels that the configuration gives rights to: Slack knows them, and they
+can have some. The same judgement for `supervisor doctor` and for the daemon when it has come up."""
 
 from __future__ import annotations
 
@@ -6,13 +7,16 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bot.access import EVERYBODY
+from bot.access import listed
 from bot.doctor.asking import Asking, SlackSaysNoError
+from bot.doctor.places import FIND as FIND_CHANNEL
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.definitions import Risk
 from supervisor_core.runtime.doctor.checks import Check
 
 NAME = "slack_people"
-USERS, GROUPS = ("U", "W"), "S"
+USERS, GROUPS, CHANNELS = ("U", "W"), ("S",), ("C", "G")
 FIND_USER = "Somebody's id is in their profile: click on their picture, then ⋮ → Copy member ID."
 FIND_GROUP = "A group's id is in its address: Directories → User groups → the group → ⋮ → Copy group ID."
 FREE_PLAN = "plan_upgrade_required"
@@ -20,52 +24,49 @@ NOBODY = "nobody is an operator, so nothing can be changed from Slack (slack.acc
 
 
 def named(config: SupervisorConfig) -> dict[str, list[str]]:
-    """Every user and user group in the configuration, and the settings that name them."""
+    """Every user, user group and channel that is given a right or is to be told of alerts, and the settings that say
+    so. A channel that alerts reach is no matter of rights, and is looked at with the other places."""
     found: dict[str, list[str]] = {}
     for who, setting in _settings(config):
-        if who != EVERYBODY and who.startswith((*USERS, GROUPS)) and setting not in found.setdefault(who, []):
+        if who.startswith((*USERS, *GROUPS, *CHANNELS)) and setting not in found.setdefault(who, []):
             found[who].append(setting)
     return found
 
 
 def _settings(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
-    for role in ("viewers", "operators", "approvers"):
-        yield from ((who, f"slack.access.{role}") for who in getattr(config.slack.access, role))
-    for name, team in config.teams.items():
-        yield from ((who, f"teams.{name}.operators") for who in team.operators)
-        yield from ((who, f"teams.{name}.approvers") for who in team.approvers)
+    yield from listed(config.slack, config.teams)
     for place, step in enumerate(config.alerts.escalation):
-        yield from ((who, f"alerts.escalation[{place}].to") for who in step.to)
+        yield from ((who, f"alerts.escalation[{place}].to") for who in step.to if not who.startswith(CHANNELS))
 
 
 async def look(asking: Asking, config: SupervisorConfig, team_id: str) -> list[Check]:
     """One line for those with whom all is well, and one for each of the others."""
     wanted = named(config)
-    users = [who for who in wanted if who.startswith(USERS)]
-    groups = [who for who in wanted if who.startswith(GROUPS)]
+    users, groups, channels = ([who for who in wanted if who.startswith(kind)] for kind in (USERS, GROUPS, CHANNELS))
     answers = await asyncio.gather(*(_user(asking, who) for who in users))
+    told = await asyncio.gather(*(_channel(asking, who) for who in channels))
     known = await _groups(asking) if groups else {}
-    troubles, notes = [], []
-    for who, told in zip(users, answers, strict=True):
-        trouble, note = judge_user(who, wanted[who], told, team_id)
-        troubles += [trouble] if trouble else []
-        notes += [note] if note else []
-    troubles += [trouble for who in groups if (trouble := judge_group(who, wanted[who], known))]
+    judged = [judge_user(who, wanted[who], answer, team_id) for who, answer in zip(users, answers, strict=True)]
+    judged += [(judge_group(who, wanted[who], known), "") for who in groups]
+    judged += [judge_channel(who, wanted[who], answer) for who, answer in zip(channels, told, strict=True)]
+    troubles = [trouble for trouble, _ in judged if trouble]
+    notes = [note for _, note in judged if note]
     if not troubles:
-        notes.insert(0, _summed_up(len(users), len(groups)))
+        notes.insert(0, _summed_up(len(users), len(groups), len(channels)))
     if not _may_anybody_operate(config):
         notes.append(NOBODY)
     return [*troubles, *([Check(NAME, True, "; ".join(notes))] if notes else [])]
 
 
 def _may_anybody_operate(config: SupervisorConfig) -> bool:
-    return bool(config.slack.access.operators) or any(team.operators for team in config.teams.values())
+    access = config.slack.access
+    of_commands = any(those and CATALOG[name].risk is not Risk.READS for name, those in access.commands.items())
+    return bool(access.operators) or of_commands or any(team.operators for team in config.teams.values())
 
 
-def _summed_up(users: int, groups: int) -> str:
-    counts = [
-        f"{count} {word}{'s' * (count != 1)}" for count, word in ((users, "user"), (groups, "user group")) if count
-    ]
+def _summed_up(users: int, groups: int, channels: int) -> str:
+    numbers = ((users, "user"), (groups, "user group"), (channels, "channel"))
+    counts = [f"{count} {word}{'s' * (count != 1)}" for count, word in numbers if count]
     return f"Slack knows all that are named: {' and '.join(counts)}" if counts else "the configuration names nobody"
 
 
@@ -76,6 +77,16 @@ async def _user(asking: Asking, who: str) -> Mapping[str, Any]:
     except SlackSaysNoError as error:
         return {"error": error.word}
     told: Mapping[str, Any] = answer["user"]
+    return told
+
+
+async def _channel(asking: Asking, who: str) -> Mapping[str, Any]:
+    """The channel as Slack tells it, with how many members it has, or `error` with Slack's reason."""
+    try:
+        answer = await asking(asking.client.conversations_info, channel=who, include_num_members=True)
+    except SlackSaysNoError as error:
+        return {"error": error.word}
+    told: Mapping[str, Any] = answer["channel"]
     return told
 
 
@@ -107,7 +118,8 @@ def judge_user(who: str, settings: list[str], told: Mapping[str, Any], team_id: 
             message = f"{where}: {person} {words}, and gets no rights"
             return Check(name, False, message, "Take the id out of the configuration, or name a person."), ""
     if told.get("is_restricted") or told.get("is_ultra_restricted"):
-        return None, f"{person} is a guest, with rights in {where} all the same"
+        never = ", but never votes" if any(setting.endswith("approvers") for setting in settings) else ""
+        return None, f"{person} is a guest, with rights in {where} all the same{never}"
     if told.get("is_stranger") or told.get("team_id") not in (team_id, None, ""):
         return None, f"{person} is of another workspace, with rights in {where} all the same"
     return None, ""
@@ -134,3 +146,27 @@ def judge_group(who: str, settings: list[str], known: Mapping[str, Any]) -> Chec
     if str(group.get("user_count", "")) == "0":
         return Check(name, False, f"{where}: {title} has no members", "Add somebody to it in Slack.")
     return None
+
+
+def judge_channel(who: str, settings: list[str], told: Mapping[str, Any]) -> tuple[Check | None, str]:
+    """What is wrong with this channel, whose members are given rights; and what should be known of it all the same."""
+    name, where = f"slack_members_{who}", ", ".join(settings)
+    error = told.get("error")
+    if error == "missing_scope":
+        remedy = "Grant channels:read and groups:read; slack_scopes says where."
+        return Check(name, False, f"{where}: {who} gives no rights: a scope is missing", remedy), ""
+    if error:
+        words = (
+            "it does not exist, or is private and the bot is not in it" if error == "channel_not_found" else str(error)
+        )
+        remedy = f"Correct the id, or invite the bot to the channel. {FIND_CHANNEL}"
+        return Check(name, False, f"{where}: {who} gives no rights: {words}", remedy), ""
+    title = f"{who} (#{told.get('name') or who})"
+    if told.get("is_archived"):
+        remedy = "Name another channel, or unarchive it in Slack."
+        return Check(name, False, f"{where}: {title} is archived, and gives no rights", remedy), ""
+    if str(told.get("num_members", "")) == "0":
+        return Check(name, False, f"{where}: {title} has no members", "Invite somebody to it in Slack."), ""
+    if told.get("is_private") or told.get("is_group") or told.get("is_mpim"):
+        return None, ""
+    return None, f"{title} is public: whoever joins it has the rights of {where}"

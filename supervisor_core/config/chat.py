@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from supervisor_core.config.fields import Flag, Minutes, Section, Span, number, one_of, wrong
+from supervisor_core.config.fields import Flag, Frozen, Minutes, Section, Span, Thawed, number, one_of, wrong
 from supervisor_core.config.names import ChannelId, CommandName, OptionalChannel, PersonId
+from supervisor_core.domain.catalog import find
 
 DOORS = ("slack", "schedule", "cli", "flag")
 """The ways in which a command can arrive."""
 
 
 def _once_each(names: tuple[str, ...]) -> tuple[str, ...]:
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
-    if twice is not None:
-        raise wrong(f"names {twice} twice; its aliases and its handler count as its name")
+    _refuse_twice(names)
     return names
 
 
+def _refuse_twice(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise wrong(f"names {name} twice; its aliases and its handler count as its name")
+        seen.add(name)
+
+
+def _lists(given: object) -> object:
+    """No list at all is an empty section. Two names of one command would hide one of their lists."""
+    if isinstance(given, Mapping):
+        found = (find(name) for name in given if isinstance(name, str))
+        _refuse_twice(definition.name for definition in found if definition is not None)
+    return {} if given is None else given
+
+
 class Access(Section):
-    """Who has which role: user ids, usergroup ids, or "*" for every full member of the workspace."""
+    """Who has which role: user ids, usergroup ids, ids of channels for their members, or "*" for every full member of
+    the workspace."""
 
     viewers: tuple[PersonId, ...] = ("*",)
     operators: tuple[PersonId, ...] = ()
     approvers: tuple[PersonId, ...] = ()
+    commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen, Thawed] = Field(
+        default_factory=dict
+    )
+    """Who may give a command, where that is not for the roles to say: those in its list, and nobody else."""
 
 
 class Approvals(Section):

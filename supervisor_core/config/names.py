@@ -66,7 +66,8 @@ def _command_name(value: object) -> str:
     if definition is not None:
         return definition.name
     near = nearest_command(value) if isinstance(value, str) and quotable(value) else None
-    raise wrong("must be the name of a command" + (f"; did you mean {near}?" if near else ""))
+    meant = " or ".join(each.name for each in FAMILIES.get(near or "", ())) or near
+    raise wrong("must be the name of a command" + (f"; did you mean {meant}?" if meant else ""))
 
 
 _plain_name = shaped(
@@ -79,7 +80,12 @@ HostId = Annotated[str, BeforeValidator(_host)]
 CommandName = Annotated[str, BeforeValidator(_command_name)]
 PersonId = Annotated[
     str,
-    BeforeValidator(shaped(r"[UW][A-Z0-9]+|S[A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), or "*"')),
+    BeforeValidator(
+        shaped(
+            r"[UWSCG][A-Z0-9]+|\*",
+            'a user id (U…), a usergroup id (S…), a channel\'s id (C…, for its members), or "*"',
+        )
+    ),
 ]
 ChannelId = Annotated[
     str,

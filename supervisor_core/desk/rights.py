@@ -58,6 +58,9 @@ def nobody_to_approve(config: SupervisorConfig, command: Command) -> str:
 
 def _listed(config: SupervisorConfig, command: Command, right: Right) -> Sequence[str]:
     """Who is named for this, for every worker of the command."""
+    own = config.slack.access.commands.get(command.name)
+    if own is not None and right is not Right.APPROVER:
+        return own
     role = "approvers" if right is Right.APPROVER else "operators"
     general: tuple[str, ...] = getattr(config.slack.access, role)
     if general:

@@ -422,8 +422,24 @@ def test_guests_and_strangers_keep_their_rights_and_are_told_of(tmp_path: Path, 
     assert told.failed == []
     message = told["slack_people"]["message"]
     assert f"{guest.id} (Guest) is a guest" in message
+    assert "but never votes" in message
     assert f"{stranger.id} (Stranger) is of another workspace" in message
     assert "nobody is an operator" in message
+
+
+@with_manifest
+def test_channels_that_give_rights_and_lists_of_commands_are_looked_at_like_people(
+    tmp_path: Path, slack: Any, doctor: Doctor
+) -> None:
+    crew = slack.channel("crew", members=[slack.user("ann")])
+    access = {"operators": [crew.id], "commands": {"restart": ["U0NOBODY", "C0NOWHERE"]}}
+    with a_home(tmp_path / "home", workers={}, slack={"access": access}) as home:
+        told = doctor(home, slack)
+    assert set(told.failed) == {"slack_user_U0NOBODY", "slack_members_C0NOWHERE"}
+    message = told["slack_members_C0NOWHERE"]["message"]
+    assert message.startswith("slack.access.commands.restart: C0NOWHERE gives no rights")
+    assert f"{crew.id} (#crew) is public: whoever joins it has the rights of" in told["slack_people"]["message"]
+    assert "nobody is an operator" not in told["slack_people"]["message"]
 
 
 @with_manifest

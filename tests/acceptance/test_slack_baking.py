@@ -1,4 +1,4 @@
-"""After an update the worker is watched: the card says how it does, and offers the way back where it does not do well."""
+"""After a change of its code a worker is watched: the card says how it does, and offers the way back."""
 
 from __future__ import annotations
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access import Person
+from bot.access import Person, Refusal
 from bot.intake.dealing import NotNowError
-from bot.people import REMEMBERED_SECONDS, People
+from bot.people import PAGE, REMEMBERED_SECONDS, People
 from bot.playground import Playground
 
 
@@ -91,3 +93,136 @@ async def test_for_as_long_as_slack_asks_to_wait_nobody_is_looked_up(slack: Play
         clock.now += 15 if who is ann else 5
     assert len(slack.calls("users.info")) == 1
     assert await asking.person(ben.id) is not None
+
+
+# Channels whose members have a right
+
+
+async def test_the_members_of_a_channel_are_in_it_however_many_pages_they_fill(slack: Playground) -> None:
+    crowd = [slack.user(f"u{number}") for number in range(PAGE * 2 + 1)]
+    first, last = crowd[0], crowd[-1]
+    place = slack.channel("oncall", private=True, members=crowd)
+    slack.server.world.join(place.channel, slack.server.world.bot)
+    asking = people(slack, place.id)
+    for who in (first, last):
+        found = await asking.person(who.id)
+        assert found is not None
+        assert found.groups == {place.id}
+    assert (await asking.person(slack.user("outside").id) or Person("", "")).groups == frozenset()
+    assert len(slack.calls("conversations.members")) == 3, "all pages, and once for all of them"
+
+
+async def test_who_has_left_the_channel_is_out_at_once_where_it_is_asked_anew(slack: Playground) -> None:
+    ann, clock = slack.user("ann"), Clock()
+    place = slack.channel("oncall", members=[ann])
+    asking = people(slack, place.id, clock=clock)
+
+    async def inside(*, fresh: bool = False) -> bool:
+        found = await asking.person(ann.id, fresh=fresh)
+        return bool(found and found.groups)
+
+    assert await inside()
+    place.channel.members.remove(ann.id)
+    assert await inside()
+    assert not await inside(fresh=True)
+    place.channel.members.append(ann.id)
+    assert not await inside()
+    clock.now += REMEMBERED_SECONDS
+    assert await inside()
+
+
+@pytest.mark.parametrize("how", ["unknown", "private without us", "archived", "no scope", "in the middle"])
+async def test_a_channel_that_slack_does_not_show_gives_no_rights_and_that_is_logged(
+    how: str, slack: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    ann = slack.user("ann")
+    place = slack.channel("oncall", private=how.startswith("private"), members=[ann])
+    channel = "C0NOWHERE" if how == "unknown" else place.id
+    if how == "archived":
+        slack.server.world.set_channel(place.channel, archived=True)
+    if how == "no scope":
+        slack.fault("error", "conversations.info", error="missing_scope")
+    if how == "in the middle":
+        slack.fault("error", "conversations.members", error="fetch_members_failed")
+    found = await people(slack, channel).person(ann.id)
+    assert found is not None
+    assert found.groups == frozenset()
+    assert f"the channel {channel} gives no rights" in caplog.text
+
+
+async def test_a_channel_that_never_ends_gives_no_rights(
+    slack: Playground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("bot.people.PAGE", 1)
+    monkeypatch.setattr("bot.people.MOST_PAGES", 2)
+    crowd = [slack.user(f"u{number}") for number in range(3)]
+    place = slack.channel("crowd", members=crowd)
+    found = await people(slack, place.id).person(crowd[0].id)
+    assert found is not None
+    assert found.groups == frozenset()
+    assert "for all full members write" in caplog.text
+
+
+async def test_a_channel_that_slack_does_not_answer_for_is_no_answer(slack: Playground) -> None:
+    ann = slack.user("ann")
+    place = slack.channel("oncall", members=[ann])
+    slack.fault("status", "conversations.members", times=0, status=503)
+    with pytest.raises(NotNowError):
+        await people(slack, place.id).person(ann.id)
+
+
+# Asked only where it matters
+
+
+def judge(*helping: str) -> Callable[[Person | None], Refusal | None]:
+    """Lets nobody through but the members of these."""
+
+    def judged(person: Person | None) -> Refusal | None:
+        if person is not None and not person.groups.isdisjoint(helping):
+            return None
+        return Refusal("operators", "no", "no", frozenset(helping))
+
+    return judged
+
+
+async def test_groups_are_asked_about_only_where_they_would_help(slack: Playground) -> None:
+    ann = slack.user("ann")
+    mine, other = slack.group("mine", ann), slack.group("other", ann)
+    place = slack.channel("oncall", members=[ann])
+    asking = people(slack, mine, other, place.id)
+    person, refused = await asking.judged(ann.id, lambda _: None, fresh=True)
+    assert person is not None
+    assert refused is None
+    assert slack.calls("usergroups.users.list") == []
+    person, refused = await asking.judged(ann.id, judge(mine), fresh=True)
+    assert person is not None
+    assert (person.groups, refused) == (frozenset({mine}), None)
+    (call,) = slack.calls("usergroups.users.list")
+    assert call["arguments"]["usergroup"] == mine
+    assert slack.calls("conversations.members") == []
+    assert len(slack.calls("users.info")) == 2, "once for each time that somebody is judged"
+
+
+async def test_what_the_configuration_does_not_name_is_never_asked_about(slack: Playground) -> None:
+    ann = slack.user("ann")
+    group = slack.group("other", ann)
+    _, refused = await people(slack).judged(ann.id, judge(group), fresh=True)
+    assert refused is not None
+    assert slack.calls("usergroups.users.list") == []
+
+
+async def test_somebody_who_is_unknown_is_judged_once_and_asked_about_no_further(slack: Playground) -> None:
+    group = slack.group("mine")
+    person, refused = await people(slack, group).judged("U0NOBODY", judge(group), fresh=True)
+    assert person is None
+    assert refused is not None
+    assert slack.calls("usergroups.users.list") == []
+
+
+async def test_strangers_are_not_guests_and_slackbot_is_a_bot(slack: Playground) -> None:
+    slack.user("stranger", team_id="T0ELSE")
+    found = await people(slack).person("U0STRANGER")
+    assert found is not None
+    assert (found.team_id, found.is_guest) == ("T0ELSE", False)
+    slackbot = await people(slack).person("USLACKBOT")
+    assert slackbot is None or slackbot.is_bot

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bot.access import Person, Rules, may_see, refusal
+from supervisor_core.config import load_supervisor_config
 from supervisor_core.config.chat import Access, Slack
 from supervisor_core.config.workers import Team, Worker
+from supervisor_core.desk.rights import RightsUnknown, host_rights
 from supervisor_core.domain.catalog import CATALOG
-from supervisor_core.domain.command import Command
+from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.definitions import Right
 
 HOME, ELSEWHERE = "T0HOME", "T0ELSE"
 OPS = "C0OPS"
@@ -107,3 +111,19 @@ def test_a_refusal_says_which_right_is_missing_and_who_has_it() -> None:
     assert "`pause` is for operators" in refused.words
     assert "<@U0OPER>" in refused.words
     assert "<!subteam^S0OPS>" in refused.words
+
+
+@pytest.mark.parametrize(("lists", "word"), [("{rollback: []}", "Nobody is listed"), ("{rollback: [U0ANN]}", "")])
+def test_this_host_knows_without_slack_that_nobody_may_where_the_list_of_a_command_is_empty(
+    lists: str, word: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(
+        f"workers: {{W: {{command: [x]}}}}\nslack: {{access: {{operators: [U0OPER], commands: {lists}}}}}\n"
+    )
+    config = load_supervisor_config(tmp_path / "config.yaml", environ={})
+    rights, command = host_rights(lambda: config), Command("rollback", "W", ("W",))
+    if word:
+        assert word in rights(Issuer("slack:T0HOME/U0OPER", "oper"), command, Right.OPERATOR)
+        return
+    with pytest.raises(RightsUnknown):
+        rights(Issuer("slack:T0HOME/U0ANN", "ann"), command, Right.OPERATOR)

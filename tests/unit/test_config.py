@@ -336,6 +336,17 @@ def test_names_are_kept_in_one_form(tmp_path: Path) -> None:
     assert (quiet.start.isoformat(), quiet.end.isoformat(), quiet.zone) == ("22:00:00", "06:30:00", "UTC")
 
 
+def test_a_command_s_own_list_is_known_by_its_name_however_it_was_written(tmp_path: Path) -> None:
+    lists = "{restart_watcher: [U1, C1, G1], 'Monitoring  Pause': ['*'], update: []}"
+    config = load(tmp_path, f"slack: {{access: {{commands: {lists}}}}}\n")
+    assert dict(config.slack.access.commands) == {
+        "restart": ("U1", "C1", "G1"),
+        "monitoring pause": ("*",),
+        "update": (),
+    }
+    assert load(tmp_path, "slack: {access: {commands: }}\n").slack.access.commands == {}
+
+
 def test_a_section_with_nothing_in_it_means_its_defaults(tmp_path: Path) -> None:
     config = load(tmp_path, "slack:\nteams:\n  t:\nalerts:\n  flapping:\n")
     assert config.slack.enabled

@@ -39,7 +39,7 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         ),
         (
             "slack: {access: {admins: []}}",
-            "line 1: slack.access.admins is not a role; there are viewers, operators, approvers",
+            "line 1: slack.access.admins is not a role; there are viewers, operators, approvers, commands",
         ),
         ("metrics: {port: 3}", "line 1: metrics.port is not a setting; there is bind"),
         (
@@ -182,7 +182,35 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         ),
         (
             "slack: {access: {operators: [bob]}}",
-            'slack.access.operators[0] must be a user id (U…), a usergroup id (S…), or "*"',
+            "slack.access.operators[0] must be a user id (U…), a usergroup id (S…), a channel's id (C…, for its memb",
+        ),
+        (
+            "slack: {access: {operators: ['#ops']}}",
+            'a channel\'s id (C…, for its members), or "*"',
+        ),
+        (
+            "slack: {access: {commands: {restrat: [U1]}}}",
+            "line 1: slack.access.commands.restrat must be the name of a command; did you mean restart?",
+        ),
+        (
+            "slack: {access: {commands: {monitoring: [U1]}}}",
+            "must be the name of a command; did you mean monitoring pause or monitoring resume?",
+        ),
+        (
+            "slack: {access: {commands: {restart: [U1], restart_watcher: [U2]}}}",
+            "slack.access.commands names restart twice; its aliases and its handler count as its name",
+        ),
+        (
+            "slack: {access: {commands: {restart: U1}}}",
+            "slack.access.commands.restart must be a list such as [a, b], but is text",
+        ),
+        (
+            "slack: {access: {commands: {restart: [anna]}}}",
+            "slack.access.commands.restart[0] must be a user id (U…)",
+        ),
+        (
+            "slack: {access: {commands: [restart]}}",
+            "slack.access.commands must be a section with settings of its own, but is a list",
         ),
         (
             "slack: {approvals: {doors: [slak]}}",

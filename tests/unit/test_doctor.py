@@ -193,6 +193,28 @@ def test_a_group_is_judged_by_what_slack_tells(known: dict[str, Any], message: s
         assert message in found.message
 
 
+@pytest.mark.parametrize(
+    ("told", "message", "note"),
+    [
+        ({"name": "crew", "is_private": True, "num_members": 3}, None, ""),
+        ({"name": "crew", "num_members": 3}, None, "C1 (#crew) is public: whoever joins it has the rights of"),
+        ({"name": "crew", "is_archived": True}, "C1 (#crew) is archived, and gives no rights", ""),
+        ({"name": "crew", "num_members": 0}, "C1 (#crew) has no members", ""),
+        ({"error": "channel_not_found"}, "C1 gives no rights: it does not exist, or is private", ""),
+        ({"error": "missing_scope"}, "C1 gives no rights: a scope is missing", ""),
+        ({"error": "fetch_failed"}, "C1 gives no rights: fetch_failed", ""),
+    ],
+)
+def test_a_channel_whose_members_have_rights_is_judged_by_what_slack_tells(
+    told: dict[str, Any], message: str | None, note: str
+) -> None:
+    found, said = people.judge_channel("C1", ["slack.access.operators"], told)
+    assert note in said
+    assert bool(said) == bool(note)
+    assert (found is None) == (message is None)
+    assert found is None or (message or "") in found.message
+
+
 def test_no_check_repeats_a_secret_whoever_put_it_there() -> None:
     check = Check("x", False, "can't connect with xoxb-1", "try xapp-2 again")
     (clean,) = hidden(["xoxb-1", "xapp-2"], [check])

@@ -1,0 +1,121 @@
+"""Why somebody may not: in words for them alone, and plainly for the trail and for cards. Pure.
+
+Each function gives both. The words for them alone mention those who could do it; the plain ones mention nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from bot.blockkit import escape
+
+MOST, FIRST = 8, 3
+"""So many names are all told; of more than that the first few, and how many more there are. Nobody reads a page of
+names, and all that a refusal lists must fit into one section of a message."""
+
+Said = tuple[str, str]
+
+RUNS_IT = "Whoever runs the supervisor"
+
+
+class Kind(Enum):
+    """What somebody is to this workspace. All but full members count only by their own id."""
+
+    FULL = ""
+    GUEST = "a guest in this workspace"
+    STRANGER = "of another workspace"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody would need: for which command, which role, where the configuration gives it, and who has it."""
+
+    command: str
+    role: str
+    keys: Sequence[str]
+    told: Sequence[str]
+    votes: bool = False
+
+    @property
+    def by_list(self) -> bool:
+        """Whether a list of the command's own decides, and no role."""
+        return self.keys[0].startswith("slack.access.commands.")
+
+
+def unknown() -> Said:
+    """Slack does not say who somebody is."""
+    words = "Slack does not say who you are at the moment, so nothing was done. Try again soon."
+    return f"{words} On the host `supervisor send` works without Slack.", "Slack does not say who that is"
+
+
+def inactive(*, bot: bool) -> Said:
+    """An account that can have no rights."""
+    return (
+        "Only people with an active account can give commands and vote.",
+        "a bot has no rights" if bot else "a deactivated account has no rights",
+    )
+
+
+def guest_votes() -> Said:
+    """A guest has voted."""
+    return (
+        "You are a guest in this workspace, and guests never vote, whoever lists them. A full member must decide.",
+        "guests never vote",
+    )
+
+
+def elsewhere(channel: str, places: Sequence[str], *, votes: bool = False) -> Said:
+    """The wrong place."""
+    there, what = (" and where the card of the command stands", "Votes") if votes else ("", "Commands")
+    words = f"{what} are taken only in {_some([f'<#{place}>' for place in places])}{there}."
+    return (
+        f"{words} {RUNS_IT} can add this channel, in its configuration under `slack.channels`.",
+        f"{what.lower()} are not taken in {channel or 'no channel at all'} (slack.channels)",
+    )
+
+
+def lacking(wanted: Wanted, only: Sequence[str], kind: Kind, *, circles: bool) -> Said:
+    """A right is missing: for these workers `only`, where it is there for others. `circles`: a group or channel could
+    give it."""
+    sentences = [_is_for(wanted, only, _some([_mention(name) for name in wanted.told]) or "nobody yet")]
+    if only:
+        sentences.append("Nothing was done for the others either.")
+    if kind is not Kind.FULL:
+        sentences.append(f"You are {kind.value}, so only your own id gives you a right.")
+    keys = _some([f"`{escape(key)}`" for key in wanted.keys], "or")
+    sentences.append(f"{RUNS_IT} can add you, in its configuration under {keys}.")
+    if circles:
+        sentences.append("Whoever is in one of the groups or channels that stand there may, too.")
+    what = f"votes on {wanted.command} are" if wanted.votes else f"{wanted.command} is"
+    whom = "those whom its own list names" if wanted.by_list else wanted.role
+    workers = f"; missing for {_some(only)}" if only else ""
+    whose = f"; they are {kind.value}" if kind is not Kind.FULL else ""
+    return " ".join(sentences), f"{what} for {whom} ({_some(wanted.keys, 'or')}){workers}{whose}"
+
+
+def _is_for(wanted: Wanted, only: Sequence[str], who: str) -> str:
+    what = f"A vote on `{escape(wanted.command)}`" if wanted.votes else f"`{escape(wanted.command)}`"
+    if wanted.by_list:
+        return f"{what} is for those alone whom its own list names: {who}."
+    if only:
+        workers = _some([f"*{escape(worker)}*" for worker in only])
+        return f"{what} is for {wanted.role}, and you are none for {workers}. There it is for: {who}."
+    return f"{what} is for {wanted.role}: {who}."
+
+
+def _mention(name: str) -> str:
+    """A person, a group, the members of a channel, or everybody."""
+    if name == "*":
+        return "all full members of this workspace"
+    if name.startswith(("C", "G")):
+        return f"the members of <#{name}>"
+    return f"<!subteam^{name}>" if name.startswith("S") else f"<@{name}>"
+
+
+def _some(names: Sequence[str], word: str = "and") -> str:
+    """All of a few; of many the first, and how many more."""
+    if len(names) > MOST:
+        return f"{', '.join(names[:FIRST])} and {len(names) - FIRST} more"
+    return f" {word} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

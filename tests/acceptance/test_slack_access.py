@@ -1,0 +1,242 @@
+"""Who is refused in Slack, by each door: told alone, with nothing done, and written into the audit trail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.playground import Playground
+from bot.playground.story import Person
+from tests.support.homes import a_home, demo_command
+from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+
+WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
+OPS = "C0OPS"
+
+pytestmark = pytest.mark.timeout(240)
+
+ACCESS = {
+    "operators": ["U0OPERATOR", "U0GONE", "S0ONCALL", "C0CREW"],
+    "approvers": ["U0APPROVER"],
+    "commands": {"restart": ["U0RESTARTER"]},
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[SlackHome]:
+    workers = {"North": {**WORKER, "team": "archive"}, "South": WORKER}
+    teams = {"archive": {"operators": ["U0ARCHIE"]}}
+    settings = {"access": ACCESS, "alert_channel": OPS}
+    with a_home(tmp_path / "home", workers, make=SlackHome, slack=settings, teams=teams) as made:
+        assert isinstance(made, SlackHome)
+        yield made
+
+
+def in_ops(slack: Playground, name: str, **about: object) -> Person:
+    """Somebody in #ops, where guests do not get by themselves."""
+    person: Person = slack.user(name, **about)
+    slack.server.world.join(slack.channel("ops").channel, person.user)
+    return person
+
+
+def refusals(home: SlackHome) -> list[dict[str, Any]]:
+    """The denials in the trail, oldest first, with their details."""
+    rows = [row for row in home.trail() if row["action"] == "REFUSED"]
+    return [{**row, "details": json.loads(row["details_json"])} for row in rows]
+
+
+def is_told(slack: Playground, who: Person, words: str, times: int) -> bool:
+    """Whether they have read these words so often."""
+    read: str = slack.channel("ops").conversation(who)
+    return read.count(words) == times
+
+
+async def refused_by_every_door(home: SlackHome, slack: Playground, who: Person, words: str, missing: str) -> None:
+    """By slash command, mention, button and with a mistake: told alone; nothing done; a row for each."""
+    everybodys = await slack.user("operator").says("@bot")
+    await everybodys.shows("2 workers, all is well")
+    before = len(refusals(home))
+    doors: list[tuple[str, Callable[[], Awaitable[object]]]] = [
+        ("slash command", lambda: who.slash("/supervisor pause North")),
+        ("mention", lambda: who.says("@bot pause South")),
+        ("button", lambda: everybodys.button("Pause North").click(as_=who, confirm=True)),
+        ("mistake", lambda: who.says("@bot psuae")),
+    ]
+    for told, (door, give) in enumerate(doors, start=1):
+        await give()
+        await slack.eventually(partial(is_told, slack, who, words, told), f"the answer to the {door} came")
+    await settled(home)
+    await slack.user("viewer").does_not_see(words)
+    rows = refusals(home)[before:]
+    assert {row["actor"].rpartition("/")[2] for row in rows} == {who.id}
+    assert {row["outcome"] for row in rows} == {"failure"}
+    changing = [row["details"] for row in rows if row["details"]["command"] == "pause"]
+    assert [each["missing"] for each in changing] == [missing] * 3
+    assert not any("<" in each["error"] for each in changing), "what everybody may read mentions nobody"
+    assert [row["action"] for row in home.trail() if row["action"] != "REFUSED"] == []
+    assert len(home.running_copies("North")) == len(home.running_copies("South")) == 1
+
+
+async def test_a_guest_is_refused_by_every_door(home: SlackHome, slack: Playground) -> None:
+    guest = in_ops(slack, "visitor", is_restricted=True)
+    slack.group("oncall", guest)
+    await started(home, slack)
+    await refused_by_every_door(home, slack, guest, "You are a guest in this workspace", "operators")
+    assert len(refusals(home)) == 4, "their mistake, too: what was expected names workers"
+
+
+async def test_somebody_of_another_workspace_is_refused_by_every_door(home: SlackHome, slack: Playground) -> None:
+    stranger = in_ops(slack, "stranger", team_id="T0ELSE")
+    slack.channel("crew", members=[stranger])
+    await started(home, slack)
+    await refused_by_every_door(home, slack, stranger, "You are of another workspace", "operators")
+    assert len(refusals(home)) == 4
+    assert {row["actor"] for row in refusals(home)} <= {
+        f"slack:T0ELSE/{stranger.id}",
+        f"slack:T0PLAYGROUND/{stranger.id}",
+    }
+
+
+async def test_somebody_who_was_deactivated_is_refused_though_listed(home: SlackHome, slack: Playground) -> None:
+    gone = in_ops(slack, "gone")
+    await started(home, slack)
+    slack.user("gone", deleted=True)
+    await refused_by_every_door(home, slack, gone, "Only people with an active account", "identity")
+
+
+async def test_somebody_whom_slack_does_not_know_is_refused(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    overview = await operator.says("@bot")
+    await overview.shows("2 workers, all is well")
+    slack.fault("error", "users.info", times=0, error="user_not_found")
+    said = "Slack does not say who you are"
+    doors: list[Callable[[], Awaitable[object]]] = [
+        lambda: operator.slash("/supervisor pause North"),
+        lambda: operator.says("@bot pause South"),
+        lambda: overview.button("Pause North").click(confirm=True),
+    ]
+    for told, give in enumerate(doors, start=1):
+        await give()
+        await slack.eventually(partial(is_told, slack, operator, said, told), "the next answer came")
+    await settled(home)
+    await slack.user("viewer").does_not_see("Slack does not say who you are")
+    assert [row["details"]["missing"] for row in refusals(home)] == ["identity"] * 3
+    assert len(home.running_copies("North")) == 1
+
+
+async def test_a_viewer_hears_what_is_missing_and_who_could(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    viewer = slack.user("viewer")
+    await viewer.slash("/supervisor pause South")
+    await viewer.sees("pause is for operators")
+    await viewer.sees("slack.access.operators")
+    await slack.user("operator").does_not_see("pause is for operators")
+    (row,) = refusals(home)
+    assert row["details"]["error"] == "pause is for operators (slack.access.operators)"
+
+
+async def test_a_command_in_the_wrong_channel_is_refused_whoever_gives_it(tmp_path: Path, slack: Playground) -> None:
+    slack_settings = {"access": ACCESS, "channels": [OPS]}
+    with a_slack_home(tmp_path / "home", {"North": WORKER}, **slack_settings) as home:
+        await started(home, slack)
+        operator = slack.user("operator")
+        elsewhere = slack.channel("elsewhere")
+        for place in (elsewhere, operator.dm()):
+            await operator.slash("/supervisor pause North", in_=place)
+            await operator.sees("Commands are taken only in #ops", in_=place)
+        await operator.says("@bot pause North", in_=elsewhere)
+        said = "Commands are taken only"
+        await slack.eventually(lambda: elsewhere.conversation(operator).count(said) == 2, "both answers came")
+        await settled(home)
+        await slack.user("viewer").does_not_see("Commands are taken only", in_=elsewhere)
+        assert [row["details"]["missing"] for row in refusals(home)] == ["channel"] * 3
+        assert len(home.running_copies("North")) == 1
+        await operator.slash("/supervisor pause North")
+        await slack.channel("ops").shows("North: paused")
+
+
+@pytest.mark.parametrize("word", ["no_such_subteam", "plan_upgrade_required", "missing_scope"])
+async def test_a_group_that_slack_does_not_answer_for_gives_no_rights(
+    word: str, home: SlackHome, slack: Playground
+) -> None:
+    member = slack.user("member")
+    slack.group("oncall", member)
+    await started(home, slack)
+    slack.fault("error", "usergroups.users.list", times=0, error=word)
+    await member.slash("/supervisor pause South")
+    await member.sees("pause is for operators")
+    await settled(home)
+    (row,) = refusals(home)
+    assert row["details"]["missing"] == "operators"
+    assert f"the user group S0ONCALL gives no rights: {word}" in home.whole_log()
+    assert len(home.running_copies("South")) == 1
+
+
+async def test_a_group_that_slack_is_silent_about_is_waited_for(home: SlackHome, slack: Playground) -> None:
+    member = slack.user("member")
+    slack.group("oncall", member)
+    await started(home, slack)
+    slack.fault("status", "usergroups.users.list", times=2, status=503)
+    await member.slash("/supervisor pause South")
+    await slack.channel("ops").shows("South: paused")
+    assert refusals(home) == []
+
+
+async def test_the_members_of_a_channel_may_until_they_leave_it(home: SlackHome, slack: Playground) -> None:
+    member = slack.user("member")
+    crew = slack.channel("crew", private=True, members=[member])
+    assert crew.id == "C0CREW"
+    slack.server.world.join(crew.channel, slack.server.world.bot)
+    await started(home, slack)
+    await member.slash("/supervisor pause South")
+    await slack.channel("ops").shows("South: paused")
+    slack.server.world.leave(crew.channel, member.user)
+    await member.slash("/supervisor resume South")
+    await member.sees("resume is for operators")
+    assert len(refusals(home)) == 1
+    assert home.running_copies("South") == []
+
+
+async def test_a_private_channel_that_the_bot_is_not_in_gives_no_rights(home: SlackHome, slack: Playground) -> None:
+    member = slack.user("member")
+    assert slack.channel("crew", private=True, members=[member]).without_bot().id == "C0CREW"
+    await started(home, slack)
+    await member.slash("/supervisor pause South")
+    await member.sees("pause is for operators")
+    await settled(home)
+    assert len(refusals(home)) == 1
+    assert "the channel C0CREW gives no rights: channel_not_found" in home.whole_log()
+
+
+async def test_a_command_with_a_list_of_its_own_is_for_those_in_it_alone(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator, restarter = slack.user("operator"), slack.user("restarter")
+    await operator.slash("/supervisor restart South")
+    await operator.sees("restart is for those alone whom its own list names")
+    await restarter.slash("/supervisor restart South")
+    await slack.channel("ops").shows("South: restarted")
+    await restarter.slash("/supervisor pause South")
+    await restarter.sees("pause is for operators")
+    assert [row["details"]["missing"] for row in refusals(home)] == ["commands.restart", "operators"]
+
+
+async def test_an_operator_of_one_team_is_told_for_which_workers_they_are_none(
+    home: SlackHome, slack: Playground
+) -> None:
+    archie = slack.user("archie")
+    await started(home, slack)
+    await archie.slash("/supervisor pause all")
+    await archie.sees("you are none for South")
+    await settled(home)
+    assert len(home.running_copies("North")) == 1
+    await archie.slash("/supervisor pause team:archive")
+    await slack.channel("ops").shows("North: paused")
+    assert len(home.running_copies("South")) == 1
+    (row,) = refusals(home)
+    assert row["details"]["error"].endswith("missing for South")
