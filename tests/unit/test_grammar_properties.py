@@ -86,7 +86,8 @@ def _commands(draw: st.DrawFn) -> Command:
         target = draw(st.sampled_from([*WORKERS, "all", "team:archive", "team:a&lt;b", "w*", "[!x]*", "[<@&lt;Ow]*"]))
     if definition.target is TargetRule.FILTER and draw(st.booleans()):
         target = ""
-    given_params = {parameter.name: draw(_values(parameter)) for parameter in definition.parameters}
+    parameters = (*definition.parameters, *definition.spread_options)
+    given_params = {parameter.name: draw(_values(parameter)) for parameter in parameters}
     label = draw(LABELS) if definition.takes_label else None
     return Command(
         definition.name,
