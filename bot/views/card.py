@@ -9,6 +9,7 @@ from bot.blockkit import escape, fit
 from bot.views.told import Content, context, section
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import FINAL, Job, JobState, not_begun
 
@@ -122,8 +123,9 @@ def _command(jobs: Sequence[Job], name: str) -> str:
 
 
 def _again(jobs: Sequence[Job]) -> str:
-    """The same commands as they are typed once more, with all that was asked for."""
-    typed = [Command(_name(job), job.worker_id, (job.worker_id,), job.params, job.label) for job in jobs[:ERRORS]]
+    """The same commands as they are typed once more, with all that was asked for of one worker."""
+    asked = {name: value for name, value in jobs[0].params.items() if name != KEEP_GOING.name}
+    typed = [Command(_name(job), job.worker_id, (job.worker_id,), asked, job.label) for job in jobs[:ERRORS]]
     said = ", ".join(f"`/supervisor {_in_code(render(command))}`" for command in typed)
     others = ", ".join(f"`{job.worker_id}`" for job in jobs[ERRORS : ERRORS + WORKERS])
     return f"{said}; and the same for {others}{' …' if len(jobs) > ERRORS + WORKERS else ''}" if others else said
