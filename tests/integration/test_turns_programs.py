@@ -102,6 +102,7 @@ def test_a_flag_for_one_worker_may_say_to_keep_going(home: Host) -> None:
     home.start_daemon()
     home.drop_flag("supervisor_pause_South_t1.flag", {"params": {"keep_going": True}})
     result = wait_until(lambda: home.result("pause", "t1"), 20, "its result")
+    assert result is not None
     assert result["success"], result
 
 
