@@ -18,8 +18,9 @@ from supervisor_core.domain.baking import Bake
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.code import short
 from supervisor_core.domain.command import Command
+from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.grammar import render
-from supervisor_core.domain.jobs import FINAL, Job, JobState
+from supervisor_core.domain.jobs import FINAL, Job, JobState, not_begun
 
 WORDS: Mapping[str, tuple[str, str]] = {
     "pause": ("pausing", "paused"),
@@ -98,7 +99,8 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
     if watched:
         blocks.append(section("\n".join(watched)))
     failed = [job for job in jobs if job.outcome is not None and not job.outcome.success]
-    blocks.extend(section(f"```{_in_code(_error(job))}```") for job in failed[:ERRORS])
+    tried = [job for job in failed if not not_begun(job)]
+    blocks.extend(section(f"```{_in_code(_error(job))}```") for job in tried[:ERRORS])
     if step := _next_step(jobs, failed):
         blocks.append(section(step))
     if buttons := _undo_buttons(jobs, about):
@@ -214,11 +216,12 @@ def _command(jobs: Sequence[Job], name: str) -> str:
 
 
 def _again(jobs: Sequence[Job]) -> str:
-    """The same commands as they are typed once more, with all that was asked for."""
-    typed = [Command(_name(job), job.worker_id, (job.worker_id,), job.params, job.label) for job in jobs[:ERRORS]]
-    return ", ".join(f"`/supervisor {_in_code(render(command))}`" for command in typed) + (
-        " …" if len(jobs) > ERRORS else ""
-    )
+    """The same commands as they are typed once more, with all that was asked for of one worker."""
+    asked = {name: value for name, value in jobs[0].params.items() if name != KEEP_GOING.name}
+    typed = [Command(_name(job), job.worker_id, (job.worker_id,), asked, job.label) for job in jobs[:ERRORS]]
+    said = ", ".join(f"`/supervisor {_in_code(render(command))}`" for command in typed)
+    others = ", ".join(f"`{job.worker_id}`" for job in jobs[ERRORS : ERRORS + WORKERS])
+    return f"{said}; and the same for {others}{' …' if len(jobs) > ERRORS + WORKERS else ''}" if others else said
 
 
 def _title(jobs: Sequence[Job]) -> str:
@@ -228,9 +231,13 @@ def _title(jobs: Sequence[Job]) -> str:
 
 def _word(jobs: Sequence[Job]) -> str:
     """Where the command stands, in a word or two."""
-    failed = sum(1 for job in jobs if job.outcome is not None and not job.outcome.success)
+    left = sum(1 for job in jobs if not_begun(job))
+    failed = sum(1 for job in jobs if job.outcome is not None and not job.outcome.success) - left
+    if left == len(jobs):
+        return "not begun"
     if _ended(jobs) and failed:
         several = f" on {failed} of {len(jobs)}" if len(jobs) > 1 else ""
+        several += f", not begun on {left}" if left else ""
         word = "was interrupted" if any(job.state is JobState.INTERRUPTED for job in jobs) else "failed"
         return f"{_name(jobs[0])} {word}{several}"
     doing, done = WORDS.get(jobs[0].handler, (f"{_name(jobs[0])} under way", f"{_name(jobs[0])} done"))
@@ -251,6 +258,8 @@ def _doing(job: Job, most: int) -> str:
 def _sign(jobs: Sequence[Job], about: About = NOTHING_ELSE) -> str:
     if not _ended(jobs):
         return ":hourglass_flowing_sand:"
+    if all(not_begun(job) for job in jobs):
+        return ":fast_forward:"
     if not all(job.outcome and job.outcome.success for job in jobs):
         return ":x:"
     unwell = any(degraded(about.bakes, job.worker_id) and not _is_undone(job, about) for job in jobs)

@@ -17,9 +17,10 @@ from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.catalog import CATALOG, check_params
 from supervisor_core.domain.command import Command
+from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.grammar import GrammarError, parse
-from supervisor_core.domain.jobs import FINAL
+from supervisor_core.domain.jobs import FINAL, NOT_BEGUN
 from supervisor_core.gateway import Gateway, grammar_context
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
@@ -223,12 +224,15 @@ def _document(command: Command, results: list[dict[str, Any]]) -> dict[str, Any]
             "task_id": command.task_id,
             **{key: results[0][key] for key in ("success", "error", "details")},
         }
-    failed = [result["worker_id"] for result in results if not result["success"]]
+    left = [result["worker_id"] for result in results if _not_begun(result)]
+    failed = [result["worker_id"] for result in results if not (result["success"] or _not_begun(result))]
+    said = [f"failed on {', '.join(failed)}"] if failed else []
+    said += [f"not begun on {', '.join(left)}"] if left else []
     workers = [{key: result[key] for key in ("worker_id", "success", "error", "details")} for result in results]
     return {
         "task_id": command.task_id,
-        "success": not failed,
-        "error": f"failed on {', '.join(failed)}" if failed else None,
+        "success": not said,
+        "error": "; ".join(said) or None,
         "details": {"workers": workers},
     }
 
@@ -238,6 +242,9 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
         return [document["error"]]
     lines = []
     for result in results:
+        if _not_begun(result):
+            lines.append(f"not begun: {result['worker_id']}")
+            continue
         mark = "ok" if result["success"] else "failed"
         said = result["details"].get("message") or f"{command.name} {result['worker_id']}"
         whose = (
@@ -247,7 +254,24 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
         lines += [note for note in result["details"].get("notes", ()) if note not in lines]
     who = command.target or command.workers[0]
     undo = f"; to take it back: supervisor send 'undo {who} {command.task_id}'" if any(map(_moved, results)) else ""
+    if again := _again(results):
+        lines.append(again)
     return [*lines, f"({command.task_id}{undo})"]
+
+
+def _again(results: list[dict[str, Any]]) -> str:
+    """How to go on where not all workers had their turn."""
+    if not any(map(_not_begun, results)):
+        return ""
+    left = [result["worker_id"] for result in results if not result["success"]]
+    return (
+        f"Put right what is said here, then ask again for {', '.join(left)}; "
+        f"with {KEEP_GOING.word} a failure does not stop the others."
+    )
+
+
+def _not_begun(result: dict[str, Any]) -> bool:
+    return result["details"].get(NOT_BEGUN) is True
 
 
 def _moved(result: dict[str, Any]) -> bool:

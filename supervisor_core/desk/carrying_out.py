@@ -22,7 +22,7 @@ from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import Right, Tier
 from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.domain.jobs import FINAL
+from supervisor_core.domain.jobs import FINAL, not_begun
 from supervisor_core.domain.observed import SEEN, Document, fingerprint, stale, states_of
 from supervisor_core.ledger import approvals as rows
 from supervisor_core.ledger import jobs
@@ -76,8 +76,10 @@ class CarryingOut:
         ended = self._ledger.read(lambda connection: jobs.of_task(connection, approval.task_id))
         if not ended or any(job.state not in FINAL for job in ended):
             return False
-        failed = [job.worker_id for job in ended if job.outcome is None or not job.outcome.success]
+        left = [job.worker_id for job in ended if not_begun(job)]
+        failed = [job.worker_id for job in ended if not (job.outcome and job.outcome.success) and not not_begun(job)]
         why = f"It failed on {', '.join(failed)}." if failed else ""
+        why += f" Not begun: {', '.join(left)}." if left else ""
         made = Move.FAIL if failed else Move.SUCCEED
         return self._ledger.step(rows.move(approval, made, rows.Decided(US, why), now), now)
 

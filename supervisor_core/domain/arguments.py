@@ -93,17 +93,18 @@ class Arguments:
         return True
 
     def _option(self, word: Word) -> None:
-        name = word.text[2:].lower()
+        said = word.text.lower().replace("_", "-")
+        name = said[2:]
         for parameter in self.definition.options:
-            if parameter.name == name:
-                self.values[name] = True
+            if parameter.word == said:
+                self.values[parameter.name] = True
                 return
-        known = [f"--{parameter.name}" for parameter in self.definition.options]
+        known = [parameter.word for parameter in self.definition.options]
         if name == "help":
             repair: str | None = f"help {self.definition.name}"
         else:
             # Who writes --no-reset wants anything but --reset.
-            found = None if name.startswith("no-") else nearest(word.text.lower(), known)
+            found = None if name.startswith("no-") else nearest(said, known)
             repair = self._with(found or "")
         expected = f"it knows {', '.join(known)}" if known else "it has none"
         raise GrammarError(

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor_core.domain.catalog_code import CODE
-from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, TargetRule, Tier
+from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, Spread, TargetRule, Tier
 from supervisor_core.domain.durations import DAY, HOUR, MINUTE
 from supervisor_core.domain.nearest import nearest
 from supervisor_core.domain.parameters import (
@@ -153,6 +153,7 @@ _ACTING = (
         suggested_for=("stop", "halt", "hold"),
         risk=Risk.CHANGES,
         tier=Tier.LIFECYCLE,
+        spread=Spread.IN_TURN,
         schedulable=True,
         examples=("pause", "pause OrionMX disk is full", "pause team:archive"),
         built=True,
@@ -167,6 +168,7 @@ _ACTING = (
         suggested_for=("start", "continue"),
         risk=Risk.CHANGES,
         tier=Tier.LIFECYCLE,
+        spread=Spread.IN_TURN,
         schedulable=True,
         examples=("resume", "resume OrionMX disk is cleared", "resume all"),
         built=True,
@@ -181,8 +183,9 @@ _ACTING = (
         suggested_for=("reboot", "bounce", "kill", "reload"),
         risk=Risk.CHANGES,
         tier=Tier.LIFECYCLE,
+        spread=Spread.IN_TURN,
         schedulable=True,
-        examples=("restart", "restart OrionMX hangs on a scan", "restart Orion*"),
+        examples=("restart", "restart OrionMX hangs on a scan", "restart Orion*", "restart all --keep-going"),
         built=True,
     ),
     CommandDefinition(
@@ -329,4 +332,5 @@ def nearest_command(word: str) -> str | None:
 
 def check_params(definition: CommandDefinition, params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The parameters of a command as they are carried out; `ParameterError` names the key that is wrong."""
-    return check_all(definition.name, definition.parameters, params, definition.untyped)
+    further = (*definition.untyped, *definition.spread_options)
+    return check_all(definition.name, definition.parameters, params, further)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor_core.domain.definitions import CommandDefinition, Risk, TargetRule, Tier
+from supervisor_core.domain.definitions import CommandDefinition, Risk, Spread, TargetRule, Tier
 from supervisor_core.domain.parameters import Kind, Parameter
 
 _RESET = Parameter(
@@ -29,6 +29,7 @@ _UPDATE = CommandDefinition(
     risk=Risk.DANGEROUS,
     needs_approval=True,
     tier=Tier.CODE,
+    spread=Spread.IN_TURN,
     schedulable=True,
     examples=("update", "update OrionMX new parser", "update team:archive --reset"),
     built=True,
@@ -58,6 +59,7 @@ CODE = (
         risk=Risk.DANGEROUS,
         needs_approval=True,
         tier=Tier.CODE,
+        spread=Spread.IN_TURN,
         schedulable=True,
         examples=("rollback", "rollback 3 hotfix", "rollback OrionMX 2 slow since noon"),
         built=True,
@@ -77,6 +79,7 @@ CODE = (
         # wrong at night. Who wants it approved all the same adds it to `required_for`.
         notes="By default it needs no approval, because it only returns to code that ran before.",
         tier=Tier.CODE,
+        spread=Spread.IN_TURN,
         examples=("undo", "undo OrionMX task_20260205_001", "undo task_20260205_001 wrong worker"),
         built=True,
     ),

@@ -46,6 +46,25 @@ class Tier(IntEnum):
     NEVER_QUEUED = 9
 
 
+class Spread(Enum):
+    """How a command for several workers is carried out."""
+
+    AT_ONCE = "at once"
+    IN_TURN = "in turn"
+    """One worker after the other, in the order of the command's workers, up to the first failure."""
+
+
+KEEP_GOING = Parameter(
+    "keep_going",
+    Kind.FLAG,
+    "--keep-going",
+    "with several workers: goes on with the next one after a failure",
+    default=False,
+)
+"""The option of all commands that go from worker to worker; it is no part of what is done to any one of them. Among
+the parameters of a command it is there only where it was given."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandDefinition:
     """One command: everything that any door needs to know of it."""
@@ -69,6 +88,7 @@ class CommandDefinition:
     """The default; `slack.approvals.required_for` decides."""
     right: Right = Right.OPERATOR
     tier: Tier = Tier.NEVER_QUEUED
+    spread: Spread = Spread.AT_ONCE
     schedulable: bool = False
     examples: tuple[str, ...] = ()
     notes: str = ""
@@ -93,7 +113,12 @@ class CommandDefinition:
     @property
     def options(self) -> tuple[Parameter, ...]:
         """The parameters that are given as `--name`."""
-        return tuple(parameter for parameter in self.parameters if parameter.kind is Kind.FLAG)
+        return (*(parameter for parameter in self.parameters if parameter.kind is Kind.FLAG), *self.spread_options)
+
+    @property
+    def spread_options(self) -> tuple[Parameter, ...]:
+        """The options that say how its workers are gone through; the usage line leaves them out."""
+        return (KEEP_GOING,) if self.spread is Spread.IN_TURN else ()
 
     @property
     def free_text(self) -> Parameter | None:

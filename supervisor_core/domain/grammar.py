@@ -44,7 +44,7 @@ def render(command: Command) -> str:
     parts = [command.name]
     if command.target:
         parts.append(escaped(command.target))
-    for parameter in definition.parameters:
+    for parameter in (*definition.parameters, *definition.spread_options):
         value = command.params.get(parameter.name)
         if value is not None and value is not False:
             parts.append(_spelled(definition, parameter, value))
@@ -165,7 +165,7 @@ def _spelled(definition: CommandDefinition, parameter: Parameter, value: object)
     text = parameter.spelled(value)
     match parameter.kind:
         case Kind.FLAG:
-            return f"--{parameter.name}"
+            return parameter.word
         case Kind.CRON:
             return quoted(text)
         case Kind.TEXT:

@@ -1,7 +1,8 @@
 """A job: one command for one worker, as the executing host keeps it, and the states it goes through.
 
     queued → claimed → started → done
-                          └────→ interrupted      (its executor died while the handler was at work)
+      │                   └────→ interrupted      (its executor died while the handler was at work)
+      └────────────────────────→ done             (not begun: its command failed on a worker before it)
 
 Claimed but not started is run after a crash; started is reported as interrupted and never run again by itself.
 """
@@ -17,6 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.texts import one_line
@@ -45,6 +47,9 @@ class JobState(StrEnum):
 
 
 FINAL = (JobState.DONE, JobState.INTERRUPTED)
+
+NOT_BEGUN = "not_begun"
+"""Among the details of an outcome: nothing was done, because the command failed on a worker before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +97,31 @@ class Job:
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
 
     @property
+    def command(self) -> str:
+        """The name of its command, as people type it."""
+        definition = by_handler(self.handler)
+        return definition.name if definition else self.handler
+
+    @property
     def audit_label(self) -> str:
         """Who asked, then what they called it."""
         return audit_label(self.issuer.name, self.issuer.id, self.label)
+
+
+def not_begun(job: Job) -> bool:
+    """Whether its command ended before it was this worker's turn: a failure of the command, and none of the worker."""
+    return job.outcome is not None and job.outcome.details.get(NOT_BEGUN) is True
+
+
+def passed_over(job: Job, after: Job) -> Outcome:
+    """The outcome of a job whose turn never came, because the same command failed on a worker before it."""
+    how = "was interrupted" if after.state is JobState.INTERRUPTED else "failed"
+    return Outcome.failed(
+        f"Not begun: {job.command} {how} on {after.worker_id} before it was {job.worker_id}'s turn. Put right what is "
+        f"wrong there, then ask again for the workers that are left; with --keep-going a failure does not stop them.",
+        **{NOT_BEGUN: True},
+        after=after.worker_id,
+    )
 
 
 def new_task_id(now: datetime) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from supervisor_core.domain.catalog import CATALOG
-from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, TargetRule
+from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, Spread, TargetRule
 from supervisor_core.domain.labels import MAX_LABEL
 
 NOT_BUILT = " (not built yet)"
@@ -20,6 +20,10 @@ _TARGETS = {
     TargetRule.FILTER: "a worker, team:NAME, a pattern such as a*, or all; left out: everything",
 }
 _RIGHTS = {Right.VIEWER: "viewers", Right.OPERATOR: "operators", Right.APPROVER: "approvers"}
+_SPREADS = {
+    Spread.AT_ONCE: "Several workers: all at once.",
+    Spread.IN_TURN: "Several workers: one after the other, in their order, up to the first failure.",
+}
 _LABEL = f"why, in up to {MAX_LABEL} letters, digits, spaces, hyphens and underscores"
 _PREFACE = """\
 # Commands
@@ -101,7 +105,8 @@ def _rows(definition: CommandDefinition) -> list[tuple[str, str]]:
     rows = []
     if definition.target is not TargetRule.NONE:
         rows.append(("target", _TARGETS[definition.target]))
-    rows += [(parameter.usage.strip("[]"), parameter.description) for parameter in definition.parameters]
+    parameters = (*definition.parameters, *definition.spread_options)
+    rows += [(parameter.usage.strip("[]"), parameter.description) for parameter in parameters]
     if definition.takes_label:
         rows.append(("label…", _LABEL))
     return rows
@@ -109,6 +114,8 @@ def _rows(definition: CommandDefinition) -> list[tuple[str, str]]:
 
 def _remarks(definition: CommandDefinition) -> list[str]:
     remarks = [f"For {_RIGHTS[definition.right]}."]
+    if definition.target is TargetRule.WORKERS:
+        remarks.append(_SPREADS[definition.spread])
     if definition.needs_approval:
         remarks.append("Needs an approval, unless the configuration says otherwise.")
     if definition.notes:

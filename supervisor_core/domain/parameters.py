@@ -105,7 +105,7 @@ def check_all(
 ) -> Mapping[str, Any]:
     """The values of all parameters: those left out (or null) at their defaults, none that is not known.
 
-    Those that nobody types, but programs give, are there only where they were given.
+    Further ones (`untyped`) are there only where they were given; a flag among them that is false was not.
 
     They may come as JSON from whoever wrote it, so nothing is taken for granted.
     """
@@ -117,7 +117,8 @@ def check_all(
     for key in given:
         if key not in known and key not in further:
             raise _unknown_key(owner, str(key), tuple(known))
-    checked = {name: check_value(each, given[name]) for name, each in further.items() if given.get(name) is not None}
+    judged = {name: check_value(each, given[name]) for name, each in further.items() if given.get(name) is not None}
+    checked = {name: value for name, value in judged.items() if value is not False}
     for name, parameter in known.items():
         value = given.get(name)
         checked[name] = parameter.default if value is None else check_value(parameter, value)

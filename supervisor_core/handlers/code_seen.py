@@ -7,6 +7,7 @@ from typing import Any
 
 from supervisor_core.domain.code import state_hash
 from supervisor_core.domain.code_plan import CodePlan
+from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.code_plans import plan_of
 from supervisor_core.handlers.code_site import CodeRefused, Site
@@ -19,9 +20,10 @@ SEEN = "state"
 def state_of(host: Host, site: Site, plan: CodePlan, params: Mapping[str, Any]) -> str:
     """The hash of what a preview shows: the code, who runs from it, who is paused, and what was asked for.
 
-    Not the processes and not their health: those change all the time, and change nothing of what would be done.
+    Not the processes and not their health: those change all the time, and change nothing of what would be done. Nor
+    whether the other workers follow after a failure: nothing of that is done here.
     """
-    asked = {name: value for name, value in params.items() if name != SEEN}
+    asked = {name: value for name, value in params.items() if name not in (SEEN, KEEP_GOING.name)}
     paused = [worker_id for worker_id in site.ids if host.pauses.read(worker_id) is not None]
     facts = {"command": plan.command, "params": asked, "targets": site.ids, "paused": paused, "top": str(site.top)}
     return state_hash({**facts, **plan.facts()})

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
 
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Issuer, Outcome
-from supervisor_core.domain.jobs import FINAL, Job, JobState, Progress, progressed
+from supervisor_core.domain.jobs import FINAL, Job, JobState, Progress, passed_over, progressed
 from supervisor_core.domain.times import from_text
-from supervisor_core.ledger.steps import Message, Step, record
+from supervisor_core.ledger import turns
+from supervisor_core.ledger.steps import Message, Step, record, take
 from supervisor_core.ledger.tables import jobs
 
 RESULT_FILE = "result_file"
@@ -106,20 +108,31 @@ def waiting(
     connection: Connection, worker_ids: Collection[str], states: Iterable[JobState], limit: int | None = None
 ) -> list[Job]:
     """The jobs of these workers in these states, in the order in which they must run."""
-    query = (
-        select(jobs)
-        .where(jobs.c.state.in_(tuple(states)), jobs.c.worker_id.in_(tuple(worker_ids)))
-        .order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
-        .limit(limit)
-    )
-    return [_job(row) for row in connection.execute(query).mappings()]
+    query = select(jobs).where(jobs.c.state.in_(tuple(states)), jobs.c.worker_id.in_(tuple(worker_ids)))
+    ordered = query.order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id).limit(limit)
+    return [_job(row) for row in connection.execute(ordered).mappings()]
 
 
 def next_to_run(connection: Connection, worker_id: str) -> Job | None:
-    """What this worker must do next: what was claimed before a crash, else the first that is queued."""
+    """What this worker must do next: what was claimed before a crash, else the first that is queued and has its turn.
+
+    What was asked of it later does not wait behind a command that is still with another worker.
+    """
     found = waiting(connection, [worker_id], (JobState.CLAIMED,), limit=1)
-    found = found or waiting(connection, [worker_id], (JobState.QUEUED,), limit=1)
-    return found[0] if found else None
+    if found:
+        return found[0]
+    mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
+    query = select(jobs).where(*mine, turns.its_turn()).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+    row = connection.execute(query.limit(1)).mappings().first()
+    return _job(row) if row else None
+
+
+def kept_waiting_by(connection: Connection, worker_id: str) -> list[tuple[Job, Job]]:
+    """The jobs of this worker whose turn has not come, each with the one that is to end first."""
+    mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
+    found = connection.execute(select(jobs).where(*mine, ~turns.its_turn()).order_by(jobs.c.job_id)).mappings()
+    held = [_job(row) for row in found]
+    return [(job, next(each for each in of_task(connection, job.task_id) if turns.holds_up(each, job))) for job in held]
 
 
 def ended(
@@ -163,9 +176,12 @@ def by_ids(connection: Connection, job_ids: Collection[int]) -> list[Job]:
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
-def workers_with_work(connection: Connection) -> set[str]:
-    """The workers for whom something waits."""
-    query = select(jobs.c.worker_id).where(jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED))).distinct()
+def workers_with_work(connection: Connection, task_id: str | None = None) -> set[str]:
+    """The workers for whom something waits that can be begun; of one command where it is named."""
+    free = or_(jobs.c.state == JobState.CLAIMED, and_(jobs.c.state == JobState.QUEUED, turns.its_turn()))
+    query = select(jobs.c.worker_id).where(free).distinct()
+    if task_id is not None:
+        query = query.where(jobs.c.task_id == task_id)
     return set(connection.execute(query).scalars())
 
 
@@ -194,7 +210,10 @@ def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Pr
 
 
 def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -> Step:
-    """started → done: the outcome, the audit row and the result file's row, or nothing of it."""
+    """started → done: the outcome, the audit row and the result file's row, or nothing of it.
+
+    With a failure, or an interruption, ends what is left of a command that goes from worker to worker.
+    """
     word = "success" if outcome.success else "failure"
     return _end(job, JobState.DONE, outcome, word, now, {"duration_seconds": round(duration_seconds, 3)})
 
@@ -202,6 +221,19 @@ def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -
 def interrupt(job: Job, outcome: Outcome, now: datetime) -> Step:
     """started → interrupted: its executor died while the handler was at work."""
     return _end(job, JobState.INTERRUPTED, outcome, "interrupted", now, {})
+
+
+def _pass_over(job: Job, after: Job, now: datetime) -> Step:
+    """queued → done: its turn never came."""
+    step = _end(job, JobState.DONE, passed_over(job, after), "failure", now, {})
+    return replace(step, expected=(JobState.QUEUED,), follow=None)
+
+
+def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, after: Job) -> None:
+    """End what is left of a command, so that each of its workers is told of."""
+    query = select(jobs).where(turns.left_after(after)).order_by(jobs.c.job_id)
+    for row in connection.execute(query).mappings().all():
+        take(connection, supervisor_id, _pass_over(_job(row), after, now), now)
 
 
 def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, facts: dict[str, Any]) -> Step:
@@ -230,7 +262,9 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         "details_json": canonical_json(details),
     }
     messages = (result_message(job.task_id, job.worker_id), _card(job), *taken_back(job.params, details))
-    return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages)
+    stops = not outcome.success and turns.stops_others(job)
+    follow = partial(_stop_others, after=replace(job, state=to)) if stops else None
+    return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages, follow=follow)
 
 
 def _card(job: Job) -> Message:

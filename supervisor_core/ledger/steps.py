@@ -6,7 +6,7 @@ transaction. Whoever finds the row in another state than expected has lost the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -52,6 +52,8 @@ class Step:
     outbox: Sequence[Message] = ()
     column: str = "state"
     """The one that holds the state."""
+    follow: Callable[[Connection, str, datetime], object] | None = None
+    """What it does to other rows, in the same transaction, once it is taken."""
 
     @property
     def name(self) -> str:
@@ -68,6 +70,8 @@ def take(connection: Connection, supervisor_id: str, step: Step, now: datetime) 
     if changed.rowcount != 1:
         return False
     record(connection, supervisor_id, step.audit, step.outbox, now)
+    if step.follow is not None:
+        step.follow(connection, supervisor_id, now)
     return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.planning import Action, ActionKind, Why
 from supervisor_core.domain.restarts import Decision, Next, Reason
 from supervisor_core.domain.standing import Standing
-from supervisor_core.ledger import jobs
+from supervisor_core.ledger import jobs, turns
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.executing import Patience, execute
 from supervisor_core.runtime.logs import about_worker
@@ -53,6 +53,8 @@ class Hooks:
 
     finished: Callable[[Job], None]
     """After each command."""
+    next_turn: Callable[[Collection[str]], None]
+    """After a command that goes from worker to worker, with those whose turn has come."""
     progressed: Callable[[Job], None]
     """After each step that a handler says it takes."""
     plan_again: Callable[[str], None]
@@ -251,6 +253,9 @@ class WorkerActor:
             outcome = await self._blocking(
                 execute, job, self._parts.host, self._parts.ledger, self._trouble, patience, heard
             )
+            if outcome is not None and turns.goes_in_turn(job):
+                look = partial(jobs.workers_with_work, task_id=job.task_id)
+                self._hooks.next_turn(await self._blocking(self._parts.ledger.read, look))
         finally:
             self._busy = None
             self._done(await self._blocking(partial(self._tending.after_command, moved=moving is not None)))

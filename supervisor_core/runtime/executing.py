@@ -20,6 +20,7 @@ from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.writer import LedgerUnavailable
 from supervisor_core.runtime.checkout_lock import checkout_for
 from supervisor_core.runtime.logs import about
+from supervisor_core.runtime.passed_over import tell_passed_over
 from supervisor_core.runtime.progress import Telling
 
 DISK_RETRY_SECONDS = 5.0
@@ -92,6 +93,7 @@ def _execute(
         log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
     else:
         log.error("%s of %s failed: %s", job.handler, job.worker_id, outcome.error)
+        tell_passed_over(job, ledger)
     return outcome
 
 

@@ -67,13 +67,21 @@ def pass_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
         except LockedError as error:
             who = f" ({error.holder})" if error.holder else ""
             raise BusyError(f"The daemon looks after {worker_id}{who}; this pass did nothing.") from None
-        locks = state_dir / "locks"
-        locks.mkdir(mode=0o700, exist_ok=True)
-        try:
-            held.enter_context(FileLock(locks / f"worker_{worker_id}.lock", f"a pass for {worker_id}").acquire())
-        except LockedError as error:
-            who = f" ({error.holder})" if error.holder else ""
-            raise BusyError(f"Another pass for {worker_id} is under way{who}; this one did nothing.") from None
+        held.enter_context(worker_ownership(state_dir, worker_id))
+        yield
+
+
+@contextmanager
+def worker_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
+    """For who is a pass already: be the one who does something for this worker."""
+    locks = state_dir / "locks"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    try:
+        lock = FileLock(locks / f"worker_{worker_id}.lock", f"a pass for {worker_id}").acquire()
+    except LockedError as error:
+        who = f" ({error.holder})" if error.holder else ""
+        raise BusyError(f"Another pass for {worker_id} is under way{who}; this one did nothing.") from None
+    with lock:
         yield
 
 

@@ -72,7 +72,9 @@ class Reconciler:
         self.bus = bus or EventBus()
         self._senses = senses or Senses(parts)
         self._senses.changed = self.plan_again
-        self._hooks = Hooks(finished, progressed, self.plan_again, self._settled, self._repaint, self._publish, resting)
+        self._hooks = Hooks(
+            finished, self.wake, progressed, self.plan_again, self._settled, self._repaint, self._publish, resting
+        )
         self._turn = Turn()
         self._version = 1
         self._snapshot = Snapshot(0, datetime.now(UTC))
@@ -275,8 +277,11 @@ class Reconciler:
         try:
             await self._round(due)
             if whole:
-                for job in await self._blocking(refuse_strays, self._parts, frozenset(self._actors)):
+                refused = await self._blocking(refuse_strays, self._parts, frozenset(self._actors))
+                for job in refused:
                     self._finished(job)
+                if refused:
+                    self.wake()  # it may be somebody's turn now
         except Exception as error:
             log.exception("a round of the reconciler failed")
             self._trouble = f"its last round failed: {type(error).__name__}: {error}"

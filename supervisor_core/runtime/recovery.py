@@ -20,6 +20,7 @@ from supervisor_core.ledger.jobs import tier_of
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.logs import about
+from supervisor_core.runtime.passed_over import tell_passed_over
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def report_interrupted(
             if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
                 ended.append(job)
                 log.error("%s of %s was interrupted: %s", job.handler, job.worker_id, outcome.error)
+                tell_passed_over(job, ledger)
     return ended
 
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
+from functools import partial
 
 from supervisor_core.adapters.processes_records import read_record
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
+from supervisor_core.handlers import Host
 from supervisor_core.ledger import jobs
+from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.executing import execute
+from supervisor_core.runtime.logs import about
+from supervisor_core.runtime.ownership import BusyError, worker_ownership
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.recovery import report_interrupted
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +46,40 @@ def refuse_strays(parts: Parts, known: Collection[str]) -> list[Job]:
 
     Else it would wait until a worker of that name is configured again, and then be done, months later.
     """
-    refused = []
+    refused: list[Job] = []
     host = parts.host  # by this configuration, to the end: of one that comes meanwhile only its actor may do anything
-    waiting = parts.ledger.read(jobs.workers_with_work)
-    for worker_id in sorted(waiting - set(known) - set(host.config.workers)):
-        while True:
-            job = parts.ledger.read(lambda connection, who=worker_id: jobs.next_to_run(connection, who))  # type: ignore[misc]
-            if job is None or execute(job, host, parts.ledger) is None:
-                break
-            refused.append(job)
+    looked_after = set(known) | set(host.config.workers)
+    while waiting := parts.ledger.read(jobs.workers_with_work) - looked_after:  # of several, one makes way for the next
+        before = len(refused)
+        for worker_id in sorted(waiting):
+            refused += _refused(host, parts.ledger, worker_id)
+        if len(refused) == before:
+            break
+    return refused
+
+
+def make_way(host: Host, ledger: Ledger, worker_id: str) -> None:
+    """For a pass: say for whom this worker's commands wait; who is no worker here any more keeps nobody waiting."""
+    gone: set[str] = set()
+    while True:
+        held = ledger.read(partial(jobs.kept_waiting_by, worker_id=worker_id))
+        strays = {first.worker_id for _, first in held} - set(host.config.workers) - gone
+        if not strays:
+            break
+        for stray in sorted(strays):
+            gone.add(stray)
+            with suppress(BusyError), worker_ownership(host.config.state_dir, stray):
+                report_interrupted(host, ledger, [stray])
+                _refused(host, ledger, stray)
+    for job, first in held:
+        with about(job.task_id, job.label, job.worker_id):
+            log.info("%s of %s waits: it is the turn of %s", job.handler, worker_id, first.worker_id)
+
+
+def _refused(host: Host, ledger: Ledger, worker_id: str) -> list[Job]:
+    refused = []
+    while job := ledger.read(partial(jobs.next_to_run, worker_id=worker_id)):
+        if execute(job, host, ledger) is None:
+            break
+        refused.append(job)
     return refused

@@ -14,6 +14,7 @@ from supervisor_core.runtime.flag_intake import FlagIntake
 from supervisor_core.runtime.host import trust_of
 from supervisor_core.runtime.interrupting import Told
 from supervisor_core.runtime.recovery import report_interrupted
+from supervisor_core.runtime.strangers import make_way
 
 
 def do_what_waits(
@@ -24,6 +25,8 @@ def do_what_waits(
         findings.noted(f"{ended.handler} was interrupted, and not run again")
     if sweep and not told:
         _take_flags(host, worker, ledger, findings)
+    if not told:
+        make_way(host, ledger, worker.id)
     patience = Patience(lambda: told, executing.PASS_PATIENCE_SECONDS)
     while not told and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
         try:

@@ -72,8 +72,19 @@ def test_one_road_from_the_question_to_the_end(desk: Desk) -> None:
     assert version_of_card(desk) >= 5
 
 
-def test_a_job_that_failed_makes_it_failed_and_names_the_worker(desk: Desk) -> None:
+def test_a_job_that_failed_makes_it_failed_and_names_those_that_were_not_begun(desk: Desk) -> None:
     asked = desk.ask("restart all hotfix")
+    desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
+    desk.approvals.carry_on(NOW)
+    desk.end_jobs(success=False, most=1)
+    desk.approvals.on_job_finished("task_1", NOW)
+    found = desk.approvals.of_task("task_1")
+    assert found is not None
+    assert (found.state, found.reason) == (S.FAILED, "It failed on North. Not begun: South.")
+
+
+def test_a_job_that_failed_makes_it_failed_and_names_the_worker(desk: Desk) -> None:
+    asked = desk.ask("restart all --keep-going hotfix")
     desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
     desk.approvals.carry_on(NOW)
     desk.end_jobs(success=False, most=1)

@@ -46,7 +46,8 @@ def test_it_is_done_while_nothing_has_moved_whoever_was_restarted_since(place: C
 
 def test_the_same_preview_has_the_same_state_and_a_label_is_no_part_of_it(place: CodeHost) -> None:
     states = {
-        place.preview(words).state for words in ("rollback all 2", "rollback OrionMX 2", "rollback OrionMX 2 why")
+        place.preview(words).state
+        for words in ("rollback all 2", "rollback all 2 --keep-going", "rollback OrionMX 2", "rollback OrionMX 2 why")
     }
     assert len(states) == 1
     others = {place.preview(words).state for words in ("rollback OrionMX 1", "rollback OrionMX 3", "update OrionMX")}

@@ -68,6 +68,13 @@ ROLLED_BACK = Outcome.done(
     message="OrionMX is rolled back by 2 commits, from 13a071e to d5c6f90; OrionMX runs as pid 4712", **HEADS
 )
 RESTARTED = Outcome.done(message="OrionMX is restarted: pid 4711 ended; pid 4712 runs")
+NOT_BEGUN = Outcome.failed("Not begun: restart failed on South before it was its turn.", not_begun=True, after="South")
+
+
+def left(worker: str) -> Job:
+    return job(worker, "restart_watcher", outcome=NOT_BEGUN)
+
+
 CASES: Mapping[str, Sequence[Job]] = {
     "accepted": [job(state=JobState.QUEUED)],
     "under_way": [job(state=JobState.STARTED)],
@@ -110,6 +117,19 @@ CASES: Mapping[str, Sequence[Job]] = {
     ],
     "hostile_step": [job(state=JobState.STARTED, progress=["<!channel> & <@U0OPER>\n\0 https://evil.example"])],
     "several_one_failed": [job("North", outcome=PAUSED), job("South", outcome=STUCK)],
+    "several_stopped": [
+        job("North", "restart_watcher", outcome=RESTARTED),
+        job("South", "restart_watcher", outcome=STUCK),
+        left("West"),
+    ],
+    "many_stopped": [
+        job("North", "restart_watcher", JobState.INTERRUPTED, Outcome.failed("The supervisor ended.")),
+        *(left(f"Worker-{n}") for n in range(6)),
+    ],
+    "kept_going": [
+        job("North", "restart_watcher", outcome=STUCK, keep_going=True),
+        job("South", "restart_watcher", outcome=RESTARTED, keep_going=True),
+    ],
     "hostile_words": [
         job(
             issuer=Issuer("file:<!channel>", "<!channel> *bold*"),
@@ -129,6 +149,14 @@ def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
     assert made == json.loads(path.read_text())
 
 
+def test_a_thousand_workers_that_had_no_turn_fit_and_no_error_of_theirs_is_repeated() -> None:
+    most = [job("W" * 20, "restart_watcher", outcome=STUCK), *[left("V" * 20)] * 1000]
+    made: dict[str, Any] = card(most, NOW)
+    assert check_message(made, update=True) == []
+    assert "failed on 1 of 1001, not begun on 1000" in made["text"]
+    assert "before it was its turn" not in json.dumps(made)
+
+
 def test_every_golden_card_has_its_case() -> None:
     assert {path.stem.removeprefix("card_") for path in GOLDEN.glob("card_*.json")} == set(CASES)
 
@@ -137,7 +165,7 @@ def jobs_of_any_kind() -> st.SearchStrategy[list[Job]]:
     words = st.text(max_size=200) | st.sampled_from(
         ["`" * 4000, "&" * 5000, "<!channel>" * 900, "é\u0301" * 3000, "\n" * 4000]
     )
-    details = st.fixed_dictionaries({}, optional={"message": words, "drive": words})
+    details = st.fixed_dictionaries({}, optional={"message": words, "drive": words, "not_begun": st.just(True)})
     outcomes = st.builds(lambda error, more: Outcome.failed(error, **more), words, details) | st.builds(
         lambda more: Outcome.done(**more), details
     )

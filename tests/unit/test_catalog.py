@@ -17,7 +17,7 @@ from supervisor_core.domain.catalog import (
     find,
     nearest_command,
 )
-from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, TargetRule, Tier
+from supervisor_core.domain.definitions import KEEP_GOING, CommandDefinition, Right, Risk, Spread, TargetRule, Tier
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.grammar import GrammarContext, parse, render
 from supervisor_core.domain.parameters import Kind, ParameterError
@@ -105,6 +105,35 @@ def test_code_goes_first_then_the_worker_and_then_reports() -> None:
     assert tiers[Tier.LIFECYCLE] == {"pause", "resume", "restart_watcher"}
     assert tiers[Tier.REPORT] == {"diagnostics", "verify_db"}
     assert Tier.EMERGENCY < Tier.CODE < Tier.LIFECYCLE < Tier.REPORT < Tier.NEVER_QUEUED
+
+
+def test_what_changes_a_worker_goes_from_one_to_the_next_and_the_rest_is_done_at_once() -> None:
+    in_turn = {definition.name for definition in EVERY if definition.spread is Spread.IN_TURN}
+    assert in_turn == {"pause", "resume", "restart", "update", "update-deps", "rollback", "undo"}
+    assert in_turn == {definition.name for definition in WITH_HANDLER if definition.risk is not Risk.READS}
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=lambda definition: definition.name)
+def test_what_goes_in_turn_and_nothing_else_can_be_told_to_keep_going(definition: CommandDefinition) -> None:
+    in_turn = definition.spread is Spread.IN_TURN
+    assert (KEEP_GOING in definition.options) is in_turn
+    assert KEEP_GOING.word not in definition.usage, "it is for several workers, and the design has the usage without"
+    if in_turn:
+        assert check_params(definition, {"keep_going": True})["keep_going"] is True
+    else:
+        with pytest.raises(ParameterError, match="has no parameter 'keep_going'"):
+            check_params(definition, {"keep_going": True})
+
+
+@pytest.mark.parametrize("given", [None, {}, {"keep_going": None}, {"keep_going": False}])
+def test_who_does_not_want_to_keep_going_gives_the_same_command_as_ever(given: Any) -> None:
+    assert dict(check_params(_of("restart"), given)) == {}
+    assert dict(check_params(_of("rollback"), given)) == {"commits_back": 1}
+
+
+def test_keep_going_is_true_or_false() -> None:
+    with pytest.raises(ParameterError, match="keep_going must be true or false, not 1"):
+        check_params(_of("restart"), {"keep_going": 1})
 
 
 def test_approval_is_needed_for_new_or_older_code_but_not_to_undo() -> None:
@@ -271,5 +300,6 @@ def test_an_error_says_what_was_expected() -> None:
 
 
 def test_options_are_the_flags_among_the_parameters() -> None:
-    assert [parameter.name for parameter in _of("update").options] == ["reset"]
+    assert [parameter.name for parameter in _of("update").options] == ["reset", "keep_going"]
+    assert [parameter.name for parameter in _of("status").options] == []
     assert all(parameter.kind is Kind.FLAG for definition in EVERY for parameter in definition.options)

@@ -37,7 +37,7 @@ FULL = GrammarContext(WORKERS, {"archive": ("vega", "OrionMX"), "a&lt;b": ("vega
 
 TYPED = (
     "all ALL team:archive team: orionmx * w* [ [z-a] ? 3 0 11 -1 +3 2.5 3x 2h 1w 2hours by since 2026-01-31 "
-    '--reset -- --x task_1 task_ " \' "" it\'s <@U1> <#C1|ops> <mailto:> < > &amp; &lt; /supervisor hotfix'
+    '--reset --keep-going -- --x task_1 task_ " \' "" it\'s <@U1> <#C1|ops> <mailto:> < > &amp; &lt; /supervisor hotfix'
 )
 TRAPS = [
     *('"0 3 * * *"', "<@U1|ann b>", "<http://x|x y>", "9" * 30, "x" * 101, ""),
@@ -86,7 +86,8 @@ def _commands(draw: st.DrawFn) -> Command:
         target = draw(st.sampled_from([*WORKERS, "all", "team:archive", "team:a&lt;b", "w*", "[!x]*", "[<@&lt;Ow]*"]))
     if definition.target is TargetRule.FILTER and draw(st.booleans()):
         target = ""
-    given_params = {parameter.name: draw(_values(parameter)) for parameter in definition.parameters}
+    parameters = (*definition.parameters, *definition.spread_options)
+    given_params = {parameter.name: draw(_values(parameter)) for parameter in parameters}
     label = draw(LABELS) if definition.takes_label else None
     return Command(
         definition.name,

@@ -1,0 +1,171 @@
+"""A command for several workers as its asker sees it: with the daemon, with passes, in the shell and in the trail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.armed import armed
+from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.homes import a_home
+from tests.support.passes import log_of
+from tests.support.waiting import wait_until
+
+WORKERS = ("West", "North", "South")
+RESTS: dict[str, Any] = {**SLEEPER, "enabled": False}
+"""A worker that can't be resumed, and says so at once."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Host]:
+    with a_home(tmp_path / "home", dict.fromkeys(WORKERS, SLEEPER), make=Host) as made:
+        assert isinstance(made, Host)
+        yield made
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Iterator[Host]:
+    """The second of its workers rests."""
+    with a_home(tmp_path / "home", {"West": SLEEPER, "North": RESTS, "South": SLEEPER}, make=Host) as made:
+        assert isinstance(made, Host)
+        yield made
+
+
+def spans(home: Host, task_id: str) -> list[tuple[str, str]]:
+    """When the steps of each worker's part were told, first to last; in the order of the command."""
+    found = []
+    for place, worker in enumerate(row["target_id"] for row in home.audit(task_id)):
+        name = f"supervisor_result_restart_watcher_{task_id}{f'_{worker}' if place else ''}.json"
+        path = home.outbox / name
+        wait_until(path.exists, 20, f"{name} is there")
+        result = yaml.safe_load(path.read_text())
+        found.append((result["progress"][0]["at"], result["timestamp"]))
+    return found
+
+
+def test_a_restart_of_all_takes_one_worker_after_the_other_in_the_order_of_the_configuration(home: Host) -> None:
+    home.start_daemon()
+    said = home.json("send", "restart", "all", "--wait")
+    assert said["success"], said
+    assert [each["worker_id"] for each in said["details"]["workers"]] == list(WORKERS)
+    assert [row["target_id"] for row in home.audit(said["task_id"])] == list(WORKERS)
+    times = spans(home, said["task_id"])
+    assert [moment for span in times for moment in span] == sorted(moment for span in times for moment in span)
+
+
+def test_a_resume_of_all_stops_at_the_first_failure_and_tells_who_was_not_begun(failing: Host) -> None:
+    failing.start_daemon()
+    assert failing.supervisor("send", "pause", "all", "--wait").returncode == 0
+    before = failing.running_copies("South")
+    said = failing.supervisor("send", "resume", "all", "--wait")
+    assert said.returncode == 1
+    lines = [line for line in said.stdout.splitlines() if " s  " not in line]
+    assert lines[0] == "ok: West is running"
+    assert lines[1].startswith("failed: North: Nothing was done.") or lines[1].startswith("failed: Nothing was done.")
+    assert lines[2] == "not begun: South"
+    assert "ask again for North, South; with --keep-going" in lines[3]
+    assert failing.running_copies("South") == before == []
+    assert failing.worker("South")["paused"], "it is left as it was"
+
+
+def test_for_programs_those_not_begun_are_told_apart_from_those_that_failed(failing: Host) -> None:
+    failing.start_daemon()
+    failing.supervisor("send", "pause", "all", "--wait")
+    said = failing.json("send", "resume", "all", "--wait")
+    assert (said["success"], said["error"]) == (False, "failed on North; not begun on South")
+    kinds = [each["details"].get("not_begun", False) for each in said["details"]["workers"]]
+    assert kinds == [False, False, True]
+    rows = failing.audit(said["task_id"])
+    assert [(row["target_id"], row["outcome"]) for row in rows] == [
+        ("West", "success"),
+        ("North", "failure"),
+        ("South", "failure"),
+    ]
+    path = failing.outbox / f"supervisor_result_resume_{said['task_id']}_South.json"
+    wait_until(path.exists, 20, "its result file")
+    assert yaml.safe_load(path.read_text())["details"] == {"not_begun": True, "after": "North"}
+
+
+def test_told_to_keep_going_it_goes_on_after_a_failure(failing: Host) -> None:
+    failing.start_daemon()
+    failing.supervisor("send", "pause", "all", "--wait")
+    said = failing.json("send", "resume all --keep-going", "--wait")
+    assert (said["success"], said["error"]) == (False, "failed on North")
+    assert failing.worker("South")["state"] == "running"
+
+
+def test_a_flag_for_one_worker_may_say_to_keep_going(home: Host) -> None:
+    home.start_daemon()
+    home.drop_flag("supervisor_pause_South_t1.flag", {"params": {"keep_going": True}})
+    result = wait_until(lambda: home.result("pause", "t1"), 20, "its result")
+    assert result is not None
+    assert result["success"], result
+
+
+def test_a_pass_leaves_its_worker_alone_until_its_turn_has_come(home: Host) -> None:
+    task = home.json("send", "pause", "all")["task_id"]
+
+    def one_pass(worker: str) -> int:
+        return home.supervisor("once", "--worker-id", worker).returncode
+
+    assert home.supervisor("once", "--worker-id", "North", "--heal").returncode == 0, "that it waits is no failure"
+    assert "pause of North waits: it is the turn of West" in log_of(home)
+    assert home.audit(task) == []
+    assert one_pass("West") == one_pass("North") == 0
+    assert [row["target_id"] for row in home.audit(task)] == ["West", "North"]
+    assert one_pass("South") == 0
+    assert [row["target_id"] for row in home.audit(task)] == list(WORKERS)
+
+
+def test_passes_stop_at_the_first_failure_too(failing: Host) -> None:
+    task = failing.json("send", "resume", "all")["task_id"]
+    codes = [failing.supervisor("once", "--worker-id", worker).returncode for worker in WORKERS[:2]]
+    assert codes == [0, 1]
+    outcomes = [(row["target_id"], row["outcome"]) for row in failing.audit(task)]
+    assert outcomes == [("West", "success"), ("North", "failure"), ("South", "failure")]
+    assert "resume of South failed: Not begun: resume failed on North" in log_of(failing)
+
+
+@pytest.mark.parametrize("words", ["pause all", "pause all --keep-going"])
+def test_for_a_pass_a_worker_that_was_removed_keeps_nobody_waiting(home: Host, words: str) -> None:
+    task = home.json("send", words)["task_id"]
+    home.configure({"North": SLEEPER, "South": SLEEPER})
+    assert home.supervisor("once", "--worker-id", "North", "--heal").returncode == 0
+    goes_on = "keep" in words
+    told = [("West", "failure"), ("North", "success" if goes_on else "failure")]
+    assert [(row["target_id"], row["outcome"]) for row in home.audit(task)][:2] == told
+    assert len(home.audit(task)) == (2 if goes_on else len(WORKERS))
+
+
+def test_for_a_pass_a_part_that_was_cut_off_on_a_removed_worker_keeps_nobody_waiting(home: Host) -> None:
+    task = home.json("send", "pause all --keep-going")["task_id"]
+    home.supervisor("once", "--worker-id", "West", program=armed("handler:before"))
+    home.configure({"North": SLEEPER, "South": SLEEPER})
+    home.supervisor("once", "--worker-id", "North", "--heal")
+    told = [(row["target_id"], row["outcome"]) for row in home.audit(task)]
+    assert told == [("West", "interrupted"), ("North", "success")]
+
+
+def test_the_daemon_ends_the_part_of_a_worker_that_was_removed_and_goes_on(home: Host) -> None:
+    task = home.json("send", "pause all --keep-going")["task_id"]
+    home.configure({"North": SLEEPER, "South": SLEEPER})
+    home.start_daemon()
+    wait_until(lambda: len(home.audit(task)) == len(WORKERS), 20, "all have ended")
+    outcomes = [(row["target_id"], row["outcome"]) for row in home.audit(task)]
+    assert outcomes == [("West", "failure"), ("North", "success"), ("South", "success")]
+
+
+def test_a_restart_of_all_goes_on_where_the_daemon_was_stopped_and_started_again(home: Host) -> None:
+    home.start_daemon()
+    task = home.json("send", "restart", "all")["task_id"]
+    wait_until(lambda: home.audit(task), 20, "the first is done")
+    assert home.supervisor("stop").returncode == 0
+    done = len(home.audit(task))
+    assert done < len(WORKERS), "the command in hand is finished, and no other is begun"
+    home.start_daemon()
+    wait_until(lambda: len(home.audit(task)) == len(WORKERS), 20, "all have had their turn")
+    assert [(row["target_id"], row["outcome"]) for row in home.audit(task)] == [(each, "success") for each in WORKERS]
