@@ -12,7 +12,8 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.asked import Asked, mentioned, pressed, typed
+from bot.asked import Asked, is_said_to_us, mentioned, pressed, said, typed
+from bot.form_doors import DealWith, FormDoors
 from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import whisper
 from bot.views.overview import ACTION
@@ -22,8 +23,6 @@ from supervisor_core.ledger.envelopes import Received
 ANYTHING = re.compile(".*")
 
 log = logging.getLogger(__name__)
-
-DealWith = Callable[[Asked], Awaitable[Dealt]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Identity:
 class SlackApp:
     """Bolt as a router: it matches, our listeners deal, and what came of it goes back to whoever holds the row."""
 
-    def __init__(self, client: AsyncWebClient, identity: Identity, deal: DealWith) -> None:
+    def __init__(self, client: AsyncWebClient, identity: Identity, deal: DealWith, forms: FormDoors) -> None:
         self._deal = deal
         self._bolt = AsyncApp(
             client=client,
@@ -58,7 +57,9 @@ class SlackApp:
         self._bolt.error(_raise)
         self._bolt.command(ANYTHING)(self._on_command)
         self._bolt.action(re.compile(f"^{ACTION}"))(self._on_button)
+        forms.listen(self._bolt, self._careful)
         self._bolt.event("app_mention")(self._on_mention)
+        self._bolt.event("message")(self._on_message)
         self._bolt.event(ANYTHING)(_pass)  # last: what the app is subscribed to and has no use for yet
 
     async def deal(self, received: Received) -> Dealt:
@@ -74,7 +75,14 @@ class SlackApp:
         context["dealt"] = await self._careful(typed(context["received"]))
 
     async def _on_mention(self, context: AsyncBoltContext) -> None:
-        context["dealt"] = await self._careful(mentioned(context["received"]))
+        received = context["received"]
+        direct = str(received.payload["event"]["channel"]).startswith("D")
+        context["dealt"] = await self._careful(said(received) if direct else mentioned(received))
+
+    async def _on_message(self, context: AsyncBoltContext) -> None:
+        received = context["received"]
+        if is_said_to_us(received.payload["event"]):
+            context["dealt"] = await self._careful(said(received))
 
     async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()

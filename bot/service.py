@@ -19,6 +19,7 @@ from bot.app import Identity, SlackApp
 from bot.asked import Asked
 from bot.commands import Commands
 from bot.delivery import Delivery
+from bot.form_doors import FormDoors
 from bot.intake.dealing import Dealing, Dealt, NotNowError
 from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
@@ -30,6 +31,7 @@ from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
+from supervisor_core.domain.definitions import CommandDefinition
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.times import to_text
 from supervisor_core.gateway import Gateway
@@ -107,10 +109,11 @@ class SlackService:
         speaker = Speaker(self._client, identity.bot_id)
         delivery = Delivery(self._ledger, speaker, identity.name, self._config.slack.fallback_channel)
         self._known, self._commands = identity, self._commands_for(identity)
-        app = SlackApp(self._client, identity, self._deal)
+        forms = FormDoors(self._client, lambda: self._config, self._offered)
+        app = SlackApp(self._client, identity, self._deal, forms)
         keeping = Keeping(self._ledger)
         dealing = Dealing(self._ledger, app.deal, keeping.quiet)
-        intake = Intake(keeping, dealing, _no_answer)
+        intake = Intake(keeping, dealing, forms.answer)
         link = Link(self._client, self._app_token, intake.receive, self._was_deaf, self._others)
         self._delivery, self._link = delivery, link
         loop = asyncio.get_running_loop()
@@ -158,6 +161,12 @@ class SlackService:
         if self._commands is None:
             raise NotNowError("the supervisor is just coming up")
         return await self._commands.deal(asked)
+
+    async def _offered(self, user: str) -> list[CommandDefinition]:
+        """What this person may be offered now."""
+        if self._commands is None:
+            raise NotNowError("the supervisor is just coming up")
+        return await self._commands.offered(user)
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         away, self._nobody_was_there = self._nobody_was_there, False
@@ -236,7 +245,3 @@ async def _within(stopping: asyncio.Event, seconds: float) -> bool:
         async with asyncio.timeout(seconds):
             await stopping.wait()
     return stopping.is_set()
-
-
-async def _no_answer(_kind: str, _payload: object) -> None:
-    """There are no modals and no menus yet."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bot.blockkit import escape, fit
+from bot.views.form import OPEN
 from bot.views.told import Content, context, section
 
 SHOWN = 15
@@ -28,9 +29,15 @@ EXPLAINED: Mapping[str, str] = {
 
 
 def overview(
-    host: str, workers: Sequence[Mapping[str, Any]], allowed: Mapping[str, Collection[str]], nonce: str
+    host: str,
+    workers: Sequence[Mapping[str, Any]],
+    allowed: Mapping[str, Collection[str]],
+    nonce: str,
+    *,
+    more: bool = False,
 ) -> Content:
-    """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message."""
+    """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message;
+    `more`: whether there is a form of theirs to open."""
     ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
@@ -44,6 +51,9 @@ def overview(
             blocks.append({"type": "actions", "block_id": f"worker:{worker['id']}", "elements": buttons})
     if len(ordered) > SHOWN:
         blocks.append(context(f"… and {len(ordered) - SHOWN} more: `/supervisor status` shows them all."))
+    if more:
+        open_ = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": nonce}
+        blocks.append({"type": "actions", "block_id": "more", "elements": [open_]})
     blocks.append(context("`/supervisor help` shows what else I can do."))
     return {"text": title, "blocks": blocks}
 
