@@ -120,7 +120,7 @@ def form(
     blocks += [inputs.parameter(each, filled) for each in definition.parameters]
     if definition.takes_label:
         blocks.append(inputs.label(filled))
-    blocks.append(small_print(_place(channel, thread)) if channel else inputs.where())
+    blocks.append(small_print(_place(channel, thread)) if channel else inputs.where(informs=definition.handler is None))
     if definition.risk is not Risk.READS:
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
     words = submit(definition)

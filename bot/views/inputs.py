@@ -95,8 +95,8 @@ def label(filled: Command | None) -> Json:
     return _input(LABEL, "Label", element, hint, optional=True)
 
 
-def where() -> Json:
-    """The channel of the card, for a form that was not opened from one."""
+def where(*, informs: bool) -> Json:
+    """The channel, for a form that was not opened from one; `informs`: there will be an answer, and no card."""
     element: Json = {
         "type": "conversations_select",
         "default_to_current_conversation": True,
@@ -105,7 +105,8 @@ def where() -> Json:
         "filter": {"include": ["public", "private"], "exclude_bot_users": True},
         "placeholder": plain("Choose a channel"),
     }
-    return _input(WHERE, "Where its card goes", element, "Left empty: to you, in our direct messages.", optional=True)
+    name = "Where the answer goes, to you alone" if informs else "Where its card goes"
+    return _input(WHERE, name, element, "Left empty: to you, in our direct messages.", optional=True)
 
 
 def plain(text: str) -> Json:

@@ -205,7 +205,7 @@ def test_what_was_filled_in_becomes_the_canonical_text() -> None:
     ],
 )
 def test_a_mistake_stands_at_its_field(name: str, values: dict[str, str], block: str, words: str) -> None:
-    errors = said(name, **values)
+    errors = said(name, CONTEXT, **values)
     assert list(errors) == [block]
     assert words in errors[block]
 
