@@ -342,7 +342,9 @@ def test_scopes_that_are_missing_are_told_with_what_will_not_work(tmp_path: Path
     assert "im:write: no direct message" in scopes["message"]
     assert "usergroups:read: no right that is given to a user group" in scopes["message"]
     assert "channels:history" not in scopes["message"], "what is optional is no failure"
-    assert scopes["remedy"].startswith("Add groups:read, im:write, usergroups:read (https://api.slack.com/apps")
+    assert scopes["remedy"].startswith(
+        "Add groups:read, im:history, im:write, usergroups:read (https://api.slack.com/apps"
+    )
     assert "Reinstall" in scopes["remedy"]
     assert told.failed == ["slack_scopes", f"slack_channel_{secret.id}", f"slack_group_{GROUP}"]
     assert "a scope is missing" in told[f"slack_channel_{secret.id}"]["message"]

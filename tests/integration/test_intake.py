@@ -251,7 +251,7 @@ async def a_modal(slack: Playground) -> Modal:
     """A form with a name and a menu in front of the operator."""
     field: dict[str, Any] = {"type": "plain_text_input", "action_id": "value"}
     menu: dict[str, Any] = {"type": "external_select", "action_id": "value", "min_query_length": 0}
-    blocks = [
+    blocks: list[dict[str, Any]] = [
         {"type": "input", "block_id": name.lower(), "label": {"type": "plain_text", "text": name}, "element": element}
         for name, element in (("Name", field), ("Which", menu))
     ]
