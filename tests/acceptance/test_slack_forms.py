@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,11 +130,15 @@ async def test_a_direct_message_that_mentions_the_bot_is_dealt_with_once_and_an_
     operator = slack.user("operator")
     said = await operator.says("@bot pause North", in_=operator.dm())
     await operator.dm().shows("North: paused")
+    again: dict[str, Any] = {"type": "app_mention", "channel": operator.dm().id, "user": operator.id, "ts": said.said}
+    heard = {"subscription": "app_mention", "channel": operator.dm().channel}
+    slack.server.world.tell({**heard, "event": {**again, "text": f"<@{slack.server.world.bot.id}> pause North"}})
     slack.server.people.edit(operator.user, operator.dm().channel, said.said, "resume North")
     await operator.says("status North", in_=operator.dm())
     await operator.dm().shows("North paused by")
     await settled(home)
     assert await trail(home) == [("PAUSE", "North", "success")]
+    assert len(home.rows("select task_id from jobs_t")) == 1
 
 
 async def test_a_mention_in_a_thread_of_others_is_answered_there(home: SlackHome, slack: Playground) -> None:
