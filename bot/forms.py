@@ -41,12 +41,11 @@ def read(view: Mapping[str, Any], context: GrammarContext) -> str | Errors:
     """The text of the command that this form asks for, which parses; or what is wrong, at its field."""
     definition = CATALOG.get(about(view).command)
     if definition is None:
-        return _somewhere(view, "I do not know this form any more. Close it, and open it again.")
+        return _placed(view, {"": "I do not know this form any more. Close it, and open it again."})
     reading = _Reading(definition, context, (view.get("state") or {}).get("values") or {})
     command = reading.command()
-    if not reading.errors and command is not None:
-        return reading.text(command) or _placed(view, reading.errors)
-    return _placed(view, reading.errors)
+    text = reading.text(command) if command is not None else ""
+    return text or _placed(view, reading.errors)
 
 
 def chosen_channel(view: Mapping[str, Any]) -> str:
@@ -174,19 +173,10 @@ def _said(values: Mapping[str, Any], block: str) -> str:
 
 def _placed(view: Mapping[str, Any], errors: Errors) -> str | Errors:
     """Each error at its field; at the first there is, where this form has none like it."""
-    blocks = _inputs(view)
-    if not blocks:
-        return about(view).command  # there is nothing to fill in, so there is nothing that could be wrong here
+    blocks = [str(block.get("block_id")) for block in view.get("blocks") or () if block.get("type") == "input"]
+    if not blocks:  # nothing to fill in, and no place for an error: whoever deals with the text says what is wrong
+        return about(view).command
     placed: dict[str, str] = {}
     for block, words in errors.items():
         placed.setdefault(block if block in blocks else blocks[0], fit(words, LONGEST_ERROR))
     return placed
-
-
-def _somewhere(view: Mapping[str, Any], words: str) -> str | Errors:
-    blocks = _inputs(view)
-    return {blocks[0]: words} if blocks else about(view).command
-
-
-def _inputs(view: Mapping[str, Any]) -> list[str]:
-    return [str(block.get("block_id")) for block in view.get("blocks") or () if block.get("type") == "input"]

@@ -25,7 +25,8 @@ _PREFACE = """\
 # Commands
 
 The same words work as `/supervisor …` in Slack, in a mention of the bot, in a direct message to it, and in
-`supervisor send '…'`. In brackets is what may be left out. `help COMMAND`, given in the same way, says the same as this page.
+`supervisor send '…'`. In brackets is what may be left out. `help COMMAND`, given in the same way, says the same as
+this page.
 
 - **Target**: a worker id, `team:NAME`, a pattern such as `a*`, or `all`, right after the command. A word that
   nearly names a worker is asked about, never guessed.

@@ -89,7 +89,7 @@ def desk(slack: Any) -> Iterator[Desk]:
 
 @pytest.fixture
 def page(browser: Browser, slack: Any, desk: Desk) -> Iterator[Page]:
-    assert desk.app
+    assert desk.context is FEW
     with olgas_page(browser, slack) as opened:
         yield opened
 
