@@ -12,7 +12,8 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.asked import Asked, Vote, chosen, denied, mentioned, pressed, typed, voted
+from bot.asked import Asked, Vote, chosen, denied, is_said_to_us, mentioned, pressed, said, typed, voted
+from bot.form_doors import FormDoors
 from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import whisper
 from bot.views.approval import DENIAL, VOTE
@@ -52,7 +53,7 @@ class Identity:
 class SlackApp:
     """Bolt as a router: it matches, our listeners deal, and what came of it goes back to whoever holds the row."""
 
-    def __init__(self, client: AsyncWebClient, identity: Identity, doors: Doors) -> None:
+    def __init__(self, client: AsyncWebClient, identity: Identity, doors: Doors, forms: FormDoors) -> None:
         self._doors = doors
         self._bolt = AsyncApp(
             client=client,
@@ -73,7 +74,9 @@ class SlackApp:
         self._bolt.action(CHOOSE)(self._on_choice)
         self._bolt.action(re.compile(f"^{VOTE}"))(self._on_vote)
         self._bolt.view(DENIAL)(self._on_denial)
+        forms.listen(self._bolt, self._commanded)
         self._bolt.event("app_mention")(self._on_mention)
+        self._bolt.event("message")(self._on_message)
         self._bolt.event(ANYTHING)(_pass)  # last: what the app is subscribed to and has no use for yet
 
     async def deal(self, received: Received) -> Dealt:
@@ -84,24 +87,30 @@ class SlackApp:
         dealt = request.context.get("dealt")
         return dealt if isinstance(dealt, Dealt) else Dealt()
 
+    async def _commanded(self, asked: Asked) -> Dealt:
+        return await _careful(asked, self._doors.command(asked))
+
     async def _on_command(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
-        asked = typed(context["received"])
-        context["dealt"] = await _careful(asked, self._doors.command(asked))
+        context["dealt"] = await self._commanded(typed(context["received"]))
 
     async def _on_mention(self, context: AsyncBoltContext) -> None:
-        asked = mentioned(context["received"])
-        context["dealt"] = await _careful(asked, self._doors.command(asked))
+        received = context["received"]
+        direct = str(received.payload["event"]["channel"]).startswith("D")
+        context["dealt"] = await self._commanded(said(received) if direct else mentioned(received))
+
+    async def _on_message(self, context: AsyncBoltContext) -> None:
+        received = context["received"]
+        if is_said_to_us(received.payload["event"]):
+            context["dealt"] = await self._commanded(said(received))
 
     async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
-        asked = pressed(context["received"], action["action_id"].removeprefix(ACTION))
-        context["dealt"] = await _careful(asked, self._doors.command(asked))
+        context["dealt"] = await self._commanded(pressed(context["received"], action["action_id"].removeprefix(ACTION)))
 
     async def _on_choice(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
-        asked = chosen(context["received"])
-        context["dealt"] = await _careful(asked, self._doors.command(asked))
+        context["dealt"] = await self._commanded(chosen(context["received"]))
 
     async def _on_vote(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()

@@ -1,15 +1,17 @@
-"""What somebody asked for, the same value whether they typed it, mentioned the bot or pressed a button."""
+"""What somebody asked for, the same value whether they typed it, said it, filled it in or pressed a button."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from bot.blockkit import unescape
+from bot.forms import chosen_channel
+from bot.views.form import about
 from supervisor_core.ledger.envelopes import Received
 
 TAIL = 9
@@ -38,6 +40,8 @@ class Asked:
     response_url: str | None = None
     button: str | None = None
     """What makes two presses the same: of the same button of the same message, whoever presses it."""
+    direct: bool = False
+    """Whether nobody else reads what is said there: then an answer is an ordinary message, and stays."""
     replaces: bool = False
     """Whether the answer takes the place of the message whose button was pressed: only its reader sees that one."""
 
@@ -99,6 +103,56 @@ def mentioned(received: Received) -> Asked:
         key=received.key,
         thread=event.get("thread_ts"),
         message=str(event["ts"]),
+    )
+
+
+def is_said_to_us(event: Mapping[str, Any]) -> bool:
+    """Whether this is what a person wrote to the bot alone. Slack tells of edits, deletions, joins and of what bots
+    write (ourselves among them) by the same event."""
+    plain = not event.get("subtype") and not event.get("bot_id") and bool(event.get("user"))
+    return plain and event.get("channel_type") == "im"
+
+
+def said(received: Received) -> Asked:
+    """A direct message. It is answered where it was said, in a thread only if it was said in one."""
+    return replace(mentioned(received), message=None, direct=True)
+
+
+def opened(received: Received) -> Asked:
+    """What was done to get a form, or in one: nothing is asked for yet, but its sender can be told something."""
+    payload = received.payload
+    container: Mapping[str, Any] = payload.get("container") or {}
+    known = about(payload.get("view") or {})
+    channel = str((payload.get("channel") or {}).get("id") or container.get("channel_id") or known.channel)
+    message: Mapping[str, Any] = payload.get("message") or {}
+    on_message = message.get("thread_ts") or message.get("ts") if payload.get("type") == "message_action" else None
+    return _from_person(received, "", channel, on_message or container.get("thread_ts") or known.thread)
+
+
+def submitted(received: Received, text: str) -> Asked:
+    """A form that was filled in and says this; for the place that it was opened from, else for the one chosen in it."""
+    payload = received.payload
+    view = payload["view"]
+    known = about(view)
+    asked = _from_person(received, text, known.channel or chosen_channel(view), known.thread)
+    urls: Sequence[Mapping[str, Any]] = payload.get("response_urls") or ()
+    return replace(asked, response_url=urls[0]["response_url"] if urls else None)
+
+
+def _from_person(received: Received, text: str, channel: str, thread: str | None) -> Asked:
+    """A request by what Slack calls interactive. Without a channel it is between this person and the bot."""
+    payload = received.payload
+    user = payload["user"]
+    return Asked(
+        text=text,
+        user=str(user["id"]),
+        team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
+        channel=channel or str(user["id"]),
+        at=received.received_at,
+        key=received.key,
+        thread=thread,
+        response_url=payload.get("response_url"),
+        direct=not channel or channel.startswith("D"),
     )
 
 

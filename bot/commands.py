@@ -22,6 +22,7 @@ from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG, OVERVIEW
 from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.definitions import CommandDefinition, TargetRule
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.grammar import GrammarError
 from supervisor_core.domain.labels import audit_label
@@ -30,6 +31,9 @@ from supervisor_core.runtime.monitoring import PAUSE, RESUME, Monitoring
 
 TOLD = frozenset({OVERVIEW, "help", "status", "approvals", PAUSE, RESUME})
 """What only informs, and can be asked for here."""
+
+WITHOUT_A_FORM = frozenset({OVERVIEW, "help"})
+"""What a menu of commands does not offer: it is one itself."""
 
 Look = Callable[[], Awaitable[list[dict[str, Any]]]]
 
@@ -71,6 +75,18 @@ class Commands:
         if definition.handler is None:
             return Dealt(messages=(answer(asked, await self._told(asked, command)),))
         return await self._submit(asked, command, person)
+
+    async def offered(self, user: str) -> list[CommandDefinition]:
+        """What a form may offer this person: what they may give to some worker at least, and can give here."""
+        return self._offered(await self._judging.known(user))
+
+    def _offered(self, person: Person | None) -> list[CommandDefinition]:
+        return [
+            each
+            for each in CATALOG.values()
+            if each.name not in WITHOUT_A_FORM and _is_here(each) and may_see(person, each, self._judging.rules)
+            if self._config.workers or each.target is not TargetRule.WORKERS
+        ]
 
     async def _mistaken(self, asked: Asked, error: GrammarError) -> Dealt:
         """What was expected names workers, so it is for viewers alone, as they are."""
@@ -123,7 +139,7 @@ class Commands:
 
     def _help(self, topic: str, person: Person | None) -> Content:
         mine = [each for each in CATALOG.values() if may_see(person, each, self._judging.rules)]
-        here = [each.name for each in mine if each.name in TOLD or (each.built and each.handler)]
+        here = [each.name for each in mine if _is_here(each)]
         return help_of(topic, mine, here)
 
     async def _overview(self, asked: Asked, person: Person | None) -> Content:
@@ -133,7 +149,8 @@ class Commands:
             for worker in workers
         }
         asking = [name for name in BUTTONS if self._config.needs_approval(name, "slack")]
-        return overview(self._config.supervisor.id, workers, allowed, asked.nonce, asking)
+        more = bool(self._offered(person))
+        return overview(self._config.supervisor.id, workers, allowed, asked.nonce, asking, more=more)
 
     def _may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
         command = Command(name, workers=(worker_id,))
@@ -146,6 +163,11 @@ def _taken(asked: Asked) -> Dealt:
         return Dealt()
     name, _, target = asked.text.partition(" ")
     return Dealt(messages=(whisper(asked, asked_for(name, target, asked.nonce), replace=True),))
+
+
+def _is_here(definition: CommandDefinition) -> bool:
+    """Whether it can be given in Slack already."""
+    return definition.name in TOLD or (definition.built and definition.handler is not None)
 
 
 def _refused(asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:

@@ -62,6 +62,10 @@ class Judging:
         """Who asks, for what is only shown to them; None where Slack does not say so."""
         return await self._unless_late(asked, self._people.person(asked.user))
 
+    async def known(self, user: str) -> Person | None:
+        """Who this is; `NotNowError` while Slack does not say."""
+        return await self._people.person(user)
+
     async def still_may(self, user: str, command: Command, right: Right) -> str:
         """Why this user may not give or approve this command at this moment, without markup; empty where they may."""
         judge = may_approve if right is Right.APPROVER else may_give

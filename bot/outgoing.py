@@ -25,6 +25,8 @@ KINDS = (CARD, ASKED, NOTICE, WHISPER)
 
 def answer(asked: Asked, content: Content) -> Message:
     """What only informs: to the asker alone; to a mention, in its thread."""
+    if asked.direct and asked.response_url is None:
+        return _directly(asked, asked.key, content)
     if asked.message is None:
         return whisper(asked, content, replace=asked.replaces)
     place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread or asked.message}
@@ -33,9 +35,17 @@ def answer(asked: Asked, content: Content) -> Message:
 
 def whisper(asked: Asked, content: Content, *, replace: bool = False, about: str = "") -> Message:
     """To the asker alone, whichever way they asked; `about` tells several to one request apart."""
+    if asked.direct and asked.response_url is None:
+        return _directly(asked, f"{asked.key}{about}"[:SUBJECT], content)
     place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
     way = {"response_url": asked.response_url, "replace": replace}
     return Message(WHISPER, f"{asked.key}{about}"[:SUBJECT], {**place, **way, "content": content})
+
+
+def _directly(asked: Asked, subject: str, content: Content) -> Message:
+    """Where nobody else reads it: an ordinary message, which is never told anywhere else."""
+    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread, "alone": True}
+    return Message(NOTICE, subject, {**place, "content": content})
 
 
 def card_of(asked: Asked) -> Mapping[str, Any]:

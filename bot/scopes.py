@@ -48,6 +48,7 @@ NEEDS = (
         "look at private channels: whether the bot is a member of where it should speak, and whom one gives rights",
         methods=("conversations.info", "conversations.members"),
     ),
+    Need("im:history", "command by direct message", methods=LOOK_UP, events=("message.im",)),
     Need("im:write", "direct message where the bot may not speak in the channel", methods=("conversations.open",)),
     Need(
         "usergroups:read",
@@ -57,10 +58,9 @@ NEEDS = (
     Need("users:read", "right for anybody: Slack does not say who somebody is", methods=("users.info", "bots.info")),
     Need("channels:history", f"{LOOKED_UP} (public channels)", methods=LOOK_UP, optional=True),
     Need("groups:history", f"{LOOKED_UP} (private channels)", methods=LOOK_UP, optional=True),
-    Need("im:history", f"{LOOKED_UP} (direct messages)", methods=LOOK_UP, optional=True),
 )
 
-FREE = frozenset({"apps.connections.open", "auth.test", "chat.getPermalink"})
+FREE = frozenset({"apps.connections.open", "auth.test", "chat.getPermalink", "views.open", "views.update"})
 """Methods that need no scope of the bot's token. The first wants the app-level token, with `connections:write`."""
 
 REQUIRED = frozenset(need.scope for need in NEEDS if not need.optional)

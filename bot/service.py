@@ -22,6 +22,7 @@ from bot.asked import Asked, Vote
 from bot.commands import Commands
 from bot.composing import Composing
 from bot.delivery import Delivery
+from bot.form_doors import FormDoors
 from bot.intake.dealing import Dealing, Dealt, NotNowError
 from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
@@ -39,7 +40,7 @@ from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.domain.command import Command
-from supervisor_core.domain.definitions import Right
+from supervisor_core.domain.definitions import CommandDefinition, Right
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.times import to_text
 from supervisor_core.gateway import Gateway
@@ -133,10 +134,11 @@ class SlackService:
         delivery = Delivery(self._ledger, speaker, identity.name, fallback, composing=self._composing(identity))
         self._known, self._room = identity, self._room_for(identity)
         self._rights.connected(self._still_may)
-        app = SlackApp(self._client, identity, Doors(self._deal, self._vote, self._ask_why))
+        forms = FormDoors(self._client, lambda: self._config, self._offered)
+        app = SlackApp(self._client, identity, Doors(self._deal, self._vote, self._ask_why), forms)
         keeping = Keeping(self._ledger)
         dealing = Dealing(self._ledger, app.deal, keeping.quiet)
-        intake = Intake(keeping, dealing, _no_answer)
+        intake = Intake(keeping, dealing, forms.answer)
         link = Link(self._client, self._app_token, intake.receive, self._was_deaf, self._others)
         self._delivery, self._link = delivery, link
         loop = asyncio.get_running_loop()
@@ -206,6 +208,10 @@ class SlackService:
 
     async def _still_may(self, user: str, command: Command, right: Right) -> str:
         return await self._at_work().judging.still_may(user, command, right)
+
+    async def _offered(self, user: str) -> list[CommandDefinition]:
+        """What this person may be offered now."""
+        return await self._at_work().commands.offered(user)
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         away, self._nobody_was_there = self._nobody_was_there, False
@@ -293,7 +299,3 @@ async def _within(stopping: asyncio.Event, seconds: float) -> bool:
         async with asyncio.timeout(seconds):
             await stopping.wait()
     return stopping.is_set()
-
-
-async def _no_answer(_kind: str, _payload: object) -> None:
-    """There are no modals and no menus yet."""

@@ -149,7 +149,8 @@ class Teller:
 
     async def _places(self, message: Waiting) -> list[str]:
         """The channels in which it may be told, the right one first. A person stands for their direct messages."""
-        places = [str(message.payload["channel"]), str(message.payload.get("user") or ""), self._fallback]
+        last = "" if message.payload.get("alone") else self._fallback
+        places = [str(message.payload["channel"]), str(message.payload.get("user") or ""), last]
         return list(dict.fromkeys(place for place in places if place))
 
     async def _post(self, message: Waiting, channel: str, content: Content) -> Address:
@@ -248,4 +249,5 @@ def _checked(message: Waiting, content: Content) -> Content:
 
 def _hint(message: Waiting, address: Mapping[str, Any], name: str) -> str:
     home = str(message.payload["channel"])
-    return not_a_member(home, name) if address["channel"] != home else ""
+    told_there = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
+    return "" if told_there else not_a_member(home, name)

@@ -1,7 +1,8 @@
 """The intake: an envelope is a row before it is acknowledged, acknowledged before anything is done, done from its row.
 
 So a crash after the acknowledgement loses nothing, and a second delivery does nothing. Only what must be answered *in*
-the acknowledgement (the submission of a modal, the options of a menu) is dealt with first.
+the acknowledgement is looked at first: the options of a menu, and a modal that is refused; neither leaves a row. A
+modal that is taken is a row, as everything else is, before the acknowledgement closes it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ ANSWER_SECONDS = 2.5
 log = logging.getLogger(__name__)
 
 Answer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]
+"""What is said in the acknowledgement of a modal or a menu; None: nothing, and a modal is taken as it is."""
 
 
 class Intake:
@@ -45,8 +47,10 @@ class Intake:
         if not isinstance(payload, dict):
             payload = {}
         if _wants_its_answer_in_the_ack(kind, payload):
-            await self._acknowledge(connection, envelope_id, await self._answered(kind, payload))
-            return
+            answer = await self._answered(kind, payload)
+            if answer is not None or payload.get("type") != "view_submission":
+                await self._acknowledge(connection, envelope_id, answer)
+                return
         crashpoints.reach("envelope.row:before")
         try:
             received = await self._keep(kind, payload, envelope_id)

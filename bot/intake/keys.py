@@ -21,11 +21,19 @@ def key_of(kind: str, payload: Mapping[str, Any], envelope_id: str) -> str:
 
 def _parts(kind: str, payload: Mapping[str, Any]) -> tuple[object, ...] | None:
     if kind == "events_api" and payload.get("event_id"):
-        return ("event", payload["event_id"])
+        return _said(_mapping(payload, "event")) or ("event", payload["event_id"])
     if kind == "slash_commands" and payload.get("trigger_id"):
         return ("command", payload["trigger_id"])
     if kind == "interactive":
         return _interactive(payload)
+    return None
+
+
+def _said(event: Mapping[str, Any]) -> tuple[object, ...] | None:
+    """What a person said to the bot is told by its place: it may come as a mention and as a message."""
+    direct = event.get("type") == "message" and event.get("channel_type") == "im" and not event.get("subtype")
+    if (direct or event.get("type") == "app_mention") and event.get("channel") and event.get("ts"):
+        return ("said", event["channel"], event["ts"])
     return None
 
 

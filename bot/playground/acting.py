@@ -196,8 +196,9 @@ class Acting:
             payload |= {"message_ts": payload["container"]["message_ts"]}
             del payload["container"]
         else:
+            channel = self._world.workspace.channel(where["channel"]).id if where.get("channel") else ""
             payload = self._payloads.base("shortcut", user)
-            payload |= {"callback_id": callback_id, "trigger_id": self._payloads.trigger(user)}
+            payload |= {"callback_id": callback_id, "trigger_id": self._payloads.trigger(user, channel)}
         payload["action_ts"] = self._world.workspace.new_ts()
         self._people.note(user, "shortcut", callback_id=callback_id, **where)
         return await self._sockets.deliver("interactive", payload, answers=False)

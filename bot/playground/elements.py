@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bot.playground.values import Json, PlaygroundError
-from bot.playground.workspace import Workspace
+from bot.playground.workspace import Channel, Workspace
 
 ONE_OPTION = ("static_select", "external_select", "radio_buttons", "overflow")
 MANY_OPTIONS = ("multi_static_select", "multi_external_select", "checkboxes")
@@ -88,6 +88,25 @@ def start(element: Json) -> Json | None:
         if kind == ending:
             return {"type": kind, key: element.get(initial) if initial else []}
     return {"type": kind}
+
+
+def current(element: Json, workspace: Workspace, channel_id: str) -> Json | None:
+    """The state of a menu of conversations that begins with the one that is looked at; None where that is not in it."""
+    channel = workspace.channels.get(channel_id)
+    if channel is None or not offers(element, channel, workspace):
+        return None
+    several = element["type"].startswith("multi_")
+    chosen = [channel.id] if several else channel.id
+    return {"type": element["type"], _KEYS[element["type"]][0]: chosen}
+
+
+def offers(element: Json, channel: Channel, workspace: Workspace) -> bool:
+    """Whether a menu of conversations has this one, by its filter."""
+    asked = element.get("filter") or {}
+    if asked.get("include") and channel.kind not in asked["include"]:
+        return False
+    bots = {user.id for user in workspace.users.values() if user.is_bot}
+    return not (asked.get("exclude_bot_users") and channel.kind == "im" and bots & set(channel.members))
 
 
 _KEYS = {

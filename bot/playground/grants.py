@@ -17,6 +17,8 @@ class Trigger:
     user: str
     granted: float
     view_id: str = ""
+    channel: str = ""
+    """The conversation that the user was looking at."""
     used: bool = False
 
 
@@ -44,11 +46,11 @@ class Grants:
         self._tickets: dict[str, float] = {}
         self._n = 1000
 
-    def trigger(self, user: str, view_id: str = "") -> str:
-        """A new trigger for what this user just did."""
+    def trigger(self, user: str, view_id: str = "", channel: str = "") -> str:
+        """A new trigger for what this user just did, looking at this conversation."""
         self._n += 1
         trigger_id = f"{self._n}.{self._n}.{secrets.token_hex(16)}"
-        self._triggers[trigger_id] = Trigger(trigger_id, user, self._world.clock.now(), view_id)
+        self._triggers[trigger_id] = Trigger(trigger_id, user, self._world.clock.now(), view_id, channel)
         return trigger_id
 
     def exchange(self, trigger_id: str) -> Trigger:

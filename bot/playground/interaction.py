@@ -34,7 +34,7 @@ class Payloads:
             "api_app_id": app.app_id,
             "is_enterprise_install": "false",
             "response_url": self._grants.response_url("commands", channel.id, user.id),
-            "trigger_id": self._grants.trigger(user.id),
+            "trigger_id": self._grants.trigger(user.id, channel=channel.id),
         }
 
     def base(self, kind: str, user: User) -> Json:
@@ -51,9 +51,9 @@ class Payloads:
             "token": "playground",
         }
 
-    def trigger(self, user: User) -> str:
-        """Leave to show this user a view."""
-        return self._grants.trigger(user.id)
+    def trigger(self, user: User, channel: str = "") -> str:
+        """Leave to show this user a view; `channel`: what they look at."""
+        return self._grants.trigger(user.id, channel=channel)
 
     def on_message(self, kind: str, user: User, channel: Channel, message: Json) -> Json:
         """Something done on a message."""
@@ -64,7 +64,7 @@ class Payloads:
             container["thread_ts"] = message["thread_ts"]
         payload = self.base(kind, user) | {
             "container": container,
-            "trigger_id": self._grants.trigger(user.id),
+            "trigger_id": self._grants.trigger(user.id, channel=channel.id),
             "channel": {"id": channel.id, "name": CHANNEL_NAMES.get(channel.kind, channel.name)},
             "response_url": self._grants.response_url("actions", channel.id, user.id, message=message["ts"]),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bot.playground import hearing
 from bot.playground.answers import show
+from bot.playground.api import views
 from bot.playground.api.files import new_file, of_page
 from bot.playground.grants import Grants
 from bot.playground.interaction import Payloads
@@ -93,7 +94,7 @@ class People:
         channel = world.direct([world.bot.id, user.id])
         self.note(user, "home", tab=tab)
         view = world.workspace.homes.get(user.id)
-        told = {key: value for key, value in view.items() if key not in ("user", "errors")} if view else None
+        told = views.told(view) if view else None
         world.tell(hearing.of_home(user, tab, channel, told, world.workspace.new_ts()))
 
     def edit(self, user: User, channel: Channel, ts: str, text: str) -> None:

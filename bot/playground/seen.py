@@ -100,7 +100,7 @@ def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:  # noq
         case "input":
             state = values.get(block["block_id"], {}).get(block["element"].get("action_id"), {})
             typed = next((_typed(value) for key, value in state.items() if key != "type" and value), "")
-            yield f"{_text(block['label'], space)}: [{typed}]"
+            yield f"{_text(block['label'], space)}: [{_named(typed, space)}]"
         case "markdown":
             yield from _texts(block["text"])
         case "rich_text":
@@ -113,10 +113,19 @@ def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:  # noq
 
 
 def _typed(value: object) -> str:
-    """What stands in a field; of files their names."""
+    """What stands in a field; of files their names, of options their texts."""
     if isinstance(value, list):
         return ", ".join(_typed(each) for each in value)
-    return str(value.get("name", value)) if isinstance(value, dict) else str(value)
+    if isinstance(value, dict):
+        option = (value.get("text") or {}).get("text") if isinstance(value.get("text"), dict) else None
+        return str(option or value.get("name", value))
+    return str(value)
+
+
+def _named(typed: str, space: Workspace) -> str:
+    """Somebody or a channel that was chosen, by name."""
+    user, channel = space.users.get(typed), space.channels.get(typed)
+    return f"@{user.name}" if user else f"#{channel.name or typed}" if channel else typed
 
 
 def _cell(cell: Json, space: Workspace) -> str:

@@ -80,9 +80,11 @@ class Person:
         self._slack.server.people.home(self.user)
         return Home(self._slack, self.user)
 
-    async def shortcut(self, callback_id: str, *, on: Card | None = None, expect: str = ACKED) -> None:
-        """Use a shortcut of the app, or one on a message."""
-        where: Json = {}
+    async def shortcut(
+        self, callback_id: str, *, on: Card | None = None, in_: Place | str | None = None, expect: str = ACKED
+    ) -> None:
+        """Use a shortcut of the app, or one on a message; `in_`: the conversation that they look at meanwhile."""
+        where: Json = {"channel": self._where(in_).id} if in_ else {}
         if on is not None:
             message = await on.message()
             where = {"channel": message["channel"], "ts": message["ts"]}

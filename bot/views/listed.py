@@ -1,4 +1,4 @@
-"""The notice that the configuration names somebody or something that Slack does not know. Pure."""
+"""The notice that the configuration names somebody or something that this Slack does not know. Pure."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def unknown_ids(host: str, troubles: Sequence[str]) -> Content:
     lines = [f"• {fit(escape(trouble), LINE)}" for trouble in troubles[:SHOWN]]
     if len(troubles) > SHOWN:
         lines.append(f"• and {len(troubles) - SHOWN} more")
-    what = f":warning: *The configuration of {escape(host)} names what Slack does not know, or what gives no rights:*"
-    return words("\n".join([what, *lines, "Rights that depend on it are refused. `supervisor doctor` looks again."]))
+    what = f":warning: *The configuration of {escape(host)} and this Slack do not fit together:*"
+    return words("\n".join([what, *lines, "Whoever is named wrongly has no rights. `supervisor doctor` looks again."]))

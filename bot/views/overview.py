@@ -7,6 +7,7 @@ from typing import Any
 
 from bot.blockkit import escape, fit
 from bot.views.buttons import ACTION, command_button
+from bot.views.form import OPEN
 from bot.views.told import Content, context, section
 from supervisor_core.domain.command import Command
 
@@ -28,9 +29,11 @@ def overview(
     allowed: Mapping[str, Collection[str]],
     nonce: str,
     asking: Collection[str] = (),
+    *,
+    more: bool = False,
 ) -> Content:
     """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message;
-    `asking`: the commands that need an approval."""
+    `asking`: the commands that need an approval; `more`: whether there is a form of theirs to open."""
     ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
@@ -45,6 +48,9 @@ def overview(
             blocks.append({"type": "actions", "block_id": f"worker:{worker['id']}", "elements": buttons})
     if len(ordered) > SHOWN:
         blocks.append(context(f"… and {len(ordered) - SHOWN} more: `/supervisor status` shows them all."))
+    if more:
+        open_ = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": nonce}
+        blocks.append({"type": "actions", "block_id": "more", "elements": [open_]})
     blocks.append(context("`/supervisor help` shows what else I can do."))
     return {"text": title, "blocks": blocks}
 

@@ -121,6 +121,11 @@ class CommandDefinition:
         return (KEEP_GOING,) if self.spread is Spread.IN_TURN else ()
 
     @property
+    def written(self) -> tuple[Parameter, ...]:
+        """All parameters that a person may give."""
+        return (*self.parameters, *self.spread_options)
+
+    @property
     def free_text(self) -> Parameter | None:
         """The parameter that takes whatever words are left, where there is one."""
         return next((parameter for parameter in self.parameters if parameter.kind is Kind.TEXT), None)

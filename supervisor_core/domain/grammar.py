@@ -44,7 +44,7 @@ def render(command: Command) -> str:
     parts = [command.name]
     if command.target:
         parts.append(escaped(command.target))
-    for parameter in (*definition.parameters, *definition.spread_options):
+    for parameter in definition.written:
         value = command.params.get(parameter.name)
         if value is not None and value is not False:
             parts.append(_spelled(definition, parameter, value))

@@ -28,8 +28,9 @@ _LABEL = f"why, in up to {MAX_LABEL} letters, digits, spaces, hyphens and unders
 _PREFACE = """\
 # Commands
 
-The same words work as `/supervisor …` in Slack, in a mention of the bot, and in `supervisor send '…'`.
-In brackets is what may be left out. `help COMMAND`, given in the same way, says the same as this page.
+The same words work as `/supervisor …` in Slack, in a mention of the bot, in a direct message to it, and in
+`supervisor send '…'`. In brackets is what may be left out. `help COMMAND`, given in the same way, says the same as
+this page.
 
 - **Target**: a worker id, `team:NAME`, a pattern such as `a*`, or `all`, right after the command. A word that
   nearly names a worker is asked about, never guessed.
@@ -105,7 +106,7 @@ def _rows(definition: CommandDefinition) -> list[tuple[str, str]]:
     rows = []
     if definition.target is not TargetRule.NONE:
         rows.append(("target", _TARGETS[definition.target]))
-    parameters = (*definition.parameters, *definition.spread_options)
+    parameters = definition.written
     rows += [(parameter.usage.strip("[]"), parameter.description) for parameter in parameters]
     if definition.takes_label:
         rows.append(("label…", _LABEL))

@@ -341,8 +341,10 @@ def test_scopes_that_are_missing_are_told_with_what_will_not_work(tmp_path: Path
     scopes = told["slack_scopes"]
     assert "im:write: no direct message" in scopes["message"]
     assert "usergroups:read: no right that is given to a user group" in scopes["message"]
-    assert "history" not in scopes["message"], "what is optional is no failure"
-    assert scopes["remedy"].startswith("Add groups:read, im:write, usergroups:read (https://api.slack.com/apps")
+    assert "channels:history" not in scopes["message"], "what is optional is no failure"
+    assert scopes["remedy"].startswith(
+        "Add groups:read, im:history, im:write, usergroups:read (https://api.slack.com/apps"
+    )
     assert "Reinstall" in scopes["remedy"]
     assert told.failed == ["slack_scopes", f"slack_channel_{secret.id}", f"slack_group_{GROUP}"]
     assert "a scope is missing" in told[f"slack_channel_{secret.id}"]["message"]
@@ -354,7 +356,7 @@ REQUIRED_ONLY = {
         "scopes": {
             "bot": [
                 *("app_mentions:read", "channels:read", "chat:write", "commands"),
-                *("groups:read", "im:write", "usergroups:read", "users:read"),
+                *("groups:read", "im:history", "im:write", "usergroups:read", "users:read"),
             ]
         }
     },
@@ -366,7 +368,7 @@ def test_optional_scopes_that_are_missing_are_only_mentioned(home: Home, slack: 
     peopled(slack)
     told = doctor(home, slack)
     assert told.failed == []
-    assert "optional: channels:history, groups:history, im:history" in told["slack_scopes"]["message"]
+    assert "optional: channels:history, groups:history" in told["slack_scopes"]["message"]
 
 
 # Channels and people

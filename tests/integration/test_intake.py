@@ -19,6 +19,7 @@ from bot.intake.keeping import Keeping
 from bot.intake.keys import key_of
 from bot.intake.link import Link, SlackRefusedError
 from bot.playground import Playground, Timings
+from bot.playground.card import Modal
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.ledger.envelopes import Received, keep, unhandled
 from supervisor_core.ledger.outbox import count_pending
@@ -39,6 +40,8 @@ class Bot:
         self.deaf: list[tuple[datetime, datetime]] = []
         self.others: list[str] = []
         self.breaks = asyncio.Event()
+        self.breaks_looking = False
+        self.looked_at: list[list[tuple[str, str]]] = []
         keeping = Keeping(self.ledger)
         self.dealing = Dealing(self.ledger, self._deal, keeping.quiet)
         self.intake = Intake(keeping, self.dealing, self._answer)
@@ -52,8 +55,14 @@ class Bot:
         self.dealt.append(str(received.payload.get("text", received.kind)))
         return Dealt()
 
-    async def _answer(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
-        return {"response_action": "errors", "errors": {"name": f"no {kind}"}} if payload.get("view") else None
+    async def _answer(self, _kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+        if payload.get("type") == "block_suggestion":
+            return {"options": [{"text": {"type": "plain_text", "text": payload["value"]}, "value": "x"}]}
+        self.looked_at.append(self.rows())
+        if self.breaks_looking:
+            raise ValueError("a mistake of ours")
+        typed = payload["view"]["state"]["values"]["name"]["value"]["value"]
+        return {"response_action": "errors", "errors": {"name": "too short"}} if len(typed) < 3 else None
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         self.deaf.append((since, until))
@@ -238,6 +247,90 @@ async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
             await asyncio.sleep(0.01)
 
 
+async def a_modal(slack: Playground) -> Modal:
+    """A form with a name and a menu in front of the operator."""
+    field: dict[str, Any] = {"type": "plain_text_input", "action_id": "value"}
+    menu: dict[str, Any] = {"type": "external_select", "action_id": "value", "min_query_length": 0}
+    blocks: list[dict[str, Any]] = [
+        {"type": "input", "block_id": name.lower(), "label": {"type": "plain_text", "text": name}, "element": element}
+        for name, element in (("Name", field), ("Which", menu))
+    ]
+    blocks[1]["optional"] = True
+    title = {"type": "plain_text", "text": "A form"}
+    view = {"type": "modal", "title": title, "submit": title, "callback_id": "a_form", "blocks": blocks}
+    operator = slack.user("operator")
+    trigger = slack.server.acting._payloads.trigger(operator.user)  # noqa: SLF001 (what a command would have given)
+    await AsyncWebClient(token=slack.bot_token, base_url=slack.api_url).views_open(trigger_id=trigger, view=view)
+    modal: Modal = await operator.modal("Name")
+    return modal
+
+
+async def test_a_modal_is_a_row_before_its_acknowledgement_closes_it(slack: Playground, tmp_path: Path) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        bot.breaks.set()
+        modal = await a_modal(slack)
+        await modal.fill("Name", "good")
+        await modal.submit()
+        await modal.is_closed()
+        assert bot.looked_at == [[]]
+        assert bot.rows() == [("interactive", "received")]
+    async with a_bot(slack, tmp_path) as bot:
+        await bot.dealing.resume()
+        await bot.dealing.settle()
+        assert bot.dealt == ["interactive"]
+        assert bot.rows() == [("interactive", "handled")]
+
+
+async def test_a_modal_that_is_refused_leaves_no_row_and_stays_open_with_what_was_typed(
+    slack: Playground, tmp_path: Path
+) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        modal = await a_modal(slack)
+        await modal.fill("Name", "no")
+        assert (await modal.submit())["errors"] == {"name": "too short"}
+        await modal.shows("Name: [no]")
+        assert bot.rows() == []
+        await modal.fill("Name", "good")
+        await modal.submit()
+        await modal.is_closed()
+        await bot.dealing.settle()
+        assert bot.dealt == ["interactive"]
+
+
+@pytest.mark.playground(timings=SHORT)
+async def test_a_modal_that_is_sent_again_because_its_acknowledgement_was_lost_is_dealt_with_once(
+    slack: Playground, tmp_path: Path
+) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        modal = await a_modal(slack)
+        await modal.fill("Name", "good")
+        slack.fault("lose_ack", "socket")
+        await modal.submit(expect="operation_timeout")
+        await modal.submit()
+        await modal.is_closed()
+        await bot.dealing.settle()
+        assert bot.dealt == ["interactive"]
+
+
+async def test_a_modal_that_could_not_be_looked_at_is_kept_all_the_same(slack: Playground, tmp_path: Path) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        bot.breaks_looking = True
+        modal = await a_modal(slack)
+        await modal.fill("Name", "good")
+        await modal.submit()
+        await modal.is_closed()
+        await bot.dealing.settle()
+        assert bot.dealt == ["interactive"]
+
+
+async def test_the_options_of_a_menu_are_answered_without_a_row(slack: Playground, tmp_path: Path) -> None:
+    async with a_bot(slack, tmp_path) as bot:
+        modal = await a_modal(slack)
+        assert await modal.menu("Which").offers("par") == ["par"]
+        assert bot.rows() == []
+        assert bot.dealt == []
+
+
 def opened(slack: Playground) -> list[int]:
     return [entry["connection"] for entry in slack.journal("connection") if entry["event"] == "hello"]
 
@@ -260,4 +353,14 @@ def test_keys_are_those_that_two_deliveries_share() -> None:
     somebody_else = {**CLICK, "user": {"id": "U2"}}
     assert len({key_of("interactive", click, "e") for click in (CLICK, again, somebody_else)}) == 3
     assert key_of("hello", {}, "e1") != key_of("hello", {}, "e2")
+    event = {"type": "message", "channel": "D1", "channel_type": "im", "user": "U1", "ts": "1.2"}
+    mention = {"type": "app_mention", "channel": "D1", "user": "U1", "ts": "1.2"}
+    edited = {**event, "subtype": "message_changed"}
+    later = {**event, "ts": "3.4"}
+    in_a_channel = {**event, "channel": "C1", "channel_type": "channel"}
+    keys = [
+        key_of("events_api", {"event_id": f"Ev{number}", "event": each}, "e")
+        for number, each in enumerate((event, mention, edited, later, in_a_channel))
+    ]
+    assert keys == ["said:D1:1.2", "said:D1:1.2", "event:Ev2", "said:D1:3.4", "event:Ev4"]
     assert len(key_of("slash_commands", {"trigger_id": "x" * 1000}, "e")) <= 255

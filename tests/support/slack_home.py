@@ -10,6 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from bot.playground import Playground
 from tests.support.homes import SUPERVISOR, Home, a_home
 from tests.support.waiting import wait_until
@@ -35,6 +37,11 @@ class SlackHome(Home):
     @property
     def environ(self) -> dict[str, str]:
         return {**super().environ, **getattr(self, "slack", {})}
+
+    def named(self) -> list[str]:
+        """The people whom the access rules name, as tests name them."""
+        access = yaml.safe_load(self.config.read_text()).get("slack", {}).get("access", {})
+        return sorted({who[2:].lower() for those in access.values() for who in those if str(who).startswith("U0")})
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """What the ledger has; read from outside, whether or not a daemon runs."""
@@ -76,6 +83,8 @@ async def started(
 ) -> subprocess.Popen[bytes]:
     """The daemon, once it is up and this Slack has so many connections."""
     assert isinstance(home, SlackHome)
+    for name in home.named():  # whom the configuration names, Slack knows
+        slack.user(name)
     home.slack = slack.environment
     daemon = await asyncio.to_thread(home.start_daemon, program=program)
     await slack.connected(connections)

@@ -77,7 +77,7 @@ def _values(parameter: Parameter) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def _commands(draw: st.DrawFn) -> Command:
+def commands(draw: st.DrawFn) -> Command:
     definition: CommandDefinition = draw(st.sampled_from(list(CATALOG.values())))
     if definition.name == OVERVIEW:
         return Command(OVERVIEW)
@@ -98,7 +98,7 @@ def _commands(draw: st.DrawFn) -> Command:
     )
 
 
-@given(_commands())
+@given(commands())
 @settings(max_examples=500, deadline=None)
 def test_a_command_survives_being_written_and_read(command: Command) -> None:
     assert parse(render(command), FULL) == command

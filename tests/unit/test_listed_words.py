@@ -8,7 +8,7 @@ from bot.views.listed import SHOWN, unknown_ids
 
 def test_it_names_the_host_and_each_trouble() -> None:
     told = unknown_ids("OrionMX", ["slack.access.operators: U0GONE (Gone) is deactivated, and gets no rights"])
-    assert "*The configuration of OrionMX names what Slack does not know" in told["text"]
+    assert "*The configuration of OrionMX and this Slack do not fit together" in told["text"]
     assert "• slack.access.operators: U0GONE (Gone) is deactivated" in told["text"]
     assert "`supervisor doctor`" in told["text"]
     assert check_message(told, update=True) == []

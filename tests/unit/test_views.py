@@ -57,6 +57,12 @@ def test_who_may_do_nothing_sees_no_buttons() -> None:
     assert buttons(shown([worker()], allowed=())) == []
 
 
+def test_for_whom_there_is_a_form_there_is_one_more_button_below_all_workers() -> None:
+    made = overview("Host", [worker()], {"OrionMX": ()}, NONCE, more=True)
+    assert check_message(made, update=True) == []
+    assert buttons(made) == [("form:open", NONCE)]
+
+
 def test_those_in_trouble_come_first_and_the_rest_is_counted() -> None:
     many = [worker(f"W{number:03}") for number in range(50)] + [worker("Z", fine=False, last_error="No such program.")]
     message = shown(many)

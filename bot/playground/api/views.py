@@ -15,6 +15,9 @@ from bot.playground.world import World
 LARGEST = 250_000  # bytes as JSON
 STACK = 3
 
+OWN = ("user", "errors", "current")
+"""What the playground notes on a view, and a bot is not told of."""
+
 PARTS = ("type", "title", "submit", "close", "blocks", "private_metadata", "callback_id", "external_id")
 
 
@@ -41,7 +44,7 @@ def _put(call: Call, trigger: Trigger, stack: list[Json], payload: Json) -> Json
     if len(stack) >= STACK:
         raise SlackError("push_limit_reached")
     trigger.used = True
-    view = made(call.world, payload, trigger.user, stack)
+    view = made(call.world, payload, trigger.user, stack, trigger.channel)
     call.world.set_modals(trigger.user, [*stack, view])
     return {"ok": True, "view": told(view)}
 
@@ -129,13 +132,14 @@ def _unique_name(world: World, payload: Json, itself: Json | None) -> None:
         raise SlackError("duplicate_external_id")
 
 
-def made(world: World, payload: Json, user: str, stack: list[Json]) -> Json:
-    """A new view, on top of this stack."""
+def made(world: World, payload: Json, user: str, stack: list[Json], channel: str = "") -> Json:
+    """A new view, on top of this stack; `channel`: what its user was looking at when the first of them was opened."""
     view_id = world.workspace.new_id("V")
     view: Json = {"id": view_id, "team_id": world.app.team_id, "app_id": world.app.app_id, "bot_id": world.app.bot_id}
     view |= {"app_installed_team_id": world.app.team_id, "user": user}
     view |= {"root_view_id": stack[0]["id"] if stack else view_id}
     view |= {"previous_view_id": stack[-1]["id"] if stack else None}
+    view |= {"current": stack[0].get("current") or channel if stack else channel}
     _fill(world, view, payload, {})
     return view
 
@@ -165,6 +169,8 @@ def _fill(world: World, view: Json, payload: Json, kept: Json) -> None:
         state = elements.start(found.element)
         if state is None:
             continue
+        if found.element.get("default_to_current_conversation") and elements.is_empty(state):
+            state = elements.current(found.element, world.workspace, view.get("current") or "") or state
         block, action = found.block["block_id"], found.element["action_id"]
         before = kept.get(block, {}).get(action)
         values.setdefault(block, {})[action] = before if before and before["type"] == state["type"] else state
@@ -173,4 +179,4 @@ def _fill(world: World, view: Json, payload: Json, kept: Json) -> None:
 
 def told(view: Json) -> Json:
     """A view as the bot is told of it."""
-    return {key: copy.deepcopy(value) for key, value in view.items() if key not in ("user", "errors")}
+    return {key: copy.deepcopy(value) for key, value in view.items() if key not in OWN}

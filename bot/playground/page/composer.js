@@ -134,7 +134,7 @@ export function composer({ where, key, label, thread = false, done = () => {} })
       field.value = `${item.command} `;
       field.focus();
       field.dispatchEvent(new Event("input"));
-    } else useShortcut(item.value);
+    } else useShortcut(item.value, { channel: where().channel });
   };
   requestAnimationFrame(grow);
   form.field = field;

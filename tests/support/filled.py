@@ -1,0 +1,35 @@
+"""Forms as people fill them in: the view as Slack hands it over when it is sent."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from bot.playground import elements
+from bot.views.inputs import VALUE
+
+KEYS = {"users_select": "selected_user", "conversations_select": "selected_conversation"}
+
+
+def filled(view: Mapping[str, Any], said: Mapping[str, str | None] | None = None) -> dict[str, Any]:
+    """This view with what it begins with in its fields, and what was said on top; None empties a field."""
+    made = {**copy.deepcopy(dict(view)), "id": "V1", "hash": "1.a"}
+    values = {}
+    for block in made["blocks"]:
+        if block["type"] == "input":
+            state = elements.start(block["element"])
+            if said is not None and block["block_id"] in said:
+                state = _state(block["element"], said[block["block_id"]])
+            values[block["block_id"]] = {VALUE: state}
+    return {**made, "state": {"values": values}}
+
+
+def _state(element: Mapping[str, Any], said: str | None) -> dict[str, Any]:
+    kind = element["type"]
+    option = {"text": {"type": "plain_text", "text": "whatever it is called"}, "value": said}
+    if kind in elements.ONE_OPTION:
+        return {"type": kind, "selected_option": option if said else None}
+    if kind == "checkboxes":
+        return {"type": kind, "selected_options": [option] if said else []}
+    return {"type": kind, KEYS.get(kind, "value"): said}
