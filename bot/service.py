@@ -23,12 +23,14 @@ from bot.commands import Commands
 from bot.composing import Composing
 from bot.delivery import Delivery
 from bot.form_doors import FormDoors
+from bot.informing import Informing
 from bot.intake.dealing import Dealing, Dealt, NotNowError
 from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
 from bot.intake.link import Link, refused, unless
 from bot.judging import Judging
 from bot.listed import troubles
+from bot.offering import Offering
 from bot.outgoing import NOTICE, WHISPER
 from bot.people import People
 from bot.rights import ChatRights
@@ -67,6 +69,7 @@ class Room:
 
     judging: Judging
     commands: Commands
+    offering: Offering
     voting: Voting
 
 
@@ -173,17 +176,22 @@ class SlackService:
         slack, config = self._config.slack, self._config
         rules = Rules(slack, config.teams, config.workers, identity.team_id)
         judging = Judging(People(self._client, {who for who, _ in listed(slack, config.teams)}), rules)
-        composing = self._composing(identity)
+        composing, offering = self._composing(identity), Offering(config, judging)
+        informing = Informing(
+            config.supervisor.id,
+            offering,
+            look=self._doors.look,
+            monitoring=self._doors.monitoring,
+            approvals=lambda: asyncio.to_thread(self._ledger.read, composing.waiting),
+        )
         commands = Commands(
             config=config,
             gateway=Gateway(config, LocalCarrier(self._ledger), self._approvals),
             judging=judging,
-            look=self._doors.look,
+            tellers=informing.tellers(),
             submitted=self._doors.filed,
-            monitoring=self._doors.monitoring,
-            waiting=lambda: asyncio.to_thread(self._ledger.read, composing.waiting),
         )
-        return Room(judging, commands, Voting(self._approvals, judging, self._open_form))
+        return Room(judging, commands, offering, Voting(self._approvals, judging, self._open_form))
 
     def _composing(self, identity: Identity) -> Composing:
         return Composing(lambda name: self._config.needs_approval(name, "slack"), identity.url)
@@ -211,7 +219,7 @@ class SlackService:
 
     async def _offered(self, user: str) -> list[CommandDefinition]:
         """What this person may be offered now."""
-        return await self._at_work().commands.offered(user)
+        return await self._at_work().offering.to_user(user)
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         away, self._nobody_was_there = self._nobody_was_there, False
