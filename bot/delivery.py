@@ -16,16 +16,20 @@ from functools import partial
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
+from sqlalchemy import Connection
 
 from bot.composing import Composing
 from bot.limits import gates, method
 from bot.outgoing import KINDS, WHISPER
 from bot.pace import Pace
-from bot.speaking import Speaker
+from bot.speaking import Speaker, UploadError
 from bot.telling import HeldError, ShutOutError, Teller
+from bot.threads import placed
 from bot.weather import FATAL, is_weather, method_of, reason_of, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger import outbox
+from supervisor_core.ledger.approvals import ASKED
+from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.store import Ledger
 
@@ -43,6 +47,9 @@ DOUBTFUL_ATTEMPTS, HOPELESS_ATTEMPTS = 10, 40
 through meanwhile, else at the second, after about a quarter of an hour. Until then its channel waits behind it."""
 
 EVERYTHING = "*"
+
+PARENTS = frozenset({CARD, ASKED})
+"""Kinds of messages that have others in their thread."""
 
 # About one channel or one message, when they answer a message; about the token elsewhere.
 NOT_FATAL_HERE = frozenset({"missing_scope", "no_permission", "team_access_not_granted"})
@@ -127,6 +134,8 @@ class Delivery:
                 if stopping is not None and stopping.is_set():
                     return 0.0
                 wait = self._wait(message) or await self._deliver(message)
+                if wait is None and message.kind in PARENTS:
+                    soonest = SHORTEST_SECONDS  # what stands below it has waited for it
                 if wait is not None:
                     soonest = min(soonest, max(wait.seconds, SHORTEST_SECONDS))
                     problem = problem or wait.words
@@ -137,7 +146,11 @@ class Delivery:
 
     async def _waiting(self) -> list[Waiting]:
         self._shut = {place: until for place, until in self._shut.items() if until > self._clock()}
-        look = partial(outbox.waiting, kinds=KINDS, now=datetime.now(UTC), shut=tuple(self._shut))
+        now, shut = datetime.now(UTC), tuple(self._shut)
+
+        def look(connection: Connection) -> list[Waiting]:
+            return [placed(connection, message) for message in outbox.waiting(connection, KINDS, now, shut)]
+
         return await asyncio.to_thread(self._ledger.read, look)
 
     def _wait(self, message: Waiting) -> Wait | None:
@@ -169,6 +182,8 @@ class Delivery:
             return await self._held(message, f"Slack can't be reached: {reason_of(error)}")
         except ShutOutError as error:
             self._shut[_place(message)] = self._clock() + SHUT_SECONDS
+            return await self._later(message, str(error))
+        except UploadError as error:
             return await self._later(message, str(error))
         except SupervisorError:
             raise  # the ledger: whatever is told now could not be noted

@@ -1,4 +1,4 @@
-"""What goes out to Slack, as rows: a card, a notice, or a whisper. Each is a row before it is a message."""
+"""What goes out to Slack, as rows: a card, a notice, a whisper, or a file. Each is a row before it is a message."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.asked import Asked
+from bot.attached import Attached
 from bot.views.told import Content
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
+from supervisor_core.ledger.replies import FILE, below
 from supervisor_core.ledger.steps import Message
 
 NOTICE = "notice"
@@ -20,7 +22,7 @@ WHISPER = "whisper"
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
-KINDS = (CARD, ASKED, NOTICE, WHISPER)
+KINDS = (CARD, ASKED, NOTICE, WHISPER, FILE)
 
 
 def answer(asked: Asked, content: Content) -> Message:
@@ -51,3 +53,27 @@ def _directly(asked: Asked, subject: str, content: Content) -> Message:
 def card_of(asked: Asked) -> Mapping[str, Any]:
     """Where the card of this request's command belongs."""
     return {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
+
+
+def file_for(asked: Asked, file: Attached, about: str = "") -> Message:
+    """A file for whoever asked, alone: in their direct messages. `about` tells several to one request apart.
+
+    Hand it back among a `Dealt`'s messages; dealt with twice, it is sent once. Where Slack takes no file (uploads are
+    forbidden, `files:write` is missing), as much of it as a message holds is told there as text, and `file.rest` says
+    where all of it is. A picture, being bytes, is then not shown at all, so its `comment` should say the essential.
+    """
+    thread = asked.thread if asked.direct else None
+    place = {"channel": asked.channel if asked.direct else asked.user, "user": asked.user, "thread_ts": thread}
+    return Message(FILE, _file_of(asked.key, about), {**place, "alone": True, **file.as_payload()})
+
+
+def file_below(task_id: str, file: Attached, about: str = "") -> Message:
+    """A file in the thread of a command's card, wherever that stands; it is sent once the card is told, and dropped
+    where there is none. Told as text where Slack takes no file, as with `file_for`."""
+    return Message(FILE, _file_of(task_id, about), {**below(CARD, task_id), **file.as_payload()})
+
+
+def _file_of(subject: str, about: str) -> str:
+    """Another subject than its card or its answer has: messages of one place are told apart by theirs."""
+    tail = f"/file{about}"
+    return f"{subject[: SUBJECT - len(tail)]}{tail}"

@@ -1,7 +1,7 @@
 """The scopes that the bot's token needs, each with what it is for: the source of manifest.yml and of `doctor`.
 
 Only what the code of today uses is here. A feature that needs another scope brings its line along, and `doctor` then
-says that the app must be installed again. What is known to come: `files:write`, when pictures are uploaded.
+says that the app must be installed again.
 """
 
 from __future__ import annotations
@@ -56,8 +56,14 @@ NEEDS = (
         methods=("usergroups.users.list", "usergroups.list"),
     ),
     Need("users:read", "right for anybody: Slack does not say who somebody is", methods=("users.info", "bots.info")),
-    Need("channels:history", f"{LOOKED_UP} (public channels)", methods=LOOK_UP, optional=True),
-    Need("groups:history", f"{LOOKED_UP} (private channels)", methods=LOOK_UP, optional=True),
+    Need("channels:history", LOOKED_UP, methods=LOOK_UP, optional=True),
+    Need("groups:history", LOOKED_UP, methods=LOOK_UP, optional=True),
+    Need(
+        "files:write",
+        "files: reports, pictures and lists; without it as much of them as a message holds is told as text",
+        methods=("files.getUploadURLExternal", "files.completeUploadExternal"),
+        optional=True,
+    ),
 )
 
 FREE = frozenset({"apps.connections.open", "auth.test", "chat.getPermalink", "views.open", "views.update"})

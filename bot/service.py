@@ -49,6 +49,7 @@ from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import envelopes, outbox
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
+from supervisor_core.ledger.replies import FILE
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.chat import ChatDoors
 
@@ -58,7 +59,7 @@ CALL_SECONDS = 10
 RETRY_SECONDS = 2.0
 TIDY_SECONDS = 3600.0
 TOLD, CARDS = timedelta(days=1), timedelta(days=30)
-"""How long is kept what was told: whispers and notices, which nobody edits any more, and cards, which may be."""
+"""How long is kept what was told: whispers, notices and files, which nobody edits any more; cards, which may be."""
 
 log = logging.getLogger(__name__)
 
@@ -270,7 +271,7 @@ class SlackService:
         while True:
             now = datetime.now(UTC)
             await self._written(partial(envelopes.forget_old, now=now))
-            await self._written(partial(outbox.forget_told, kinds=(WHISPER, NOTICE), now=now, kept=TOLD))
+            await self._written(partial(outbox.forget_told, kinds=(WHISPER, NOTICE, FILE), now=now, kept=TOLD))
             await self._written(partial(outbox.forget_told, kinds=(CARD, ASKED), now=now, kept=CARDS))
             if await _within(stopping, TIDY_SECONDS):
                 return

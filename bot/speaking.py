@@ -1,14 +1,16 @@
-"""The one door through which anything is said in Slack: post, edit, whisper, and look for what was said."""
+"""The one door through which anything is said in Slack: post, edit, whisper, upload, and look for what was said."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from aiohttp import ClientSession, ClientTimeout
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
+from bot.attached import Attached
 from bot.views.told import Content
 from bot.weather import SERVER_ERROR, TOO_MANY_REQUESTS, word_of
 
@@ -17,10 +19,15 @@ PAGE, PAGES = 200, 5
 """Messages that are looked through for one of ours, which was posted not long ago."""
 
 WEBHOOK_SECONDS = 10
+UPLOAD_SECONDS = 30
 OK = 200
 
 Address = Mapping[str, str]
 """Where a message stands: `channel` and `ts`."""
+
+
+class UploadError(Exception):
+    """Slack gave an address for a file's bytes, and does not take them there."""
 
 
 class Speaker:
@@ -65,8 +72,36 @@ class Speaker:
         """To one person alone, in a channel."""
         await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **content)
 
-    async def find(self, channel: str, thread_ts: str | None, subject: str, since: float) -> Address | None:
-        """The message of this subject that we posted there; `LookupError` where too much was said since to be sure."""
+    async def upload(self, file: Attached) -> str:
+        """Bring a file to Slack; its id. Nobody sees it before it is shared."""
+        asked = {"alt_txt": file.alt} if file.alt else {}
+        data = file.data
+        answer = await self._client.files_getUploadURLExternal(filename=file.name, length=len(data), **asked)
+        timeout = ClientTimeout(total=UPLOAD_SECONDS)
+        async with (
+            ClientSession(timeout=timeout) as session,
+            session.post(
+                str(answer["upload_url"]), data=data, proxy=self._client.proxy, ssl=self._client.ssl or True
+            ) as taken,
+        ):
+            if taken.status != OK:
+                raise UploadError(f"Slack does not take the bytes of {file.name}: HTTP {taken.status}")
+        return str(answer["file_id"])
+
+    async def share(self, file_id: str, file: Attached, channel: str, thread_ts: str | None) -> None:
+        """Show an uploaded file in a channel or a thread."""
+        await self._client.files_completeUploadExternal(
+            files=[{"id": file_id, "title": file.title or file.name}],
+            channel_id=channel,
+            thread_ts=thread_ts,
+            initial_comment=file.comment or None,
+        )
+
+    async def find(
+        self, channel: str, thread_ts: str | None, subject: str, since: float, file_id: str = ""
+    ) -> Address | None:
+        """The message of this subject, or with this file, that we posted there; `LookupError` where too much was said
+        since to be sure."""
         asked: dict[str, Any] = {"channel": channel, "oldest": f"{since:.6f}", "limit": PAGE}
         cursor = ""
         for _ in range(PAGES):
@@ -76,7 +111,8 @@ class Speaker:
             else:
                 answer = await self._client.conversations_history(**asked)
             for said in answer.get("messages") or ():
-                if _subject_of(said) == subject and said.get("bot_id") in (self._bot_id, None):
+                ours = _subject_of(said) == subject and said.get("bot_id") in (self._bot_id, None)
+                if file_id in _files_of(said) if file_id else ours:
                     return {"channel": channel, "ts": str(said["ts"])}
             cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
@@ -90,3 +126,7 @@ def _subject_of(message: Mapping[str, Any]) -> str | None:
         return None
     subject = (metadata.get("event_payload") or {}).get("subject")
     return str(subject) if subject else None
+
+
+def _files_of(message: Mapping[str, Any]) -> list[str]:
+    return [str(file.get("id")) for file in message.get("files") or ()]

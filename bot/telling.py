@@ -1,4 +1,4 @@
-"""How one message is told: edited where it stands, else posted, else looked for; or whispered to one person."""
+"""How one message is told: edited where it stands, else posted, else looked for; or whispered, or uploaded."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from typing import Any, TypeVar
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
+from bot.attached import Attached
 from bot.blockkit import check_message
 from bot.composing import Composing
-from bot.limits import OF_A_WHISPER, POST, of_a_post, of_an_edit
+from bot.limits import OF_A_WHISPER, POST, UPLOADS, of_a_post, of_an_edit
 from bot.outgoing import WHISPER
 from bot.pace import Pace
-from bot.speaking import Address, Speaker
+from bot.speaking import Address, Speaker, UploadError
+from bot.threads import is_lost
+from bot.views.attached import in_words
 from bot.views.told import Content, not_a_member, plain, with_hint
 from bot.weather import FATAL, is_weather, wait_asked, word_of
 from supervisor_core.domain import crashpoints
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.outbox import Waiting
+from supervisor_core.ledger.replies import FILE
 from supervisor_core.ledger.steps import Step
 from supervisor_core.ledger.store import Ledger
 
@@ -33,6 +37,9 @@ ANNOUNCED_FOR = timedelta(days=1)
 
 CLOCKS_SECONDS = 120.0
 """How far apart our clock and Slack's may be when a message is looked for."""
+
+UPLOAD_TRIES = 5
+"""After so many a file whose bytes Slack does not take is told as text."""
 
 # The original is gone, or can't be edited any more: a new post takes its place.
 LOST = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "channel_not_found", "is_archived"})
@@ -50,6 +57,8 @@ SHUT_OUT = frozenset(
         "restricted_action_thread_only_channel",
     }
 )
+# About files alone: what else is said goes on.
+OF_UPLOADS = frozenset({"missing_scope", "no_permission"})
 # Slack refuses what is in it, although our own checker did not.
 MALFORMED = frozenset({"invalid_blocks", "msg_blocks_too_long", "msg_too_long", "no_text", "metadata_too_large"})
 
@@ -81,6 +90,12 @@ class Teller:
         """Bring one message to where it belongs, as it is now."""
         if message.kind == WHISPER:
             await self._whisper(message)
+            return
+        if is_lost(message):
+            await self._step(outbox.dropped(message, "the message above it stands nowhere", datetime.now(UTC)))
+            return
+        if message.kind == FILE:
+            await self._file(message)
             return
         content = await self._content(message)
         if content is None or _is_history(message):
@@ -155,10 +170,8 @@ class Teller:
 
     async def _post(self, message: Waiting, channel: str, content: Content) -> Address:
         """One try, noted before it is made: should its answer be lost, it is looked for before the next."""
-        place = await self._speaker.direct(channel) if channel.startswith(("U", "W")) else channel
-        thread = message.payload.get("thread_ts") if channel == message.payload["channel"] else None
-        trying = {"trying": place, "thread_ts": thread, "since": datetime.now(UTC).timestamp()}
-        await self._write(partial(outbox.addressed, message=message, address=trying))
+        place, thread = await self._place(message, channel)
+        await self._note_try(message, place, thread)
         crashpoints.reach("message.post:before")
         try:
             address = await self._speaker.post(place, thread, content, message.subject)
@@ -169,12 +182,22 @@ class Teller:
         crashpoints.reach("message.post:after")
         return address
 
+    async def _place(self, message: Waiting, channel: str) -> tuple[str, str | None]:
+        """The channel and the thread of a try."""
+        place = await self._speaker.direct(channel) if channel.startswith(("U", "W")) else channel
+        return place, message.payload.get("thread_ts") if channel == message.payload["channel"] else None
+
+    async def _note_try(self, message: Waiting, place: str, thread: str | None, **more: str) -> None:
+        trying = {"trying": place, "thread_ts": thread, "since": datetime.now(UTC).timestamp(), **more}
+        await self._write(partial(outbox.addressed, message=message, address=trying))
+
     async def _look_for(self, message: Waiting) -> Mapping[str, Any] | None:
         """A post whose answer was lost, where we may read what was said."""
         trying = message.address
         since = float(trying.get("since", 0.0)) - CLOCKS_SECONDS
         try:
-            found = await self._speaker.find(str(trying["trying"]), trying.get("thread_ts"), message.subject, since)
+            place, file = str(trying["trying"]), str(trying.get("file") or "")
+            found = await self._speaker.find(place, trying.get("thread_ts"), message.subject, since, file)
         except SlackApiError as error:
             if is_weather(error):
                 raise
@@ -210,6 +233,55 @@ class Teller:
                 await self._step(outbox.dropped(message, reason, datetime.now(UTC)))
                 return
         await self._told(message, None)
+
+    async def _file(self, message: Waiting) -> None:
+        """As a file, once; as text where Slack takes none. Ordered anew it is not sent anew."""
+        address = message.address
+        if address.get("trying"):
+            address = await self._look_for(message) or {}
+        if not address.get("channel"):
+            address = await self._uploaded(message, Attached.of(message.payload))
+        await self._told(message, address)
+
+    async def _uploaded(self, message: Waiting, file: Attached) -> Mapping[str, Any]:
+        """Where the file is, or the text that stands for it."""
+        self._pace.used((UPLOADS,))
+        refused = "" if file.data else "it is empty"
+        for channel in await self._places(message) if file.data else ():
+            try:
+                shared = await self._shared(message, file, channel)
+            except SlackApiError as error:
+                if is_weather(error) or word_of(error) in FATAL - OF_UPLOADS:
+                    raise
+                refused = refused or word_of(error)
+                log.warning("%s %s can't be uploaded to %s: %s", *_named(message), channel, word_of(error))
+                if word_of(error) not in SHUT_OUT:
+                    break
+            except UploadError as error:
+                if message.attempts < UPLOAD_TRIES:
+                    raise
+                refused = str(error)
+                break
+            else:
+                self._pace.used(of_a_post(message))
+                return shared
+        self._must_be_free(POST)
+        return await self._posted(message, _checked(message, in_words(file, refused)))
+
+    async def _shared(self, message: Waiting, file: Attached, channel: str) -> Mapping[str, Any]:
+        """One try to upload it there. Until it is shared nobody sees it, so only then there is something to note."""
+        place, thread = await self._place(message, channel)
+        file_id = await self._speaker.upload(file)
+        await self._note_try(message, place, thread, file=file_id)
+        crashpoints.reach("message.upload:before")
+        try:
+            await self._speaker.share(file_id, file, place, thread)
+        except SlackApiError as error:
+            if not is_weather(error) or wait_asked(error) is not None:  # an answer: it was not shared
+                await self._write(partial(outbox.addressed, message=message, address={}))
+            raise
+        crashpoints.reach("message.upload:after")
+        return {"channel": place, "file": file_id}
 
     async def _told(self, message: Waiting, address: Mapping[str, Any] | None) -> None:
         """Its row is done, unless it was ordered anew meanwhile; where it stands is kept all the same."""

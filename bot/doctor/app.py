@@ -75,7 +75,8 @@ def granted(header: str) -> Check:
         return Check(SCOPES, False, f"without {without}", remedy)
     if lacking:
         names = ", ".join(need.scope for need in lacking)
-        return Check(SCOPES, True, f"all that are needed; not granted, and optional: {names} (for {scopes.LOOKED_UP})")
+        reasons = "; for ".join(dict.fromkeys(need.what for need in lacking))
+        return Check(SCOPES, True, f"all that are needed; not granted, and optional: {names} (for {reasons})")
     return Check(SCOPES, True, "all that are needed, and the optional ones")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, func, select, update
+from sqlalchemy import Connection, RowMapping, delete, exists, func, select, update
 
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.ledger.steps import DROPPED, PENDING, SENT, Step
@@ -54,13 +54,17 @@ def waiting(
     """What waits of these kinds, due or about to be, in the order in which it was first ordered.
 
     Left out is what has failed and waits a while of its own, and what is for a channel in `shut` and for nobody in
-    particular: it can't be told there now, and may be more than fits.
+    particular: it can't be told there now, and may be more than fits. And what stands below a message that itself
+    waits: a reply is told once that one stands.
     """
     channel, person = (func.json_extract(outbox.c.payload_json, f"$.{name}") for name in ("channel", "user"))
     mine = (outbox.c.state == PENDING) & outbox.c.kind.in_(tuple(kinds))
     mine &= (outbox.c.due_at <= now) | (outbox.c.attempts == 0)
     if shut:
         mine &= channel.is_(None) | channel.not_in(tuple(shut)) | person.is_not(None)
+    above = outbox.alias("above")
+    kind, subject = (func.json_extract(outbox.c.payload_json, f"$.below.{name}") for name in ("kind", "subject"))
+    mine &= ~exists().where(above.c.kind == kind, above.c.subject == subject, above.c.state == PENDING)
     query = select(outbox).where(mine).order_by(outbox.c.outbox_id).limit(limit)
     return [_waiting(row) for row in connection.execute(query).mappings()]
 
@@ -88,6 +92,23 @@ def place_of(connection: Connection, kind: str, subject: str) -> Mapping[str, An
     address: Mapping[str, Any] = json.loads(row.address_json or "{}")
     belongs: Mapping[str, Any] = json.loads(row.payload_json)
     return address if address.get("ts") else {"channel": belongs.get("channel")}
+
+
+def thread_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+    """Where a reply to this message belongs, and whoever it is for where that place takes nothing; None where the
+    message stands nowhere. A message that is itself a reply has no thread of its own."""
+    query = select(outbox.c.payload_json, outbox.c.address_json).where(
+        outbox.c.kind == kind, outbox.c.subject == subject
+    )
+    row = connection.execute(query).first()
+    address: Mapping[str, Any] = json.loads(row.address_json or "{}") if row else {}
+    if row is None or not address.get("ts"):
+        return None
+    belongs: Mapping[str, Any] = json.loads(row.payload_json)
+    home = str(belongs.get("channel") or "")
+    at_home = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
+    thread = (belongs.get("thread_ts") if at_home else None) or address["ts"]
+    return {"channel": address["channel"], "thread_ts": thread, "user": belongs.get("user")}
 
 
 def _waiting(row: RowMapping) -> Waiting:
