@@ -252,6 +252,101 @@ bakes = Table(
     **_MYSQL,
 )
 
+CONDITION = 32
+TARGET_TYPE, TARGET_ID = 16, 64
+
+conditions = Table(
+    "conditions_t",
+    metadata,
+    Column("supervisor_id", String(SUPERVISOR_ID), primary_key=True),
+    Column("target_type", String(TARGET_TYPE), primary_key=True),
+    Column("target_id", String(TARGET_ID), primary_key=True),
+    Column("condition", String(CONDITION), nullable=False),
+    Column("reason", LongText, nullable=False),
+    Column("since", UtcDateTime, nullable=False),
+    # The flip that led here. Whoever knows another one has lost the race.
+    Column("flip_id", RowId, nullable=False),
+    **_MYSQL,
+)
+
+flips = Table(
+    "flips_t",
+    metadata,
+    Column("supervisor_id", String(SUPERVISOR_ID), primary_key=True),
+    Column("flip_id", RowId, primary_key=True, autoincrement=False),
+    Column("target_type", String(TARGET_TYPE), nullable=False),
+    Column("target_id", String(TARGET_ID), nullable=False),
+    Column("old", String(CONDITION), nullable=False),
+    Column("new", String(CONDITION), nullable=False),
+    Column("reason", LongText, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Index(None, "target_type", "target_id", "flip_id"),
+    Index(None, "at"),
+    **_MYSQL,
+)
+
+alerts = Table(
+    "alerts_t",
+    metadata,
+    Column("alert_id", String(32), primary_key=True),
+    Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
+    Column("target_type", String(TARGET_TYPE), nullable=False),
+    Column("target_id", String(TARGET_ID), nullable=False),
+    Column("condition", String(CONDITION), nullable=False),
+    Column("severity", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("reason", LongText, nullable=False),
+    Column("opened_at", UtcDateTime, nullable=False),
+    Column("opened_flip", RowId, nullable=False),
+    Column("occurrences", Integer, nullable=False),
+    # Until when it is not held against its target, and why.
+    Column("held_until", UtcDateTime),
+    Column("held_why", String(32)),
+    # Since when its condition does not hold any more; nothing while it does.
+    Column("cleared_at", UtcDateTime),
+    Column("closed_at", UtcDateTime),
+    Column("closed_flip", RowId),
+    Column("acknowledged_by", String(128)),
+    Column("acknowledged_name", String(255)),
+    Column("acknowledged_at", UtcDateTime),
+    # What people have heard last: the condition, which occurrence of it, when, and how many reminders since.
+    Column("told", String(CONDITION)),
+    Column("told_occurrence", Integer, nullable=False),
+    Column("told_at", UtcDateTime),
+    Column("reminders", Integer, nullable=False),
+    # What was decided last, by name, and when to decide again although nothing was observed.
+    Column("decided", String(32), nullable=False),
+    Column("due_at", UtcDateTime),
+    # The alert into which this one was folded.
+    Column("parent_id", String(32)),
+    Index(None, "state", "due_at"),
+    Index(None, "target_type", "target_id", "state"),
+    Index(None, "opened_at"),
+    Index(None, "parent_id"),
+    **_MYSQL,
+)
+
+suppressions = Table(
+    "suppressions_t",
+    metadata,
+    # Who asked for it, or what it follows from: the same thing asked for twice is one row.
+    Column("task_id", String(TASK_ID), primary_key=True),
+    Column("target_type", String(TARGET_TYPE), primary_key=True),
+    Column("target_id", String(TARGET_ID), primary_key=True),
+    Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("since", UtcDateTime, nullable=False),
+    Column("until", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Column("by_id", String(128), nullable=False),
+    Column("by_name", String(255), nullable=False),
+    Column("reason", LongText, nullable=False),
+    Index(None, "until"),
+    Index(None, "target_type", "target_id", "until"),
+    **_MYSQL,
+)
+
 envelopes = Table(
     "envelopes_t",
     metadata,

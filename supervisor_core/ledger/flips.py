@@ -1,0 +1,147 @@
+"""Conditions and flips as rows: how each target is now, and each change of it, written once by compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
+
+from supervisor_core.domain.conditions import Condition, Target
+from supervisor_core.domain.flips import Flip
+from supervisor_core.domain.texts import one_line, storable
+from supervisor_core.ledger.tables import conditions, flips
+
+REASON = 500  # characters of why
+MOST = 10_000
+"""Flips of one answer: a worker that changed every minute for a week."""
+
+UNSEEN = 0
+"""What stands for the flip of a target that has none yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a target is, by the newest flip."""
+
+    target: Target
+    condition: Condition
+    reason: str
+    since: datetime
+    flip_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From what is known of a target (None: nothing) to how it was just seen."""
+
+    target: Target
+    known: Standing | None
+    condition: Condition
+    reason: str
+    at: datetime
+
+
+def record(
+    connection: Connection, supervisor_id: str, changes: Sequence[Change], seen_at: datetime
+) -> list[Flip | None]:
+    """Write these flips, in one transaction; None in the place of one where somebody else was first. What happens to a
+    target happens in an order: no flip is earlier than the one before it, whatever its clock said."""
+    newest = connection.execute(select(func.max(flips.c.flip_id)).where(flips.c.supervisor_id == supervisor_id))
+    flip_id, made = newest.scalar() or UNSEEN, []
+    for change in changes:
+        before = change.known
+        at = min(change.at, seen_at)
+        at = max(at, before.since) if before else at
+        reason = one_line(storable(change.reason), REASON)
+        old = before.condition if before else Condition.UNKNOWN
+        flip = Flip(flip_id + 1, change.target, old, change.condition, reason, at, seen_at)
+        if not _moved(connection, supervisor_id, change, flip):
+            made.append(None)
+            continue
+        flip_id = flip.flip_id
+        row = {**_key(supervisor_id, flip.target), "flip_id": flip_id, "old": old, "new": flip.new}
+        connection.execute(insert(flips), {**row, "reason": reason, "at": at, "seen_at": seen_at})
+        made.append(flip)
+    return made
+
+
+def standings(connection: Connection, supervisor_id: str) -> dict[Target, Standing]:
+    """How all targets of this host are."""
+    query = select(conditions).where(conditions.c.supervisor_id == supervisor_id)
+    found = (_standing(row) for row in connection.execute(query).mappings())
+    return {each.target: each for each in found}
+
+
+def standing_of(connection: Connection, supervisor_id: str, target: Target) -> Standing | None:
+    """How this target is; None where nobody has looked yet."""
+    query = select(conditions).where(*_mine(supervisor_id, target))
+    row = connection.execute(query).mappings().first()
+    return _standing(row) if row else None
+
+
+def reworded(connection: Connection, supervisor_id: str, standing: Standing, reason: str) -> bool:
+    """The same condition for another reason; False where it has flipped meanwhile."""
+    mine = (*_mine(supervisor_id, standing.target), conditions.c.flip_id == standing.flip_id)
+    words = one_line(storable(reason), REASON)
+    return connection.execute(update(conditions).where(*mine).values(reason=words)).rowcount == 1
+
+
+def of_target(
+    connection: Connection, target: Target, since: datetime, until: datetime, supervisor_id: str | None = None
+) -> list[Flip]:
+    """Its flips between these moments, in their order, and before them the last one that came earlier: it says how the
+    span began."""
+    mine = [flips.c.target_type == target.kind, flips.c.target_id == target.id]
+    if supervisor_id is not None:
+        mine.append(flips.c.supervisor_id == supervisor_id)
+    before = select(flips).where(*mine, flips.c.at < since).order_by(flips.c.at.desc(), flips.c.flip_id.desc()).limit(1)
+    within = select(flips).where(*mine, flips.c.at >= since, flips.c.at < until)
+    within = within.order_by(flips.c.at, flips.c.flip_id).limit(MOST)
+    rows = [*connection.execute(before).mappings(), *connection.execute(within).mappings()]
+    return [_flip(row) for row in rows]
+
+
+def forget_old(connection: Connection, supervisor_id: str, before: datetime) -> int:
+    """Let go of flips from before this moment that are not how a target is now; how many were let go."""
+    current = select(conditions.c.flip_id).where(conditions.c.supervisor_id == supervisor_id)
+    old = (flips.c.supervisor_id == supervisor_id) & (flips.c.at < before) & flips.c.flip_id.not_in(current)
+    return connection.execute(delete(flips).where(old)).rowcount
+
+
+def _moved(connection: Connection, supervisor_id: str, change: Change, flip: Flip) -> bool:
+    """The compare-and-set: only from the flip that whoever decided this knew of."""
+    values = {"condition": flip.new, "reason": flip.reason, "since": flip.at, "flip_id": flip.flip_id}
+    if change.known is not None:
+        mine = (*_mine(supervisor_id, change.target), conditions.c.flip_id == change.known.flip_id)
+        return connection.execute(update(conditions).where(*mine).values(values)).rowcount == 1
+    if standing_of(connection, supervisor_id, change.target) is not None:
+        return False
+    connection.execute(insert(conditions), {**_key(supervisor_id, change.target), **values})
+    return True
+
+
+def _key(supervisor_id: str, target: Target) -> dict[str, str]:
+    return {"supervisor_id": supervisor_id, "target_type": target.kind, "target_id": target.id}
+
+
+def _mine(supervisor_id: str, target: Target) -> tuple[bool, ...]:
+    return tuple(conditions.c[name] == value for name, value in _key(supervisor_id, target).items())
+
+
+def _standing(row: RowMapping) -> Standing:
+    target = Target(row["target_type"], row["target_id"])
+    return Standing(target, Condition(row["condition"]), row["reason"], row["since"], row["flip_id"])
+
+
+def _flip(row: RowMapping) -> Flip:
+    return Flip(
+        flip_id=row["flip_id"],
+        target=Target(row["target_type"], row["target_id"]),
+        old=Condition(row["old"]),
+        new=Condition(row["new"]),
+        reason=row["reason"],
+        at=row["at"],
+        seen_at=row["seen_at"],
+    )
