@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from supervisor_core.domain.catalog import CATALOG, FAMILIES, check_params, find, nearest_command
+from supervisor_core.domain.cron import CronError, parse_cron
 from supervisor_core.domain.definitions import CommandDefinition, Risk, TargetRule
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.labels import clean_label, nearest_label
@@ -17,6 +19,7 @@ from supervisor_core.domain.targets import ALL, GrammarContext, ask_if_nearly, r
 from supervisor_core.domain.words import Word, joined, quoted, shown
 
 _CRON_FIELDS = 5
+_MOST_WORDS_OF_TIME = 4  # every day at 03:00
 _WHOLE_REST = (Kind.COMMAND, Kind.TOPIC)
 _ANY_WORD = (Kind.NAME, Kind.CRON)
 
@@ -164,11 +167,26 @@ class Arguments:
                     "A cron expression goes into double quotes.",
                     repair=self._with(quoted(" ".join(field.text for field in fields)), length=_CRON_FIELDS),
                 )
+            if length := self._words_of_time():
+                said = " ".join(each.text for each in self.words[self._at : self._at + length])
+                raise GrammarError(
+                    "Words that say when go into double quotes.", repair=self._with(quoted(said), length=length)
+                )
         if parameter.kind is Kind.CHOICE and not looks_like(parameter, word) and self.target is None:
             error = unknown(word.text, self.context)
             hint = f" Nor is it {' or '.join(parameter.choices)}."
             raise GrammarError(error.message + hint, instead=error.instead or str(parameter.default))
         return read_word(parameter, word)
+
+    def _words_of_time(self) -> int:
+        """How many words from here on say when, such as `daily 03:00`; 0 where it is one word at most."""
+        for length in range(_MOST_WORDS_OF_TIME, 1, -1):
+            words = self.words[self._at : self._at + length]
+            if len(words) == length and not any(word.quoted for word in words):
+                with suppress(CronError):
+                    parse_cron(" ".join(word.text for word in words))
+                    return length
+        return 0
 
     def _takes_rest(self) -> bool:
         return bool(self._pending) and self._pending[0].kind in _WHOLE_REST

@@ -9,6 +9,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+from supervisor_core.domain.cron import EXAMPLE, CronError, parse_cron
 from supervisor_core.domain.durations import EXPECTED, MINUTE, format_duration, parse_since
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.nearest import nearest
@@ -23,7 +24,6 @@ _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CRON_FIELD = re.compile(r"[A-Za-z0-9*/,?#-]{1,60}")
 _STATE = re.compile(r"[0-9a-f]{64}(,[0-9a-f]{64})*")
-_CRON_FIELDS = 5
 
 
 class Kind(Enum):
@@ -216,11 +216,13 @@ def is_cron_field(text: str) -> bool:
 
 
 def _cron(parameter: Parameter, value: object) -> str:
-    fields = value.split() if isinstance(value, str) else []
-    if len(fields) != _CRON_FIELDS or not all(is_cron_field(field) for field in fields):
-        expected = 'five fields (minute, hour, day, month, weekday) in double quotes, such as "0 3 * * 1-5"'
-        raise _wrong(parameter, value, expected)
-    return " ".join(fields)
+    if not isinstance(value, str):
+        raise _wrong(parameter, value, f"five fields or words, such as {EXAMPLE}")
+    try:
+        return parse_cron(value).text
+    except CronError as error:
+        words = f"{parameter.name}: {error.message}"
+        raise ParameterError(words, typed=error.message, key=parameter.name, nearest=error.nearest) from None
 
 
 def _wrong(parameter: Parameter, value: object, expected: str, nearest: object = None) -> ParameterError:

@@ -7,7 +7,7 @@ import re
 from supervisor_core.domain.durations import EXPECTED, nearest_duration, parse_duration
 from supervisor_core.domain.mistakes import GrammarError
 from supervisor_core.domain.parameters import Kind, Parameter, ParameterError, check_value
-from supervisor_core.domain.words import Word, shown
+from supervisor_core.domain.words import Word, quoted, shown
 
 _NUMBER = re.compile(r"\+?[0-9]+")
 _NUMBER_BEGUN = re.compile(r"[+-]?([0-9]{1,9})")
@@ -54,6 +54,8 @@ def read_word(parameter: Parameter, word: Word) -> object:
                 return check_value(parameter, word.text)
     except ParameterError as error:
         nearest = None if error.nearest is None else parameter.spelled(error.nearest)
+        if nearest is not None and parameter.kind is Kind.CRON:
+            nearest = quoted(nearest)
         raise GrammarError(error.typed, instead=nearest) from None
 
 
