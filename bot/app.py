@@ -17,7 +17,7 @@ from bot.form_doors import FormDoors
 from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import whisper
 from bot.views.approval import DENIAL, VOTE
-from bot.views.buttons import ACTION
+from bot.views.buttons import ACTION, named
 from bot.views.mistake import CHOOSE
 from bot.views.told import words
 from supervisor_core.ledger.envelopes import Received
@@ -106,7 +106,7 @@ class SlackApp:
 
     async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
-        context["dealt"] = await self._commanded(pressed(context["received"], action["action_id"].removeprefix(ACTION)))
+        context["dealt"] = await self._commanded(pressed(context["received"], named(action["action_id"])))
 
     async def _on_choice(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()

@@ -35,7 +35,19 @@ class Mistakes:
         said = [error.suggestion, error.otherwise if isinstance(error, NearlyNamed) else None]
         meant = [text for text in said if text]
         commands = [command for text in meant if (command := self._offered(text, asked, person))]
-        return mistake(error.message, asked.nonce, meant, [(each, self._asks(each)) for each in commands])
+        needs = None if meant else self._needs_target(error)
+        choice = self._choice(asked, needs, person) if needs else None
+        return mistake(error.message, asked.nonce, meant, [(each, self._asks(each)) for each in commands], choice)
+
+    def _needs_target(self, error: GrammarError) -> NeedsTarget | None:
+        """Where what was meant is clear but for whom: that."""
+        try:
+            parse(error.repair or "", self._context)
+        except NeedsTarget as needs:
+            return needs
+        except SupervisorError:
+            return None
+        return None
 
     def _offered(self, text: str, asked: Asked, person: Person | None) -> Command | None:
         """The command in this text, where this person may give it here."""

@@ -14,6 +14,9 @@ from supervisor_core.domain.grammar import render
 ACTION = "command:"
 """Before the name of a command in the `action_id` of a button that gives it; its value is `NONCE ARGUMENTS`."""
 
+PART = ":"
+"""After that name, before what tells several buttons of one command in one row apart."""
+
 EFFECTS: Mapping[str, str] = {
     "pause": "It finishes what it has in hand and ends. It stays paused, whatever else happens, until it is resumed.",
     "resume": "It is started, and may work again.",
@@ -36,18 +39,29 @@ NAMED = 3
 
 
 def command_button(
-    command: Command, nonce: str, text: str = "", *, effect: str = "", style: str = "", asks: bool = False
+    command: Command,
+    nonce: str,
+    text: str = "",
+    *,
+    about: str = "",
+    effect: str = "",
+    style: str = "",
+    asks: bool = False,
+    part: str = "",
 ) -> dict[str, Any]:
-    """A button that gives this command, each nonce once. It asks first where the command changes something, with this
-    effect or its own; `asks`: that it asks for an approval, and does nothing before."""
+    """A button that gives this command, each nonce once. It asks first where the command changes something: whether
+    this is wanted (`about`, else the button's own words of its workers), with this effect or its own; `asks`: that it
+    asks for an approval, and does nothing before; `part`: what tells it apart from others of its command
+    in one row."""
     definition = CATALOG[command.name]
     rendered = render(command)
     text = text or command.name.replace("-", " ").capitalize()
+    about = about or f"{text} {_who(command)}".rstrip()
     button: dict[str, Any] = {
         "type": "button",
-        "action_id": f"{ACTION}{command.name}",
+        "action_id": f"{ACTION}{command.name}{PART if part else ''}{part}",
         "text": {"type": "plain_text", "text": fit(text, 75)},
-        "accessibility_label": fit(f"{text} {_who(command)}".rstrip(), 75),
+        "accessibility_label": fit(about, 75),
         "value": f"{nonce} {rendered.removeprefix(command.name).lstrip()}"[:MOST],
     }
     if style:
@@ -55,8 +69,13 @@ def command_button(
     if definition.risk is not Risk.READS and command.name != OVERVIEW:
         words = f"{effect or EFFECTS.get(command.name, definition.summary)}"
         words += " People are asked for an approval first." if asks else ""
-        button["confirm"] = confirm(f"{text} {_who(command)}".rstrip() + "?", words, text)
+        button["confirm"] = confirm(f"{about}?", words, text)
     return button
+
+
+def named(action_id: str) -> str:
+    """The name of the command that a button with this `action_id` gives."""
+    return action_id.removeprefix(ACTION).partition(PART)[0]
 
 
 def confirm(title: str, text: str, yes: str) -> dict[str, Any]:

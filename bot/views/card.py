@@ -21,6 +21,7 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import FINAL, Job, JobState, not_begun
+from supervisor_core.domain.texts import one_line
 
 WORDS: Mapping[str, tuple[str, str]] = {
     "pause": ("pausing", "paused"),
@@ -39,7 +40,7 @@ UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
 
 SAID_BY_THE_TITLE = (" is paused", " is running")
 
-TITLE, LINE, ERROR = 250, 300, 1500
+TITLE, LINE, ERROR, TEXT = 250, 300, 1500, 3000
 """Characters; far below Slack's limits, and as much as one reads."""
 
 SHORT = 60
@@ -93,7 +94,8 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
         blocks.append(section("\n".join(filter(None, [far, steps(jobs[0]) if len(jobs) == 1 else ""]))))
     if len(jobs) > 1:
         blocks.append(section("\n".join(_lines(jobs))))
-    if notes := _notes(jobs, about):
+    notes = _notes(jobs, about)
+    if notes:
         blocks.append(section("\n".join(notes)))
     watched = baking(about.bakes)
     if watched:
@@ -109,7 +111,19 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
         blocks.append(context(" · ".join(votes_in_words(about.asking.votes).split("\n"))))
     blocks.append(context(" · ".join(_facts(jobs, now))))
     unwell = [line for line in watched if "degraded" in line]
-    return {"text": "\n".join([escape(title) + doing, *unwell]), "blocks": blocks}
+    return {
+        "text": _text([escape(title) + doing, *notes[:1], *unwell, *map(_why_failed, tried[:ERRORS])]),
+        "blocks": blocks,
+    }
+
+
+def _text(lines: Sequence[str]) -> str:
+    """What a notification says, and what is read aloud."""
+    return fit("\n".join(lines), TEXT)
+
+
+def _why_failed(job: Job) -> str:
+    return escape(one_line(" ".join(_error(job).split()), LINE))
 
 
 def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
@@ -137,9 +151,17 @@ def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:
     effect = f"Its code goes from {after} back to what it was at {before}, and it is restarted unless it is paused."
     unwell = degraded(about.bakes, job.worker_id) is not None
     name, style = ("Rollback", "danger") if unwell else ("Undo", "")
-    text = f"{name} {job.worker_id}" if named else name
-    nonce = f"{job.task_id}.{undone.tries}"
-    return command_button(command, nonce, text, effect=effect, style=style, asks=about.undo_asks)
+    whole, part = f"{name} {job.worker_id}", job.worker_id if named else ""
+    return command_button(
+        command,
+        f"{job.task_id}.{undone.tries}",
+        whole if named else name,
+        about=whole,
+        effect=effect,
+        style=style,
+        asks=about.undo_asks,
+        part=part,
+    )
 
 
 def _may_be_undone(job: Job) -> bool:

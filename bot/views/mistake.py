@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.blockkit import escape, fit
 from bot.views.buttons import EFFECTS, command_button, confirm
-from bot.views.told import Content, section
+from bot.views.told import LONGEST, Content, section
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import Risk
@@ -46,15 +46,17 @@ def mistake(
         lines.append("Did you mean: " + " or ".join(f"`/supervisor {_in_code(text)}`" for text in meant))
     blocks: list[dict[str, Any]] = [section("\n".join(lines))]
     if offered:
-        buttons = [_button(command, f"{nonce}{number}", asks) for number, (command, asks) in enumerate(offered)]
+        buttons = [_button(command, nonce, number, asks=asks) for number, (command, asks) in enumerate(offered)]
         blocks.append({"type": "actions", "block_id": "meant", "elements": buttons})
     if choice is not None:
         blocks.append({"type": "actions", "block_id": choice.block_id, "elements": [_menu(choice)]})
-    return {"text": "\n".join(lines), "blocks": blocks}
+    return {"text": fit("\n".join(lines), LONGEST), "blocks": blocks}
 
 
-def _button(command: Command, nonce: str, asks: bool) -> dict[str, Any]:
-    return command_button(command, nonce, fit(render(command), BUTTON), asks=asks)
+def _button(command: Command, nonce: str, number: int, *, asks: bool) -> dict[str, Any]:
+    """What may be meant differs in its words, and often not in its command."""
+    text = fit(render(command), BUTTON)
+    return command_button(command, f"{nonce}{number}", text, about=text, asks=asks, part=str(number))
 
 
 def _menu(choice: Choice) -> dict[str, Any]:

@@ -29,3 +29,8 @@ def sentence(text: str) -> str:
     """The same text with a stop at its end, so that another sentence may follow."""
     text = text.rstrip()
     return text if text.endswith((".", "!", "?", ":", "…")) else f"{text}."
+
+
+def capitalised(text: str) -> str:
+    """The same text, begun as a sentence is."""
+    return f"{text[:1].upper()}{text[1:]}"
