@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from bot.blockkit import escape, fit
 from bot.views.buttons import command_button, confirm
 from bot.views.preview import ON_A_CARD, is_cut, previews_as_text
-from bot.views.told import Content, context, moment, section
+from bot.views.told import LONGEST, Content, context, moment, section
 from bot.views.who import who
 from supervisor_core.domain.approvals import OPEN, Approval, ApprovalState, Choice, Vote
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.observed import effect
+from supervisor_core.domain.texts import capitalised, sentence
 
 if TYPE_CHECKING:
     from bot.asked import Asked
@@ -28,6 +29,8 @@ DENIAL = "approval:denied"
 
 TITLE, WHY = 250, 1000  # characters
 REASON = 500
+NAMED = 3  # workers
+CONFIRMED = 240  # characters of an effect, in a question that is asked before it comes to that
 VOTES = 20
 """Names on a card; more votes than that are counted."""
 
@@ -69,16 +72,17 @@ def question(asking: Asking) -> Content:
 def _message(asking: Asking, *, decides: bool) -> Content:
     approval = asking.approval
     sign, word = _STATES[approval.state]
-    title = f"{fit(_names(approval.command), TITLE)}: {escape(what(approval.command))} {word}"
+    title = f"{escape(fit(_names(approval.command), TITLE))}: {escape(fit(what(approval.command), TITLE))} {word}"
     blocks = [section(f"{sign} *{title}*")]
     if approval.state in OPEN:
         blocks += [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
         if is_cut(approval.previews):
             blocks.append(context("More than a card holds: all of it is in the thread."))
     else:
-        blocks.append(section(escape(f"It was about: {fit(effect(approval.previews), WHY)}.")))
-    if approval.reason and approval.state is not ApprovalState.PENDING:
-        blocks.append(section(f"*Why:* {escape(fit(approval.reason, REASON))}"))
+        blocks.append(section(escape(_effect(approval))))
+    if _says_why(asking):
+        word = "It waits" if approval.state is ApprovalState.APPROVED else "Why"
+        blocks.append(section(f"*{word}:* {escape(fit(approval.reason, WHY))}"))
     said = votes_in_words(asking.votes)
     if said:
         blocks.append(section(said))
@@ -111,19 +115,37 @@ def what(command: Command) -> str:
 
 
 def _names(command: Command) -> str:
-    names = [escape(name) for name in command.workers]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    """The first workers, and how many more there are; as it stands, not yet escaped."""
+    names, more = command.workers[:NAMED], len(command.workers) - NAMED
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def about(command: Command) -> str:
+    """What is asked for, and of whom: `rollback 3 of North`; as it stands, not yet escaped."""
+    return f"{what(command)} of {_names(command)}"
+
+
+def _effect(approval: Approval) -> str:
+    """What it does, or would have done, as a sentence that stands by itself."""
+    return f"Effect: {sentence(fit(effect(approval.previews), WHY))}"
+
+
+def _says_why(asking: Asking) -> bool:
+    """Whether there is a reason that nothing else on the card tells: a denial's stands beside who denied."""
+    approval = asking.approval
+    told = any(vote.choice is Choice.DENY and vote.reason == approval.reason for vote in asking.votes[:VOTES])
+    return bool(approval.reason) and approval.state is not ApprovalState.PENDING and not told
 
 
 def _text(asking: Asking, title: str) -> str:
     """The same in one paragraph: it is what a notification shows, and what is read aloud."""
     approval = asking.approval
-    said = [f"{title}.", escape(f"It is about: {fit(effect(approval.previews), WHY)}.")]
+    said = [f"{title}.", escape(_effect(approval))]
     if approval.state is ApprovalState.PENDING:
         said.append(f"Asked by {who(approval.requester)}; {_count(asking)}.")
     elif approval.reason:
-        said.append(f"Why: {escape(fit(approval.reason, REASON))}")
-    return " ".join(said)
+        said.append(f"Why: {escape(fit(approval.reason, WHY))}")
+    return fit(" ".join(said), LONGEST)
 
 
 def _count(asking: Asking) -> str:
@@ -146,29 +168,31 @@ def _facts(asking: Asking) -> list[str]:
 
 def buttons(approval: Approval, *, decides: bool) -> list[dict[str, Any]]:
     """What can be done about it now; nothing once it is final, but asking anew where the state has moved on."""
-    about = f"{what(approval.command)} of {', '.join(approval.command.workers[:3])}"
+    said = about(approval.command)
     if approval.state is ApprovalState.PENDING and decides:
-        return [_approve(approval, about), _button(approval, "deny", "Deny", f"Deny {about}"), _cancel(approval, about)]
+        return [_approve(approval, said), _button(approval, "deny", "Deny", f"Deny {said}"), _cancel(approval, said)]
     if approval.state is ApprovalState.STALE:
-        effect_now = "What it would do now is shown, and people are asked about that."
-        return [command_button(approval.command, approval.approval_id, "New preview", effect=effect_now)]
-    return [_cancel(approval, about)] if approval.state in OPEN else []
+        text, effect_now = "New preview", "What it would do now is shown, and people are asked about that."
+        named = f"{text} of {said}"
+        return [command_button(approval.command, approval.approval_id, text, about=named, effect=effect_now)]
+    return [_cancel(approval, said)] if approval.state in OPEN else []
 
 
-def _approve(approval: Approval, about: str) -> dict[str, Any]:
-    text = f"{effect(approval.previews).rstrip('.')}. As soon as there are enough votes it is carried out."
+def _approve(approval: Approval, said: str) -> dict[str, Any]:
+    once = "Once there are enough votes it is carried out."
+    text = f"{sentence(fit(capitalised(effect(approval.previews)), CONFIRMED))} {once}"
     return {
-        **_button(approval, "approve", "Approve", f"Approve {about}"),
+        **_button(approval, "approve", "Approve", f"Approve {said}"),
         "style": "primary",
-        "confirm": confirm(f"Approve {about}?", text, "Approve"),
+        "confirm": confirm(f"Approve {said}?", text, "Approve"),
     }
 
 
-def _cancel(approval: Approval, about: str) -> dict[str, Any]:
+def _cancel(approval: Approval, said: str) -> dict[str, Any]:
     text = "Nothing is carried out, and it can be asked for anew."
     return {
-        **_button(approval, "cancel", "Cancel", f"Cancel {about}"),
-        "confirm": confirm(f"Cancel {about}?", text, "Cancel it"),
+        **_button(approval, "cancel", "Cancel", f"Cancel {said}"),
+        "confirm": confirm(f"Cancel {said}?", text, "Cancel it"),
     }
 
 
@@ -190,7 +214,7 @@ def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
         "thread": asked.thread,
         "response_url": asked.response_url,
     }
-    about = f"{what(approval.command)} of {', '.join(approval.command.workers[:3])}"
+    title = escape(fit(about(approval.command), TITLE))
     return {
         "type": "modal",
         "callback_id": DENIAL,
@@ -199,7 +223,7 @@ def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
         "submit": {"type": "plain_text", "text": "Deny"},
         "close": {"type": "plain_text", "text": "Not now"},
         "blocks": [
-            section(f"*{escape(fit(about, TITLE))}*\nasked by {who(approval.requester)}. One denial ends it."),
+            section(f"*{title}*\nasked by {who(approval.requester)}. One denial ends it."),
             {
                 "type": "input",
                 "block_id": "reason",

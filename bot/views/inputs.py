@@ -13,6 +13,7 @@ from supervisor_core.domain.labels import MAX_LABEL
 from supervisor_core.domain.mistakes import GrammarError
 from supervisor_core.domain.parameters import Kind, Parameter
 from supervisor_core.domain.targets import ALL, PATTERN, TEAM, GrammarContext, resolve
+from supervisor_core.domain.texts import capitalised
 
 TARGET, LABEL, WHERE = "target", "label", "where"
 VALUE = "value"
@@ -82,7 +83,7 @@ def parameter(one: Parameter, filled: Command | None) -> Json:
     name = one.help if one.kind is Kind.DURATION else one.name.replace("_", " ")
     hint = one.help if one.kind is Kind.FLAG else one.description
     return _input(
-        block_of(one), _sentence(name), _element(one, value), f"{_sentence(hint)}.", optional=not one.required
+        block_of(one), capitalised(name), _element(one, value), f"{capitalised(hint)}.", optional=not one.required
     )
 
 
@@ -155,7 +156,3 @@ def _option(text: str, value: str) -> Json:
 
 def _called(name: str) -> str:
     return "all workers" if name == ALL else name
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.blockkit import escape, fit
+from bot.blockkit.words import CUT
 from supervisor_core.domain.code import count, short
-from supervisor_core.domain.texts import one_line
+from supervisor_core.domain.texts import one_line, sentence
 
 Document = Mapping[str, Any]
 
@@ -27,10 +28,12 @@ class Sizes:
     commits: int
     files: int
     workers: int
+    text: int
+    """Characters of each piece; below a card's previews there is still room for all else that it says."""
 
 
-ON_A_CARD = Sizes(checkouts=3, commits=5, files=6, workers=5)
-IN_A_THREAD = Sizes(checkouts=20, commits=20, files=50, workers=50)
+ON_A_CARD = Sizes(checkouts=3, commits=5, files=6, workers=5, text=2000)
+IN_A_THREAD = Sizes(checkouts=20, commits=20, files=50, workers=50, text=100_000)
 
 _BECOMES: Mapping[str, tuple[str, str]] = {
     "rollback": ("is taken back", "are taken back, newest first"),
@@ -41,16 +44,17 @@ _BECOMES: Mapping[str, tuple[str, str]] = {
 def previews_as_text(previews: Sequence[Document], sizes: Sizes = ON_A_CARD) -> list[str]:
     """One text for each checkout, or one for all workers where no code is changed; those cut away are counted."""
     code = [each for each in previews if each.get("checkout")]
-    texts = ["\n".join(_of_checkout(each, sizes)) for each in code[: sizes.checkouts]]
+    texts = [fit("\n".join(_of_checkout(each, sizes)), sizes.text) for each in code[: sizes.checkouts]]
     if len(code) > sizes.checkouts:
         texts.append(f"… and {count(len(code) - sizes.checkouts, 'checkout')} more")
     workers = [worker for each in previews if not each.get("checkout") for worker in each["workers"]]
-    return [*texts, "\n".join(_workers(workers, sizes))] if workers else texts
+    return [*texts, fit("\n".join(_workers(workers, sizes)), sizes.text)] if workers else texts
 
 
 def is_cut(previews: Sequence[Document]) -> bool:
     """Whether a card leaves something of them out."""
-    return previews_as_text(previews, ON_A_CARD) != previews_as_text(previews, IN_A_THREAD)
+    on_a_card = previews_as_text(previews, ON_A_CARD)
+    return on_a_card != previews_as_text(previews, IN_A_THREAD) or any(text.endswith(CUT) for text in on_a_card)
 
 
 def _of_checkout(preview: Document, sizes: Sizes) -> Iterator[str]:
@@ -58,15 +62,15 @@ def _of_checkout(preview: Document, sizes: Sizes) -> Iterator[str]:
     at = f", now at {_commit(head)}" if head else ""
     yield f"*In* {code(str(preview['checkout']))} (branch {code(str(preview['branch']))}){at}"
     if preview.get("refused"):
-        yield f":warning: Refused as things are: {_said(preview['refused'])}"
+        yield f":warning: Refused as things are: {_sentence(preview['refused'])}"
     yield from _changes(preview, sizes)
     if preview.get("conflict"):
-        yield f":warning: It would fail: {_said(preview['conflict'])}"
+        yield f":warning: It would fail: {_sentence(preview['conflict'])}"
     if preview.get("untried"):
-        yield f":warning: {_said(preview['untried'])}"
+        yield f":warning: {_sentence(preview['untried'])}"
     elif _is_tried(preview):
         yield "Tried in a worktree of its own: it goes through."
-    yield from _workers(preview["workers"], sizes)
+    yield from _workers(preview["workers"], sizes, rest=_does_nothing(preview))
 
 
 def _changes(preview: Document, sizes: Sizes) -> Iterator[str]:
@@ -94,11 +98,17 @@ def _changes(preview: Document, sizes: Sizes) -> Iterator[str]:
         yield f"*{count(number, 'file')}* would change"
         yield from _listed([_file(each) for each in files[: sizes.files]], number)
     for words in preview.get("installs") or ():
-        yield f"*Installs* what {_said(words)} asks for"
+        yield f"*Installs* what is required: {_said(words)}"
     if not preview.get("refused") and not (number or changed or preview.get("commit_count") or preview.get("dropped")):
         yield "No commit comes in." if preview.get("installs") else "Nothing to do for the code: it is so already."
     for note in preview.get("notes") or ():
-        yield _said(note)
+        yield _sentence(note)
+
+
+def _does_nothing(preview: Document) -> bool:
+    """Whether nobody is stopped for it: nothing changes, and nothing is installed."""
+    changes = ("commit_count", "dropped", "changes", "undone_task_id", "installs")
+    return bool(preview.get("ok")) and not any(preview.get(name) for name in changes)
 
 
 def _is_tried(preview: Document) -> bool:
@@ -113,11 +123,14 @@ def _commits(commits: Sequence[Document] | None, number: int, one: str, many: st
         yield from _listed([_commit(each) for each in (commits or ())[: sizes.commits]], number)
 
 
-def _workers(workers: Sequence[Document], sizes: Sizes) -> Iterator[str]:
+def _workers(workers: Sequence[Document], sizes: Sizes, *, rest: bool = False) -> Iterator[str]:
+    """`rest`: nobody is stopped or started."""
     for worker in workers[: sizes.workers]:
         runs = f"runs as pid {worker['pid']}" if worker.get("pid") else "does not run"
         busy = f"; :hourglass: {_said(worker['busy'])}" if worker.get("busy") else ""
-        if worker.get("rests"):
+        if rest:
+            after = "; it is left as it is"
+        elif worker.get("rests"):
             after = f"; not started afterwards: {_said(worker['rests'])}"
         else:
             after = "; it is stopped, and started again" if worker.get("pid") else "; it is started"
@@ -146,6 +159,11 @@ def _file(change: Document) -> str:
 def _said(text: object) -> str:
     """Data in a line of text: it can neither mention anybody nor end the line."""
     return fit(escape(one_line(str(text), LINE)), LINE * 2).rstrip(".")
+
+
+def _sentence(text: object) -> str:
+    """Data that stands on a line of its own."""
+    return sentence(_said(text))
 
 
 def code(text: str) -> str:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from bot.blockkit import escape, fit
+import re
+
+from bot.blockkit import escape
 from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.texts import one_line
+
+NAME = 80  # characters
+
+MENTIONABLE = re.compile(r"[UW][A-Z0-9]{1,30}")
+"""The ids of people, as Slack gives them. What else stands in that place was made up, and is told as a name."""
 
 UNSTYLED = str.maketrans("", "", "*_~`")
 """A name is not styled; there is no escape for these."""
@@ -13,7 +21,7 @@ def who(issuer: Issuer) -> str:
     """Somebody as people read it: in Slack by mention, elsewhere by name and door."""
     prefix, _, rest = issuer.id.partition(":")
     user = rest.rpartition("/")[2]
-    if prefix == "slack" and user.isalnum():
+    if prefix == "slack" and MENTIONABLE.fullmatch(user):
         return f"<@{user}>"
-    name = (issuer.name or issuer.id).translate(UNSTYLED)
-    return f"{escape(fit(name, 80))} ({escape(prefix)})"
+    name = one_line((issuer.name or issuer.id).translate(UNSTYLED), NAME)
+    return f"{escape(name)} ({escape(one_line(prefix, NAME))})"

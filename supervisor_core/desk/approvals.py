@@ -144,10 +144,11 @@ class Approvals:
             return Decision(approval, votes, counted=False)
         if by.id != approval.requester.id:
             self._refuse(approval, by, "cancel", door, self._why_not(approval, by, allowed), moment)
+        said = rows.as_reason(f"Cancelled by {by.name or by.id}{f': {reason}' if reason else '.'}")
         while (
             approval.state in OPEN
         ):  # again where somebody has voted meanwhile: an approved one can be taken back, too
-            decided = rows.Decided(by.id, rows.as_reason(reason), votes)
+            decided = rows.Decided(by.id, said, votes)
             if self._ledger.step(rows.move(approval, Move.CANCEL, decided, moment), moment):
                 return Decision(*self.find(approval.approval_id))
             approval, votes = self.find(approval.approval_id)

@@ -12,7 +12,7 @@ from typing import Any
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.code import count, named, short
 from supervisor_core.domain.command import Command
-from supervisor_core.domain.texts import one_line, sentence
+from supervisor_core.domain.texts import capitalised, one_line, sentence
 
 Document = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
             words.append(f"{place} is not there any more")
     words += [f"{place} was not part of it" for place in new if place not in old]
     said = "; ".join(words) or "something that it depends on is different now"
-    return f"{said[:1].upper()}{said[1:]}."
+    return f"{capitalised(said)}."
 
 
 def effect(previews: Sequence[Document]) -> str:
@@ -114,9 +114,12 @@ def _effect(preview: Document) -> str:
     parts = [f"{back} {commits} ({files})"] if preview.get("commit_count") else []
     parts += [f"drops {count(len(preview['dropped']), 'commit')} of its own"] if preview.get("dropped") else []
     parts += [f"drops changes of {count(len(preview['changes']), 'file')}"] if preview.get("changes") else []
+    moves = bool(parts)
     parts += ["installs packages"] if preview.get("installs") else []
     head, target = str((preview.get("head") or {}).get("hash") or ""), str(preview.get("target") or "")
-    leads = f" from {short(head)}" + (f" to {short(target)}" if target and target != head else "") if head else ""
+    leads = (
+        f" from {short(head)}" + (f" to {short(target)}" if target and target != head else "") if head and moves else ""
+    )
     if not parts:
         return f"nothing to do for {who}, it is so already" if not preview.get("undone_task_id") else f"undo for {who}"
     return f"{', '.join(parts)}{leads}, for {who}"

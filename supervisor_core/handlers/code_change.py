@@ -19,7 +19,7 @@ from supervisor_core.domain.code_plan import CodePlan
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
-from supervisor_core.domain.texts import sentence
+from supervisor_core.domain.texts import capitalised, sentence
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.starting import check_startable, why_it_rests
@@ -104,7 +104,7 @@ def _not_stopped(job: Job, kept: Sequence[Turn], turns: Sequence[Turn]) -> Outco
     if survived:
         return stuck(survived[0], details, "The code was not changed under it.")
     why = " ".join(f"{turn.worker.id} could not be stopped: {turn.error}" for turn in kept)
-    return Outcome.failed(f"Nothing was changed. {why} {_capital(_how_they_are(turns))}.", **details)
+    return Outcome.failed(f"Nothing was changed. {why} {capitalised(_how_they_are(turns))}.", **details)
 
 
 def _look(host: Host, site: Site) -> list[Turn]:
@@ -232,12 +232,12 @@ def _outcome(job: Job, site: Site, made: Made, turns: Sequence[Turn]) -> Outcome
 def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job) -> str:
     """What matters most comes first: what does not run, then what went wrong with the code."""
     if not dead:
-        return f"{sentence(made.error or '')} {_capital(_how_they_are(turns))}."
+        return f"{sentence(made.error or '')} {capitalised(_how_they_are(turns))}."
     names = ", ".join(turn.worker.id for turn in dead)
     before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
     undo = f" To have the code before again: {way_back(job)}." if before != after else ""
     does = "does" if len(dead) == 1 else "do"
-    words = f"{names} could not be started and {does} not run now. {_capital(made.message)}.{undo}"
+    words = f"{names} could not be started and {does} not run now. {capitalised(made.message)}.{undo}"
     return " ".join([words, *([sentence(made.error)] if made.error else []), *(sentence(turn.error) for turn in dead)])
 
 
@@ -259,10 +259,6 @@ def _how_they_are(turns: Sequence[Turn]) -> str:
 
 def _told(turns: Iterable[Turn]) -> dict[str, Any]:
     return {turn.worker.id: turn.as_json() for turn in turns}
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def way_back(job: Job) -> str:
