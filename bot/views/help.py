@@ -30,9 +30,10 @@ def help_of(topic: str, definitions: Sequence[CommandDefinition], here: Collecti
         if lines:
             blocks.append(section("\n".join([f"*{title}*", *lines])))
     later = ", ".join(each.name for each in definitions if each.name not in here)
-    more = "`/supervisor help COMMAND` says more about one. The same words work after a mention."
+    more = "`/supervisor help COMMAND` says more about one. The same words work in a mention and in a direct message."
     blocks.append(context(f"{more} Known, but not yet in Slack: {later}." if later else more))
-    return {"text": "What you can ask me for", "blocks": blocks}
+    names = ", ".join(escape(each.name) for each in definitions if each.name in here)
+    return {"text": f"What you can ask me for: {names}", "blocks": blocks}
 
 
 def _line(definition: CommandDefinition) -> str:

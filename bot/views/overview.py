@@ -10,11 +10,12 @@ from bot.views.buttons import ACTION, command_button
 from bot.views.form import OPEN
 from bot.views.told import Content, context, section
 from supervisor_core.domain.command import Command
+from supervisor_core.domain.texts import one_line
 
 SHOWN = 15
 """Workers with a line of their own: beyond it, all texts together could be more than a message holds."""
 
-WHY = 200  # characters of a reason
+WHY, TEXT = 200, 3000  # characters: of a reason, and of all that a notification says
 
 AGAIN = "overview"
 """What the button gives that stands where the others were, once one of them was pressed."""
@@ -52,7 +53,7 @@ def overview(
         open_ = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": nonce}
         blocks.append({"type": "actions", "block_id": "more", "elements": [open_]})
     blocks.append(context("`/supervisor help` shows what else I can do."))
-    return {"text": title, "blocks": blocks}
+    return {"text": fit("\n".join([title, *map(line, ordered[:SHOWN])]), TEXT), "blocks": blocks}
 
 
 def asked_for(command: str, worker_id: str, nonce: str) -> Content:
@@ -72,7 +73,7 @@ def line(worker: Mapping[str, Any]) -> str:
     sign = ":white_check_mark:" if worker["fine"] else ":x:"
     if worker["fine"] and worker["paused"]:
         sign = ":double_vertical_bar:"
-    why = worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]
+    why = one_line(worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"], WHY)
     if worker["paused"] and worker["state"] == "stopped" and worker["fine"]:
         return f"{sign} *{escape(worker['id'])}* {fit(escape(why), WHY)}"
     why = why.removeprefix(f"{worker['state']}, ")

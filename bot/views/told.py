@@ -11,6 +11,7 @@ from bot.blockkit import escape, fit
 LONGEST = 2900
 """Characters of one section; what is longer is cut, and says so."""
 
+REASON = 1000  # characters
 GAPS = 15  # on one notice
 PIECE, PIECES = 2800, 4  # of a listing: characters, and blocks; together they are less than a message holds
 
@@ -87,10 +88,11 @@ def deaf(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) ->
 
 def others(reason: str) -> Content:
     """Somebody else uses our token."""
-    return words(
-        f":warning: *I may not be alone.* {reason}\nEnd the other process, or revoke the token in the app's settings "
-        "and make a new one; `supervisor doctor` looks again. What an earlier run left open counts for a while, too."
+    advice = (
+        "End the other process, or revoke the token in the app's settings and make a new one; `supervisor doctor` "
+        "looks again. What an earlier run left open counts for a while, too."
     )
+    return words(f":warning: *I may not be alone.* {escape(fit(reason, REASON))}\n{advice}")
 
 
 def moment(at: datetime) -> str:

@@ -66,7 +66,7 @@ def test_for_whom_there_is_a_form_there_is_one_more_button_below_all_workers() -
 def test_those_in_trouble_come_first_and_the_rest_is_counted() -> None:
     many = [worker(f"W{number:03}") for number in range(50)] + [worker("Z", fine=False, last_error="No such program.")]
     message = shown(many)
-    assert message["text"] == "Host: 51 workers, 1 needs a look"
+    assert message["text"].startswith("Host: 51 workers, 1 needs a look\n:x: *Z*")
     assert "*Z*" in message["blocks"][1]["text"]["text"]
     assert "No such program." in message["blocks"][1]["text"]["text"]
     assert f"and {51 - SHOWN} more" in json.dumps(message, ensure_ascii=False)

@@ -1,0 +1,249 @@
+"""Whatever people, programs, commits and files are called and say: each message is one that Slack takes, nobody is
+pinged by it who is not concerned, and nothing in it leads anywhere but where we meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.asked import Asked
+from bot.blockkit import check_message, check_view
+from bot.views.approval import Asking, approval_card, denial, question
+from bot.views.card import About, Undone, card
+from bot.views.listed import unknown_ids
+from bot.views.mistake import Choice as Menu
+from bot.views.mistake import mistake
+from bot.views.overview import overview
+from bot.views.refused import Kind, Wanted, elsewhere, lacking
+from bot.views.told import deaf, listing, others, with_hint, words
+from bot.views.waiting import waiting
+from supervisor_core.domain.approvals import ApprovalState, Choice, Vote
+from supervisor_core.domain.baking import Bake, BakeState
+from supervisor_core.domain.command import Command, Issuer, Outcome
+from supervisor_core.domain.jobs import Job, JobState, Progress
+from tests.support.asking import LINK, NOW, TASK, approval
+from tests.unit.test_views import worker
+
+PEOPLE = ("U0OPER", "U0ADA")
+GROUPS, CHANNELS = ("S0OPS",), ("C0OPS",)
+
+KNOWN = re.compile(
+    rf"<(@({'|'.join(PEOPLE)})|!subteam\^({'|'.join(GROUPS)})|#({'|'.join(CHANNELS)})"
+    r"|!date\^[0-9]+\^\{date_short_pretty\} \{time_secs\}\|[-0-9: ]+UTC"
+    rf"|{re.escape(LINK)}\|[A-Za-z ]+)>"
+)
+"""All that may be alive in a message: those whom it names itself, moments, and the address of a message of ours."""
+
+NASTY = (
+    "<!channel>",
+    "<!here|x> <!everyone>",
+    "<@U1> <@U0EVIL|anna> <#C1> <!subteam^S1>",
+    "<https://evil.example|a report>",
+    "https://evil.example mailto:a@b.example",
+    "&lt;!channel&gt; &amp;lt;",
+    "`` ` ``` ```` ",
+    "*_~bold~_* > quote\n> more\n• list",
+    "\u202e\u200b\u200d\ufeff\u2066 e\u0301" * 30,
+    "👩\u200d👩\u200d👧\u200d👧" * 700,
+    "\0\x1b[2J\x07\r\n\t\x85\u2028",
+    "<" * 10_000,
+    "&" * 10_000,
+    "x" * 10_000,
+    "word " * 2000,
+    "\n" * 5000,
+    "<!date^0^{date}|" + "y" * 3000,
+)
+
+text = (
+    st.text(max_size=300)
+    | st.sampled_from(NASTY)
+    | st.tuples(st.text(max_size=20), st.sampled_from(NASTY)).map("".join)
+)
+name = st.sampled_from(["OrionMX", "W" * 64, "a.b-c", "7x"])
+label = st.none() | st.sampled_from(["hotfix", "l" * 100])
+issuer = (
+    st.sampled_from([Issuer(f"slack:T0/{each}", "x") for each in PEOPLE])
+    | st.builds(Issuer, st.tuples(st.sampled_from(["cli:", "file:", "", "schedule:"]), text).map("".join), text)
+    | st.sampled_from([Issuer(f"slack:T0/{each}", each) for each in (*NASTY, "", "é", "0", "channel", "here")])
+)
+state_of_it = st.sampled_from(ApprovalState)
+
+
+def commit() -> st.SearchStrategy[dict[str, Any]]:
+    hashed = st.sampled_from(["a" * 40, ""])
+    return st.fixed_dictionaries({"hash": hashed, "subject": text, "author": text, "merge": st.booleans()})
+
+
+def file() -> st.SearchStrategy[dict[str, Any]]:
+    changed = st.sampled_from(["added", "changed", "deleted", "renamed"])
+    return st.fixed_dictionaries({"change": changed, "path": text, "was": st.none() | text})
+
+
+def preview() -> st.SearchStrategy[dict[str, Any]]:
+    maybe = st.none() | text
+    found = st.fixed_dictionaries(
+        {"id": name, "pid": st.none() | st.just(4711), "paused": st.booleans(), "rests": maybe, "busy": maybe}
+    )
+    commits, texts = st.lists(commit(), max_size=8), st.lists(text, max_size=8)
+    return st.fixed_dictionaries(
+        {
+            "command": st.sampled_from(["rollback", "update", "undo"]),
+            "checkout": maybe,
+            "branch": text,
+            "ok": st.booleans(),
+            "refused": maybe,
+            "conflict": maybe,
+            "untried": maybe,
+            "workers": st.lists(found, min_size=1, max_size=8),
+            "head": st.none() | commit(),
+            "target": st.just("9" * 40),
+            "commits": commits,
+            "commit_count": st.sampled_from([0, 1, 8, 7000]),
+            "skipped": commits,
+            "kept": commits,
+            "dropped": commits,
+            "changes": texts,
+            "files": st.lists(file(), max_size=9),
+            "file_count": st.sampled_from([0, 1, 9, 300]),
+            "installs": texts,
+            "notes": texts,
+        }
+    )
+
+
+@st.composite
+def asked_about(draw: st.DrawFn) -> Asking:
+    """An approval of anything, with votes by anybody."""
+    workers = tuple(draw(st.lists(name, min_size=1, max_size=9)))
+    params: dict[str, Any] = draw(st.sampled_from([{"commits_back": 2}, {}, {"task_id": "t" * 64}]))
+    command = Command(
+        "undo" if "task_id" in params else "rollback", "all", workers, params, draw(label), draw(issuer), TASK
+    )
+    found = approval(draw(state_of_it), command, draw(st.lists(preview(), min_size=1, max_size=5)), reason=draw(text))
+    votes = st.builds(Vote, issuer, st.sampled_from(Choice), st.just(NOW), text)
+    places = draw(st.sampled_from([("", ""), ("C0OPS", ""), ("C0OPS", LINK), ("", LINK)]))
+    return Asking(found, draw(st.lists(votes, max_size=25)), *places)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> list[Job]:
+    """The jobs of one command, for any number of workers."""
+    handler = draw(st.sampled_from(["pause", "restart_watcher", "diagnostics", "update_code", "rollback_code"]))
+    by, said = draw(issuer), draw(label)
+    made = []
+    for number in range(draw(st.integers(1, 25))):
+        state = draw(st.sampled_from([JobState.DONE, JobState.INTERRUPTED, JobState.STARTED, JobState.QUEUED]))
+        details = {
+            "message": draw(text),
+            "drive": draw(st.none() | text),
+            "report_path": draw(st.none() | text),
+            "notes": draw(st.lists(text, max_size=3)),
+            "before": "a" * 40,
+            "after": draw(st.sampled_from(["a" * 40, "b" * 40])),
+            "commits": draw(st.lists(commit(), max_size=2)),
+            "files": draw(st.lists(file(), max_size=2)),
+            "file_count": draw(st.sampled_from([0, 300])),
+        }
+        ended = state in (JobState.DONE, JobState.INTERRUPTED)
+        failed = draw(st.booleans()) or state is JobState.INTERRUPTED
+        outcome = Outcome.failed(draw(text), **details) if failed else Outcome.done(**details)
+        steps = tuple(Progress(NOW, each) for each in draw(st.lists(text, max_size=3)))
+        made.append(
+            Job(
+                number, "Host", TASK, f"W{number}", handler, {}, said, by, "slack", state,
+                NOW - timedelta(seconds=3), (), outcome if ended else None, NOW if ended else None, steps,
+            )
+        )  # fmt: skip
+    return made
+
+
+def alive(content: Mapping[str, Any]) -> Iterator[str]:
+    """What is marked up in all that Slack reads as mrkdwn, and is none of what may be."""
+    for each in mrkdwn(content):
+        yield from re.findall(r"<.*", KNOWN.sub("", each))
+
+
+def mrkdwn(content: object) -> Iterator[str]:
+    if isinstance(content, Mapping):
+        if content.get("type") == "mrkdwn":
+            assert content.get("verbatim") is True  # else Slack itself makes links of what looks like one
+            yield str(content["text"])
+        if isinstance(content.get("text"), str) and "blocks" in content:
+            yield content["text"]
+        for value in content.values():
+            yield from mrkdwn(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from mrkdwn(value)
+
+
+def is_harmless(content: Mapping[str, Any]) -> None:
+    assert check_message(content, update=True) == []
+    assert list(alive(content)) == []
+
+
+@settings(max_examples=50)
+@given(asked_about(), issuer)
+def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
+    is_harmless(approval_card(asking))
+    is_harmless(question(asking))
+    is_harmless(waiting([asking]))
+    asked = Asked("", clicker.id, "T0", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 100)
+    view = denial(asking.approval, asked)
+    assert check_view(view) == []
+    assert list(alive(view)) == []
+
+
+@settings(max_examples=50)
+@given(
+    jobs(), st.none() | asked_about(), st.lists(st.tuples(st.sampled_from(BakeState), text), max_size=15), st.booleans()
+)
+def test_a_card_of_a_command(
+    found: list[Job], asking: Asking | None, bakes: Sequence[tuple[BakeState, str]], undone: bool
+) -> None:
+    watched = [
+        Bake(TASK, f"W{n}", "Host", f"W{n}", NOW, NOW, state, NOW, reason) for n, (state, reason) in enumerate(bakes)
+    ]
+    tries = {job.worker_id: Undone(1, job if undone else None) for job in found}
+    is_harmless(card(found, NOW, About(asking, tries, watched, undo_asks=True)))
+
+
+@given(st.lists(st.tuples(text, st.none() | text, st.booleans(), st.booleans()), max_size=20), text)
+def test_the_overview(workers: Sequence[tuple[str, str | None, bool, bool]], host: str) -> None:
+    shown = [
+        worker(f"W{n}", reason=reason, last_error=error, fine=fine, paused=paused)
+        for n, (reason, error, fine, paused) in enumerate(workers)
+    ]
+    is_harmless(overview(host, shown, {each["id"]: ("pause", "restart") for each in shown}, "nonce", more=True))
+
+
+@given(text, st.lists(text, max_size=2), st.lists(name, min_size=1, max_size=100, unique=True), label)
+def test_an_answer_to_a_mistake(said: str, meant: Sequence[str], targets: Sequence[str], why: str | None) -> None:
+    command = Command("pause", targets[0], (targets[0],), {}, why)
+    offered = [(command, True), (command, False)]
+    is_harmless(mistake(said, "nonce", meant, offered, Menu("block", command, targets, asks=True)))
+
+
+@given(st.sets(st.sampled_from([*PEOPLE, *GROUPS, *CHANNELS, "*"])), st.lists(text, max_size=30), st.sampled_from(Kind))
+def test_a_refusal(told: set[str], only: Sequence[str], kind: Kind) -> None:
+    keys = ("slack.access.operators", "teams.archive.operators")
+    for command in ("pause", "<!channel>"):
+        is_harmless(words(lacking(Wanted(command, "operators", keys, sorted(told)), only, kind, circles=True)[0]))
+    is_harmless(words(elsewhere("C0OPS", CHANNELS)[0]))
+
+
+@given(text, text, st.lists(text, max_size=20))
+def test_a_notice(host: str, reason: str, troubles: Sequence[str]) -> None:
+    for content in (
+        deaf(host, [(NOW, NOW + timedelta(minutes=n)) for n in range(40)], away=False),
+        others(reason),
+        unknown_ids(host, troubles),
+        listing(f"{host}\n{reason}"),
+        with_hint(words("Well."), "small print"),
+    ):
+        is_harmless(content)
