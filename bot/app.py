@@ -14,6 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.asked import Asked, Vote, chosen, denied, is_said_to_us, mentioned, pressed, said, typed, voted
 from bot.form_doors import FormDoors
+from bot.home_doors import HomeDoors
 from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import whisper
 from bot.views.approval import DENIAL, VOTE
@@ -35,6 +36,8 @@ class Doors:
     vote: Callable[[Vote], Awaitable[Dealt]]
     ask_why: Callable[[Vote], Awaitable[Dealt]]
     """Somebody wants to deny: they may say why."""
+    ask_how: Callable[[Vote], Awaitable[Dealt]]
+    """Somebody wants to vote from their own page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,14 @@ class Identity:
 class SlackApp:
     """Bolt as a router: it matches, our listeners deal, and what came of it goes back to whoever holds the row."""
 
-    def __init__(self, client: AsyncWebClient, identity: Identity, doors: Doors, forms: FormDoors) -> None:
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        identity: Identity,
+        doors: Doors,
+        forms: FormDoors,
+        homes: HomeDoors | None = None,
+    ) -> None:
         self._doors = doors
         self._bolt = AsyncApp(
             client=client,
@@ -75,6 +85,8 @@ class SlackApp:
         self._bolt.action(re.compile(f"^{VOTE}"))(self._on_vote)
         self._bolt.view(DENIAL)(self._on_denial)
         forms.listen(self._bolt, self._commanded)
+        if homes is not None:
+            homes.listen(self._bolt, self._voted, self._asked_how)
         self._bolt.event("app_mention")(self._on_mention)
         self._bolt.event("message")(self._on_message)
         self._bolt.event(ANYTHING)(_pass)  # last: what the app is subscribed to and has no use for yet
@@ -89,6 +101,12 @@ class SlackApp:
 
     async def _commanded(self, asked: Asked) -> Dealt:
         return await _careful(asked, self._doors.command(asked))
+
+    async def _voted(self, vote: Vote) -> Dealt:
+        return await _careful(vote.asked, self._doors.vote(vote))
+
+    async def _asked_how(self, vote: Vote) -> Dealt:
+        return await _careful(vote.asked, self._doors.ask_how(vote))
 
     async def _on_command(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
@@ -121,7 +139,7 @@ class SlackApp:
     async def _on_denial(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
         vote = denied(context["received"])
-        context["dealt"] = await _careful(vote.asked, self._doors.vote(vote))
+        context["dealt"] = await self._voted(vote)
 
 
 async def _careful(asked: Asked, dealing: Awaitable[Dealt]) -> Dealt:

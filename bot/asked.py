@@ -75,6 +75,8 @@ class Vote:
     reason: str = ""
     trigger_id: str = ""
     """With which a form may be opened, for three seconds."""
+    at_home: bool = False
+    """Whether it comes from their own page, which is in no channel."""
 
 
 def typed(received: Received) -> Asked:
@@ -203,6 +205,23 @@ def denied(received: Received) -> Vote:
         response_url=place.get("response_url"),
     )
     return Vote(asked, str(place["approval_id"]), "deny", reason=str(said or ""))
+
+
+def at_home(received: Received) -> Vote:
+    """A press of the button beside an approval on somebody's page."""
+    payload = received.payload
+    approval_id, trigger = str(payload["actions"][0].get("value") or ""), str(payload.get("trigger_id") or "")
+    return Vote(_from_person(received, "", "", None), approval_id, "", trigger_id=trigger, at_home=True)
+
+
+def decided(received: Received) -> Vote:
+    """The form that this button opens, filled in. It knows the approval."""
+    view = received.payload["view"]
+    values: Mapping[str, Any] = view["state"]["values"]
+    choice = (values["choice"]["choice"].get("selected_option") or {}).get("value")
+    reason = str(values["reason"]["reason"].get("value") or "")
+    asked = _from_person(received, f"{choice} {view['private_metadata']}", "", None)
+    return Vote(asked, str(view["private_metadata"]), str(choice), reason, at_home=True)
 
 
 def chosen(received: Received) -> Asked:

@@ -10,12 +10,14 @@ from sqlalchemy import Connection
 
 from bot.views.approval import Asking, approval_card, question
 from bot.views.card import UNDOABLE, About, Undone, card
+from bot.views.home_values import Told
 from bot.views.told import Content
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
 from supervisor_core.domain.jobs import Job
 from supervisor_core.ledger import approvals, bakes, jobs, outbox
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.outbox import Waiting
+from supervisor_core.ledger.recent import recent
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
 
@@ -46,6 +48,11 @@ class Composing:
         found = approvals.in_states(connection, OPEN)
         asked = [self._asking(connection, each.task_id, jobs.CARD) for each in found]
         return [each for each in asked if each is not None]
+
+    def recent(self, connection: Connection, most: int) -> list[Told]:
+        """The newest commands, with the addresses of their cards."""
+        found = recent(connection, most)
+        return [Told(each, self._link(outbox.place_of(connection, jobs.CARD, each.task_id) or {})) for each in found]
 
     def _card(self, connection: Connection, task_id: str, now: datetime) -> Content | None:
         found = jobs.of_task(connection, task_id)

@@ -19,8 +19,9 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.composing import Composing
+from bot.home_page import Compose
 from bot.limits import gates, method
-from bot.outgoing import KINDS, WHISPER
+from bot.outgoing import HOME, KINDS, WHISPER
 from bot.pace import Pace
 from bot.speaking import Speaker, UploadError
 from bot.telling import HeldError, ShutOutError, Teller
@@ -68,7 +69,8 @@ class Wait:
 
 
 class Delivery:
-    """Sends what waits. `fallback`: a channel for what no other place takes; `name`: how the bot is invited."""
+    """Sends what waits. `fallback`: a channel for what no other place takes; `name`: how the bot is invited;
+    `compose`: what somebody's page shows."""
 
     def __init__(
         self,
@@ -79,11 +81,12 @@ class Delivery:
         composing: Composing | None = None,
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
+        compose: Compose | None = None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._pace = pace or Pace(clock)
-        self._teller = Teller(ledger, speaker, self._pace, composing or Composing(), name, fallback)
+        self._teller = Teller(ledger, speaker, self._pace, composing or Composing(), name, fallback, compose)
         self._woken = asyncio.Event()
         self._problem = ""
         self._told_at = 0.0
@@ -133,7 +136,12 @@ class Delivery:
             for message in queue:
                 if stopping is not None and stopping.is_set():
                     return 0.0
-                wait = self._wait(message) or await self._deliver(message)
+                wait = self._wait(message)
+                if wait is None:
+                    wait = await self._deliver(message)
+                    if message.kind == HOME:  # it took a look at all workers: what came meanwhile goes first
+                        self._problem = problem or (wait.words if wait else "")
+                        return SHORTEST_SECONDS
                 if wait is None and message.kind in PARENTS:
                     soonest = SHORTEST_SECONDS  # what stands below it has waited for it
                 if wait is not None:
@@ -220,15 +228,21 @@ class Delivery:
 
 def _queues(waiting: Sequence[Waiting]) -> list[list[Waiting]]:
     """What waits, each channel's posts in their order. Those that were tried least begin, so that one that fails again
-    and again keeps no other channel from being tried."""
+    and again keeps no other channel from being tried; and pages come last, the one that was opened last before others.
+    """
     queues: dict[object, list[Waiting]] = {}
-    for message in waiting:
+    for message in sorted(waiting, key=_opened_at, reverse=True):
         queues.setdefault(_place(message) or message.outbox_id, []).append(message)
-    return sorted(queues.values(), key=lambda queue: (queue[0].attempts, queue[0].outbox_id))
+    return sorted(queues.values(), key=lambda queue: (queue[0].kind == HOME, queue[0].attempts))
+
+
+def _opened_at(message: Waiting) -> str:
+    """When a page was opened; everything else stays in the order in which it was ordered."""
+    return str(message.payload.get("at", "")) if message.kind == HOME else ""
 
 
 def _place(message: Waiting) -> str:
     """The channel whose order a message belongs to; none for what is edited, or told to one person alone."""
-    if message.kind == WHISPER or message.address.get("ts"):
+    if message.kind in (WHISPER, HOME) or message.address.get("ts"):
         return ""
     return str(message.payload.get("channel") or "")

@@ -74,10 +74,11 @@ class FormDoors:
         return None if isinstance(found, str) else {"response_action": "errors", "errors": dict(found)}
 
     async def open_form(
-        self, trigger_id: str, name: str, channel: str = "", thread: str | None = None, text: str = ""
+        self, trigger_id: str, name: str, channel: str = "", thread: str | None = None, text: str = "", chosen: str = ""
     ) -> bool:
         """Show the form of one command to whoever just did what gave this trigger; `text`: the command, as far as it is
-        known. False where Slack did not show it, which the log says; nothing is raised."""
+        known; `chosen`: the channel that it begins with, where it is opened from none. False where Slack did not show
+        it, which the log says; nothing is raised."""
         filled = None
         try:
             filled = self._parsed(text) if text else None
@@ -85,7 +86,7 @@ class FormDoors:
             log.info("a form of %s begins empty: %s", name, error)
         if filled is not None and filled.name != name:
             filled = None
-        return await self._open(trigger_id, self._form(CATALOG[name], channel, thread, filled))
+        return await self._open(trigger_id, self._form(CATALOG[name], channel, thread, filled, chosen))
 
     async def _on_wanted(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         """A picker of commands, for this place where there is one."""
@@ -100,7 +101,7 @@ class FormDoors:
         else:
             if await self._open(str(received.payload.get("trigger_id") or ""), views.picker(definitions, *place)):
                 return
-        context["dealt"] = _not_opened(asked)
+        context["dealt"] = not_opened(asked)
 
     async def _on_picked(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         """The picker turns into the form of what was chosen in it."""
@@ -121,7 +122,7 @@ class FormDoors:
             )
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form of %s could not be shown: %s", definition.name, _why(error))
-            context["dealt"] = _not_opened(opened(received))
+            context["dealt"] = not_opened(opened(received))
 
     async def _on_submitted(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         """What was filled in is a request like every other. It was acknowledged when it became a row."""
@@ -138,11 +139,16 @@ class FormDoors:
         context["dealt"] = Dealt(messages=(whisper(submitted(received, ""), told),))
 
     def _form(
-        self, definition: CommandDefinition, channel: str, thread: str | None, filled: Command | None = None
+        self,
+        definition: CommandDefinition,
+        channel: str,
+        thread: str | None,
+        filled: Command | None = None,
+        chosen: str = "",
     ) -> dict[str, Any]:
         config = self._config()
-        approval = config.needs_approval(definition.name, "slack")
-        return views.form(definition, grammar_context(config), channel, thread, approval=approval, filled=filled)
+        approval, context = config.needs_approval(definition.name, "slack"), grammar_context(config)
+        return views.form(definition, context, channel, thread, approval=approval, filled=filled, chosen=chosen)
 
     def _parsed(self, text: str) -> Command:
         return parse(text, grammar_context(self._config()))
@@ -156,7 +162,7 @@ class FormDoors:
         return True
 
 
-def _not_opened(asked: Asked) -> Dealt:
+def not_opened(asked: Asked) -> Dealt:
     """Said to whoever waits for it, and not to somebody who has long gone on."""
     if datetime.now(UTC) - asked.at > FORGOTTEN:
         return Dealt()

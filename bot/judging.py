@@ -47,7 +47,8 @@ class Judging:
     async def of_vote(self, vote: Vote, approval: Approval) -> Judged:
         """Who votes, or cancels, and why that does not count: as Slack says right now."""
         command, rules = approval.command, self.rules
-        here, card = vote.asked.channel, str((approval.card or {}).get("channel") or "")
+        here = None if vote.at_home else vote.asked.channel
+        card = str((approval.card or {}).get("channel") or "")
         own = vote.asked.actor == approval.requester.id
 
         def judge(person: Person | None) -> Refusal | None:

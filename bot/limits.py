@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bot.outgoing import WHISPER
+from bot.outgoing import HOME, WHISPER
 from bot.pace import Gate
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.replies import FILE
 
-POST, EDIT, ASIDE = "chat.postMessage", "chat.update", "chat.postEphemeral"
+POST, EDIT, ASIDE, PUBLISH = "chat.postMessage", "chat.update", "chat.postEphemeral", "views.publish"
 SHARE = "files.completeUploadExternal"
 
 EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50, for the whole app
@@ -15,9 +15,18 @@ POST_SECONDS, POST_BURST = 1.0, 5  # chat.postMessage: one a second in a channel
 OF_A_WHISPER = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
 UPLOADS = Gate("files", 0.6, burst=20)  # files.*: 100
 
+HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 5.0, 8, 5
+"""views.publish: 100. Of all pages together no more than 20 in any minute, however much happens: a burst, and then one
+in so many seconds. The last three of the burst are for whoever opens their page or turns it over."""
+
+HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST = 2.0, 3
+"""A restart is several changes within a second, and one page when it is over."""
+
 
 def method(message: Waiting) -> str:
     """What it is sent by next."""
+    if message.kind == HOME:
+        return PUBLISH
     if message.kind == WHISPER:
         return ASIDE
     if message.kind == FILE:
@@ -27,6 +36,8 @@ def method(message: Waiting) -> str:
 
 def gates(message: Waiting) -> tuple[Gate, ...]:
     """The limits that its next call must pass."""
+    if message.kind == HOME:
+        return of_a_home(message)
     if message.kind == WHISPER:
         return OF_A_WHISPER
     if message.kind == FILE:
@@ -47,3 +58,15 @@ def of_a_post(message: Waiting) -> tuple[Gate, ...]:
 def of_a_file(message: Waiting) -> tuple[Gate, ...]:
     """The limits of an upload, which is a post as well."""
     return (UPLOADS, *of_a_post(message))
+
+
+def of_a_home(message: Waiting) -> tuple[Gate, ...]:
+    """The limits of a page."""
+    burst = HOMES_BURST if is_asked_for(message) else BURST_OF_CHANGES
+    mine = Gate((HOME, message.outbox_id), HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST)
+    return Gate("homes", HOMES_SECONDS, burst), mine
+
+
+def is_asked_for(message: Waiting) -> bool:
+    """Whether somebody did something for this page, and has not seen it since."""
+    return bool(message.payload.get("at") != message.address.get("at"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.access import Person, may_see
+from bot.access import Person, may_give, may_see
 from bot.judging import Judging
 from bot.mistakes import may_press
 from supervisor_core.config import SupervisorConfig
@@ -44,6 +44,11 @@ class Offering:
     def may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
         """Whether a button with this command for this worker would do so for them there."""
         return may_press(person, Command(name, workers=(worker_id,)), channel, self._judging.rules)
+
+    def may_fill_in(self, person: Person | None, name: str, worker_id: str) -> bool:
+        """Whether the form of a command for this worker would do so for them, in a place where commands are taken."""
+        command = Command(name, workers=(worker_id,))
+        return is_here(CATALOG[name]) and may_give(person, command, self._judging.rules) is None
 
     def asks(self, name: str) -> bool:
         """Whether a command needs an approval when it is given in Slack."""

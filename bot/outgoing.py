@@ -19,10 +19,13 @@ NOTICE = "notice"
 WHISPER = "whisper"
 """For one person alone; told once, and never edited."""
 
+HOME = "home"
+"""Somebody's page, App Home, by their id: published anew when it is ordered anew, and always as all is by then."""
+
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
-KINDS = (CARD, ASKED, NOTICE, WHISPER, FILE)
+KINDS = (CARD, ASKED, NOTICE, WHISPER, FILE, HOME)
 
 
 def answer(asked: Asked, content: Content) -> Message:

@@ -66,13 +66,16 @@ NEEDS = (
     ),
 )
 
-FREE = frozenset({"apps.connections.open", "auth.test", "chat.getPermalink", "views.open", "views.update"})
+FREE = frozenset(
+    {"apps.connections.open", "auth.test", "chat.getPermalink", "views.open", "views.publish", "views.update"}
+)
 """Methods that need no scope of the bot's token. The first wants the app-level token, with `connections:write`."""
 
 REQUIRED = frozenset(need.scope for need in NEEDS if not need.optional)
 OPTIONAL = frozenset(need.scope for need in NEEDS if need.optional)
 METHODS = FREE | {method for need in NEEDS for method in need.methods}
-EVENTS = {event: need.scope for need in NEEDS for event in need.events}
+EVENTS = {event: need.scope for need in NEEDS for event in need.events} | {"app_home_opened": ""}
+"""What the app is told of, and the scope that each needs; none where that is empty."""
 
 
 def missing(granted: Collection[str]) -> list[Need]:

@@ -23,6 +23,9 @@ from bot.commands import Commands
 from bot.composing import Composing
 from bot.delivery import Delivery
 from bot.form_doors import FormDoors
+from bot.home import Homes, forget_old
+from bot.home_doors import HomeDoors
+from bot.home_page import Composed, HomePages
 from bot.informing import Informing
 from bot.intake.dealing import Dealing, Dealt, NotNowError
 from bot.intake.intake import Intake
@@ -49,6 +52,7 @@ from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import envelopes, outbox
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
+from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.replies import FILE
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.chat import ChatDoors
@@ -72,6 +76,7 @@ class Room:
     commands: Commands
     offering: Offering
     voting: Voting
+    pages: HomePages
 
 
 class SlackService:
@@ -95,6 +100,7 @@ class SlackService:
         self._approvals = approvals
         self._rights = rights
         self._doors = doors
+        self._homes = Homes(ledger)
         self._known: Identity | None = None
         self._room: Room | None = None
         self._app_token = credentials.app_token.get_secret_value()
@@ -116,6 +122,7 @@ class SlackService:
         self._config = config
         if self._known is not None:
             self._room = self._room_for(self._known)
+            self._homes.wake()
 
     def problem(self) -> str:
         """What is wrong: with the connection to Slack, or with what should be told there."""
@@ -135,11 +142,15 @@ class SlackService:
             return
         speaker = Speaker(self._client, identity.bot_id)
         fallback = self._config.slack.fallback_channel
-        delivery = Delivery(self._ledger, speaker, identity.name, fallback, composing=self._composing(identity))
+        delivery = Delivery(
+            self._ledger, speaker, identity.name, fallback, self._composing(identity), compose=self._compose
+        )
         self._known, self._room = identity, self._room_for(identity)
         self._rights.connected(self._still_may)
         forms = FormDoors(self._client, lambda: self._config, self._offered)
-        app = SlackApp(self._client, identity, Doors(self._deal, self._vote, self._ask_why), forms)
+        homes = HomeDoors(self._homes, forms, lambda: self._config)
+        doors = Doors(self._deal, self._vote, self._ask_why, self._ask_how)
+        app = SlackApp(self._client, identity, doors, forms, homes)
         keeping = Keeping(self._ledger)
         dealing = Dealing(self._ledger, app.deal, keeping.quiet)
         intake = Intake(keeping, dealing, forms.answer)
@@ -155,6 +166,7 @@ class SlackService:
         tasks = [
             asyncio.create_task(link.run(stopping, before, delivery.back)),
             asyncio.create_task(delivery.run(stopping)),
+            asyncio.create_task(self._homes.run(stopping, self._doors.heard)),
             asyncio.create_task(self._note_heard(stopping, link)),
             asyncio.create_task(self._tidy(stopping)),
             asyncio.create_task(self._look_up(identity)),
@@ -192,7 +204,8 @@ class SlackService:
             tellers=informing.tellers(),
             submitted=self._doors.filed,
         )
-        return Room(judging, commands, offering, Voting(self._approvals, judging, self._open_form))
+        pages = HomePages(config, judging, offering, composing, self._ledger, self._doors)
+        return Room(judging, commands, offering, Voting(self._approvals, judging, self._open_form), pages)
 
     def _composing(self, identity: Identity) -> Composing:
         return Composing(lambda name: self._config.needs_approval(name, "slack"), identity.url)
@@ -214,6 +227,12 @@ class SlackService:
 
     async def _ask_why(self, vote: Vote) -> Dealt:
         return await self._at_work().voting.ask_why(vote)
+
+    async def _ask_how(self, vote: Vote) -> Dealt:
+        return await self._at_work().voting.ask_how(vote)
+
+    async def _compose(self, message: Waiting) -> Composed:
+        return await self._at_work().pages.compose(message)
 
     async def _still_may(self, user: str, command: Command, right: Right) -> str:
         return await self._at_work().judging.still_may(user, command, right)
@@ -273,6 +292,7 @@ class SlackService:
             await self._written(partial(envelopes.forget_old, now=now))
             await self._written(partial(outbox.forget_told, kinds=(WHISPER, NOTICE, FILE), now=now, kept=TOLD))
             await self._written(partial(outbox.forget_told, kinds=(CARD, ASKED), now=now, kept=CARDS))
+            await self._written(partial(forget_old, now=now))
             if await _within(stopping, TIDY_SECONDS):
                 return
 

@@ -97,6 +97,11 @@ class Speaker:
             initial_comment=file.comment or None,
         )
 
+    async def publish(self, user: str, view: Mapping[str, Any], before: str | None) -> str:
+        """Show somebody their page; its hash. With the hash of the one before, only in the place of that one."""
+        answer = await self._client.views_publish(user_id=user, view=dict(view), hash=before)
+        return str(answer["view"]["hash"])
+
     async def find(
         self, channel: str, thread_ts: str | None, subject: str, since: float, file_id: str = ""
     ) -> Address | None:

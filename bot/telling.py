@@ -15,9 +15,12 @@ from sqlalchemy import Connection
 from bot.attached import Attached
 from bot.blockkit import check_message
 from bot.composing import Composing
+from bot.home_page import Compose
+from bot.intake.dealing import NotNowError
 from bot.limits import OF_A_WHISPER, POST, UPLOADS, of_a_post, of_an_edit
-from bot.outgoing import WHISPER
+from bot.outgoing import HOME, WHISPER
 from bot.pace import Pace
+from bot.publishing import Publisher
 from bot.speaking import Address, Speaker, UploadError
 from bot.threads import is_lost
 from bot.views.attached import in_words
@@ -77,7 +80,14 @@ class Teller:
     """Tells one message at a time. What keeps it from that is raised, as the SDK raises it or as an error of ours."""
 
     def __init__(
-        self, ledger: Ledger, speaker: Speaker, pace: Pace, composing: Composing, name: str, fallback: str
+        self,
+        ledger: Ledger,
+        speaker: Speaker,
+        pace: Pace,
+        composing: Composing,
+        name: str,
+        fallback: str,
+        compose: Compose | None = None,
     ) -> None:
         self._ledger = ledger
         self._speaker = speaker
@@ -85,11 +95,18 @@ class Teller:
         self._composing = composing
         self._name = name
         self._fallback = fallback
+        self._publisher = Publisher(ledger, speaker, pace, compose) if compose else None
 
     async def tell(self, message: Waiting) -> None:
         """Bring one message to where it belongs, as it is now."""
         if message.kind == WHISPER:
             await self._whisper(message)
+            return
+        if message.kind == HOME and self._publisher is not None:
+            try:
+                await self._publisher.tell(message)
+            except NotNowError as error:
+                raise HeldError(str(error)) from error
             return
         if is_lost(message):
             await self._step(outbox.dropped(message, "the message above it stands nowhere", datetime.now(UTC)))

@@ -16,7 +16,7 @@ from bot.blockkit import escape
 from bot.intake.dealing import Dealt, NotNowError
 from bot.judging import Judging, is_late
 from bot.outgoing import whisper
-from bot.views.approval import denial
+from bot.views.approval import decision, denial
 from bot.views.told import words
 from bot.weather import reason_of
 from supervisor_core.desk.approvals import Approvals, NoSuchApproval, VoteRefused
@@ -72,6 +72,21 @@ class Voting:
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form for a denial could not be opened: %s", reason_of(error))
             return _told(vote, ":warning: Slack did not open the form in time, and nothing was denied. Press it again.")
+        return Dealt()
+
+    async def ask_how(self, vote: Vote) -> Dealt:
+        """The button on a page was pressed: show what it is about, and ask for the vote, unless none can be given."""
+        try:
+            approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
+        except NoSuchApproval as error:
+            return _told(vote, f":no_entry: {escape(error.message)}")
+        if approval.state is not ApprovalState.PENDING:
+            return _told(vote, f":information_source: There is nothing left to decide: it is {approval.state}.")
+        try:
+            await self._open_form(vote.trigger_id, decision(approval))
+        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
+            log.warning("the form for a vote could not be opened: %s", reason_of(error))
+            return _told(vote, ":warning: Slack did not open the form in time. Press the button again.")
         return Dealt()
 
     def _count(self, vote: Vote, voter: Issuer, refused: Refusal | None) -> None:

@@ -27,6 +27,9 @@ VOTE = "approval:"
 DENIAL = "approval:denied"
 """The `callback_id` of the form in which somebody says why they deny."""
 
+DECISION = "approval:decided"
+"""The `callback_id` of the form in which somebody says yes or no, and why."""
+
 TITLE, WHY = 250, 1000  # characters
 REASON = 500
 NAMED = 3  # workers
@@ -224,18 +227,54 @@ def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
         "close": {"type": "plain_text", "text": "Not now"},
         "blocks": [
             section(f"*{title}*\nasked by {who(approval.requester)}. One denial ends it."),
+            _why(),
+        ],
+    }
+
+
+def decision(approval: Approval) -> dict[str, Any]:
+    """The form in which somebody votes: all that the card shows of it, the choice, and why. It asks nothing more."""
+    about = f"{_names(approval.command)}: {escape(what(approval.command))}"
+    seen = [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
+    cut = [context("More than a form holds: all of it is in the thread of its card.")]
+    choices = (("Approve", "approve", effect(approval.previews)), ("Deny", "deny", "One denial ends it."))
+    options = [
+        {**_radio(text, value), "description": {"type": "plain_text", "text": fit(words, 75)}}
+        for text, value, words in choices
+    ]
+    return {
+        "type": "modal",
+        "callback_id": DECISION,
+        "private_metadata": approval.approval_id,
+        "title": {"type": "plain_text", "text": "Approve or deny"},
+        "submit": {"type": "plain_text", "text": "Vote"},
+        "close": {"type": "plain_text", "text": "Not now"},
+        "blocks": [
+            section(f"*{fit(about, TITLE)}*\nasked by {who(approval.requester)}"),
+            *seen,
+            *(cut if is_cut(approval.previews) else []),
             {
                 "type": "input",
-                "block_id": "reason",
-                "optional": True,
-                "label": {"type": "plain_text", "text": "Why?"},
-                "hint": {"type": "plain_text", "text": "Everybody who sees the card can read it."},
-                "element": {
-                    "type": "plain_text_input",
-                    "action_id": "reason",
-                    "multiline": True,
-                    "max_length": 500,
-                },
+                "block_id": "choice",
+                "label": {"type": "plain_text", "text": "What do you say?"},
+                "element": {"type": "radio_buttons", "action_id": "choice", "options": options},
             },
+            _why(),
         ],
+    }
+
+
+def _radio(text: str, value: str) -> dict[str, Any]:
+    return {"text": {"type": "plain_text", "text": text}, "value": value}
+
+
+def _why() -> dict[str, Any]:
+    """Where somebody may say why."""
+    return {
+        "type": "input",
+        "block_id": "reason",
+        "optional": True,
+        "label": {"type": "plain_text", "text": "Why?"},
+        "hint": {"type": "plain_text", "text": "Everybody who sees the card can read it."},
+        "element": {"type": "plain_text_input", "action_id": "reason", "multiline": True, "max_length": 500},
     }

@@ -112,15 +112,18 @@ def form(
     *,
     approval: bool = False,
     filled: Command | None = None,
+    chosen: str = "",
 ) -> Json:
-    """The form of one command, with what is known already. `approval`: others must agree before it is done."""
+    """The form of one command, with what is known already. `approval`: others must agree before it is done; `chosen`:
+    the channel that it begins with, where it was opened from none."""
     blocks: list[Json] = [section(escape(" ".join(filter(None, (definition.summary, definition.notes)))))]
     if definition.target is not TargetRule.NONE and context.workers:
         blocks.append(inputs.target(definition.target, context, filled))
     blocks += [inputs.parameter(each, filled) for each in definition.written]
     if definition.takes_label:
         blocks.append(inputs.label(filled))
-    blocks.append(small_print(_place(channel, thread)) if channel else inputs.where(informs=definition.handler is None))
+    where = inputs.where(informs=definition.handler is None, chosen=chosen)
+    blocks.append(small_print(_place(channel, thread)) if channel else where)
     if definition.risk is not Risk.READS:
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
     words = submit(definition)

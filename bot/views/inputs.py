@@ -96,11 +96,12 @@ def label(filled: Command | None) -> Json:
     return _input(LABEL, "Label", element, hint, optional=True)
 
 
-def where(*, informs: bool) -> Json:
-    """The channel, for a form that was not opened from one; `informs`: there will be an answer, and no card."""
+def where(*, informs: bool, chosen: str = "") -> Json:
+    """The channel, for a form that was not opened from one; `informs`: there will be an answer, and no card; `chosen`:
+    where it goes unless somebody chooses another."""
     element: Json = {
         "type": "conversations_select",
-        "default_to_current_conversation": True,
+        **({"initial_conversation": chosen} if chosen else {"default_to_current_conversation": True}),
         # An answer to one person gets there also where the bot is no member.
         "response_url_enabled": True,
         "filter": {"include": ["public", "private"], "exclude_bot_users": True},

@@ -111,6 +111,25 @@ def thread_of(connection: Connection, kind: str, subject: str) -> Mapping[str, A
     return {"channel": address["channel"], "thread_ts": thread, "user": belongs.get("user")}
 
 
+def payloads(connection: Connection, kind: str) -> dict[str, Mapping[str, Any]]:
+    """What was ordered last of this kind, by subject; without what was dropped."""
+    query = select(outbox.c.subject, outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.state != DROPPED)
+    return {row.subject: json.loads(row.payload_json) for row in connection.execute(query)}
+
+
+def payload_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+    """What was ordered last for this subject; None where nothing ever was."""
+    query = select(outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.subject == subject)
+    text = connection.execute(query).scalar()
+    return json.loads(text) if text else None
+
+
+def forget(connection: Connection, kind: str, subjects: Collection[str]) -> int:
+    """Let go of these, but of none that waits; how many were let go."""
+    old = (outbox.c.kind == kind) & outbox.c.subject.in_(tuple(subjects)) & (outbox.c.state != PENDING)
+    return connection.execute(delete(outbox).where(old)).rowcount
+
+
 def _waiting(row: RowMapping) -> Waiting:
     return Waiting(
         outbox_id=row["outbox_id"],

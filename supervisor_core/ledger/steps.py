@@ -21,7 +21,7 @@ from supervisor_core.ledger.tables import outbox
 PENDING, SENT, DROPPED = "pending", "sent", "dropped"
 
 ORDERED = "outbox: ordered"
-"""The mark that a transaction carries, on its connection, once it has ordered a message."""
+"""The mark that a transaction carries, on its connection, once it has ordered a message: the kinds of those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def record(
 
 def _order(connection: Connection, message: Message, now: datetime) -> None:
     """Order a message; one of the same kind and subject is told anew, and what waited of it need not be told first."""
-    connection.info[ORDERED] = True
+    connection.info.setdefault(ORDERED, set()).add(message.kind)
     content: dict[str, Any] = {
         "state": PENDING,
         "attempts": 0,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -37,6 +38,14 @@ class HeadKeeper(Protocol):
         """Note a newer head."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Listener:
+    """Who wants to hear of orders, and of which kinds; of all where none is named."""
+
+    ordered: Callable[[], object]
+    kinds: frozenset[str]
+
+
 class Ledger:
     """One host's SQLite file. Any number of processes may have it open; each writes through one thread of its own."""
 
@@ -56,17 +65,19 @@ class Ledger:
         except BaseException:
             self._engine.dispose()
             raise
-        self._listeners: tuple[Callable[[], object], ...] = ()
+        self._listeners: tuple[_Listener, ...] = ()
         self._writer = Writer(self._engine, self._before_commit, self._after_commit)
 
     @contextmanager
-    def listening(self, ordered: Callable[[], object]) -> Iterator[None]:
-        """Have this called, in the writer's thread, after each commit of ours with which messages were ordered."""
-        self._listeners += (ordered,)
+    def listening(self, ordered: Callable[[], object], kinds: Collection[str] = ()) -> Iterator[None]:
+        """Have this called, in the writer's thread, after each commit of ours with which messages were ordered; of
+        these kinds alone, where some are named."""
+        listener = _Listener(ordered, frozenset(kinds))
+        self._listeners += (listener,)
         try:
             yield
         finally:
-            self._listeners = tuple(each for each in self._listeners if each is not ordered)
+            self._listeners = tuple(each for each in self._listeners if each is not listener)
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         """Write without waiting; the future is set once it is on disk."""
@@ -152,14 +163,15 @@ class Ledger:
             except Exception:  # whatever it is, the trail itself can be written
                 log.exception("the head of the audit trail can't be noted")
 
-    def _before_commit(self, connection: Connection) -> tuple[ChainHead | None, bool]:
-        return self._new_head(connection), bool(connection.info.pop(steps.ORDERED, False))
+    def _before_commit(self, connection: Connection) -> tuple[ChainHead | None, frozenset[str]]:
+        return self._new_head(connection), frozenset(connection.info.pop(steps.ORDERED, ()))
 
-    def _after_commit(self, note: tuple[ChainHead | None, bool]) -> None:
+    def _after_commit(self, note: tuple[ChainHead | None, frozenset[str]]) -> None:
         head, ordered = note
         try:
             if head is not None:
                 self._heads.keep(head)
         finally:
             for listener in self._listeners if ordered else ():
-                listener()
+                if not listener.kinds or listener.kinds & ordered:
+                    listener.ordered()

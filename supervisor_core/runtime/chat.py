@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.runtime.event_bus import Subscription
 from supervisor_core.runtime.monitoring import Monitoring
 from supervisor_core.runtime.services import Service
 
@@ -27,6 +28,10 @@ class ChatDoors:
     filed: Callable[[], None]
     """To be called when a command has been filed."""
     monitoring: Monitoring
+    versions: Callable[[], Awaitable[Mapping[str, str]]]
+    """Which commit each worker's checkout stands at, of those that can be known."""
+    heard: Callable[[], Subscription]
+    """All that happens on this host from now on: hints that a new look shows something new."""
 
 
 MakeChat = Callable[[ChatDoors], Chat]

@@ -48,6 +48,7 @@ from supervisor_core.runtime.scheduling import MakeScheduler, SchedulerDoors
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
+from supervisor_core.runtime.versions import versions
 from supervisor_core.runtime.watched import watched
 
 log = logging.getLogger(__name__)
@@ -109,7 +110,9 @@ class Daemon:
         self._configuration = ConfigService(config, self._blocking)
         self._configuration.subscribe(self._configured)
         self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
-        self._chat = chat(ChatDoors(self._workers, self._reconciler.wake, self._monitoring)) if chat else None
+        heard = partial(self._bus.subscribe, name=CHAT)
+        doors_of_chat = ChatDoors(self._workers, self._reconciler.wake, self._monitoring, self._versions, heard)
+        self._chat = chat(doors_of_chat) if chat else None
         look = partial(watched, parts, self._reconciler, self._senses)
         doors = SchedulerDoors(self._blocking, self._reconciler.wake, look)
         self._scheduler = scheduler(doors) if scheduler else None
@@ -295,6 +298,9 @@ class Daemon:
     async def _workers(self) -> list[dict[str, Any]]:
         looked = await self._shared_look()
         return await self._blocking(worker_documents, self._parts, self._reconciler, looked)
+
+    async def _versions(self) -> dict[str, str]:
+        return await self._blocking(versions, self._parts.host, self._reconciler.workers())
 
     async def _look(self) -> list[Seen]:
         return await self._blocking(self._senses.look, self._reconciler.workers())

@@ -40,6 +40,7 @@ class Seen:
 
     def as_json(self) -> dict[str, Any]:
         """For `status --json`."""
+        started = self.observation.started_at
         return {
             "id": self.worker.id,
             "state": str(self.observation.state),
@@ -51,6 +52,7 @@ class Seen:
             "quarantined": self.worker.quarantined or self.quarantine is not None,
             "muted_until": None,
             "team": self.worker.team,
+            "started_at": to_text(started) if started else None,
             "last_health_at": to_text(self.at),
             "last_error": None,
         }

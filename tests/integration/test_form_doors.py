@@ -35,7 +35,7 @@ class Doors:
         self.away = False
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
         self.forms = FormDoors(client, lambda: self.config, self._offered)
-        doors = AppDoors(self._deal, self._voted, self._voted)
+        doors = AppDoors(self._deal, self._voted, self._voted, self._voted)
         self._app = SlackApp(client, Identity("T0", "U0BOT", "B0", "bot", "team"), doors, self.forms)
 
     async def _offered(self, _user: str) -> Sequence[CommandDefinition]:

@@ -146,7 +146,9 @@ export function moment(seconds, format, fallback, url) {
 
 function ago(when) {
   const minutes = Math.round((Date.now() - when.getTime()) / 60000);
-  return minutes < 60 ? `${minutes} minutes ago` : `${Math.round(minutes / 60)} hours ago`;
+  if (minutes === 0) return "now";
+  const [unit, size] = Math.abs(minutes) < 60 ? ["minute", 1] : Math.abs(minutes) < 1440 ? ["hour", 60] : ["day", 1440];
+  return new Intl.RelativeTimeFormat("en", { numeric: "always" }).format(-Math.round(minutes / size), unit);
 }
 
 const EDGE = /[\s\p{P}\p{S}\uE000]/u;
