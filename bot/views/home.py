@@ -34,8 +34,8 @@ takes; and nobody reads more at once."""
 ON_TOP = 5
 """Approvals and alerts that are shown in full; more are counted."""
 
-COMMANDS = ("restart", "pause", "update", "rollback", "status", "audit", "logs", "teams")
-MOST_COMMANDS = 5
+COMMANDS = ("restart", "pause", "update", "rollback", "status", "alerts", "teams")
+MOST_COMMANDS = 4
 """What one comes for when it is about no worker in particular: the first few of these that its reader may give."""
 
 TEAMS, TEAM_NAME = 50, 60
@@ -61,6 +61,9 @@ def home(picture: Picture, reader: Reader, place: Place = Place()) -> Json:  # n
         blocks.append({"type": "actions", "block_id": "commands", "elements": buttons})
     blocks += _on_top("Waiting for you", [approval_block(each) for each in picture.approvals], "approvals")
     blocks += _on_top("Open alerts", [alert_block(each) for each in picture.alerts], "alerts")
+    if picture.recent and page == 0:
+        said = "\n".join(["*Recent commands*", *(recent_line(each) for each in picture.recent)])
+        blocks += [{"type": "divider"}, section(said)]
     blocks.append({"type": "divider"})
     if not shown:
         blocks.append(section(_nobody(picture, place.only)))
@@ -73,9 +76,6 @@ def home(picture: Picture, reader: Reader, place: Place = Place()) -> Json:  # n
         for worker in part.workers:
             blocks += worker_blocks(worker, picture, reader)
     blocks.append(_turning(page, len(pages)))
-    if picture.recent:
-        blocks += [{"type": "divider"}, section("*Recent commands*")]
-        blocks.append(section("\n".join(recent_line(each) for each in picture.recent)))
     return {"type": "home", "blocks": [*blocks, footer(picture)]}
 
 
@@ -92,7 +92,8 @@ def in_words(picture: Picture) -> Json:
 
 def footer(picture: Picture) -> Json:
     """From when it is, and how long it changes by itself. Another moment alone makes no other page."""
-    said = f"As of {moment(picture.at)}. It follows every change until {moment(picture.until)}, then when it is opened."
+    again = "then open it anew, or press *Refresh*"
+    said = f"As of {moment(picture.at)}. It follows every change until {moment(picture.until)}; {again}."
     return {**context(said), "block_id": "footer"}
 
 

@@ -48,16 +48,16 @@ def worker_blocks(worker: Mapping[str, Any], picture: Picture, reader: Reader) -
 
 def worker_line(worker: Mapping[str, Any], version: str) -> str:
     """How one worker is: a sign and words, since when it runs, its code, and what is wrong."""
-    words = "paused" if _rests(worker) else f"{worker['state'].replace('_', ' ')}, {worker['health']}"
+    why = fit(escape(worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]), WHY)
+    rests = worker["paused"] and worker["state"] == "stopped" and worker["fine"]
+    words = why if rests else f"{worker['state'].replace('_', ' ')}, {worker['health']}"
     facts = [f"{sign(worker)} *{escape(worker['id'])}* {words}"]
     if worker["pid"] and worker.get("started_at"):
-        facts.append(f"up since {ago(datetime.fromisoformat(worker['started_at']))}")
+        facts.append(f"started {ago(datetime.fromisoformat(worker['started_at']))}")
     if version:
         facts.append(f"`{short(version)}`")
-    why = worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]
-    if worker["fine"] and not worker["paused"]:
-        return " · ".join(facts)
-    return f"{' · '.join(facts)}\n{fit(escape(why), WHY)}"
+    said = " · ".join(facts)
+    return said if rests or (worker["fine"] and not worker["paused"]) else f"{said}\n{why}"
 
 
 def sign(worker: Mapping[str, Any]) -> str:
@@ -147,10 +147,6 @@ def _fitting(worker: Mapping[str, Any]) -> Sequence[str]:
         return FOR_THE_WELL
     unfit = "resume" if worker["pid"] else "restart"
     return [name for name in FOR_THE_UNWELL if name != unfit]
-
-
-def _rests(worker: Mapping[str, Any]) -> bool:
-    return bool(worker["paused"] and worker["state"] == "stopped" and worker["fine"])
 
 
 def _outcome(one: Recent) -> tuple[str, str]:

@@ -150,8 +150,9 @@ def hostile(count: int = 80) -> Picture:
     ids = [each["id"] for each in seen]
     worst = Issuer("flag:<!channel>`*", bad[0])
     command = Command("rollback", "all", tuple(ids), {"commits_back": 10}, "L" * 100, issuer=worst, task_id="task_1")
-    asked = [asking(number, command=command, previews=(preview_of(ids[0], each),)) for number, each in enumerate(bad * 3)]
-    alerts = [OpenAlert(f"alr_{n}", ids[n % count], each, NOW, "https://x.example/p1") for n, each in enumerate(bad * 3)]
+    asked = [asking(n, command=command, previews=(preview_of(ids[0], each),)) for n, each in enumerate(bad * 3)]
+    link = "https://x.example/p1"
+    alerts = [OpenAlert(f"alr_{n}", ids[n % count], each, NOW, link) for n, each in enumerate(bad * 3)]
     told = [Told(recent("update_code_deps", tuple(ids[:3]), count, label="L" * 100, issuer=worst), "https://x/p1")] * 5
     return Picture(
         host=bad[0] * 5,
