@@ -120,7 +120,7 @@ class Arguments:
         if word.quoted:
             return False
         said = word.text.lower()
-        parameter = next((each for each in self.definition.parameters if each.keyword == said != ""), None)
+        parameter = self.definition.keywords.get(said)
         if parameter is None:
             return False
         if parameter.name in self.values:
@@ -133,7 +133,7 @@ class Arguments:
         return True
 
     def _is_keyword(self, text: str) -> bool:
-        return any(each.keyword == text.lower() for each in self.definition.parameters if each.keyword)
+        return text.lower() in self.definition.keywords
 
     def _named_target(self, word: Word) -> bool:
         rule = self.definition.target

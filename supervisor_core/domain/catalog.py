@@ -70,6 +70,7 @@ _SEEING = (
         suggested_for=("tail", "output"),
         schedulable=True,
         examples=("logs", "logs OrionMX 100"),
+        built=True,
     ),
     CommandDefinition(
         "history",
@@ -85,13 +86,22 @@ _SEEING = (
         "Shows who did what, when, and what came of it, the newest first.",
         parameters=(
             Parameter("by", Kind.PERSON, "@user", "only what one person did", keyword="by", high=MAX_PERSON),
-            Parameter("since", Kind.SINCE, "2d", "from when on: a duration back, or a date in UTC", keyword="since"),
-            Parameter("limit", Kind.NUMBER, "N", "how many rows", default=20, low=1, high=50),
+            Parameter(
+                "since",
+                Kind.SINCE,
+                "2d",
+                "from when on: a duration back, or a date; a day begins where its reader is in Slack, and in UTC on the host",
+                keyword="since",
+            ),
+            Parameter("limit", Kind.NUMBER, "N", "how many rows; in Slack at most ten a page", default=20, low=1, high=50),
+        ),
+        narrowing=(
+            Parameter("command", Kind.NAME, "NAME", "only this command, such as rollback", keyword="command"),
         ),
         target=TargetRule.FILTER,
         suggested_for=("trail", "who"),
         schedulable=True,
-        examples=("audit", "audit OrionMX", "audit by @ann since 2d", "audit since 2026-01-31 50"),
+        examples=("audit", "audit OrionMX", "audit by @ann since 2d", "audit command rollback", "audit since 2026-01-31 50"),
         built=True,
     ),
     CommandDefinition(
@@ -115,6 +125,7 @@ _SEEING = (
         suggested_for=("groups", "members"),
         right=Right.VIEWER,
         examples=("teams",),
+        built=True,
     ),
     CommandDefinition(
         "diagnostics",
@@ -332,5 +343,5 @@ def nearest_command(word: str) -> str | None:
 
 def check_params(definition: CommandDefinition, params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The parameters of a command as they are carried out; `ParameterError` names the key that is wrong."""
-    further = (*definition.untyped, *definition.spread_options)
+    further = (*definition.untyped, *definition.narrowing, *definition.spread_options)
     return check_all(definition.name, definition.parameters, params, further)

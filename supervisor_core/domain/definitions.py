@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
@@ -78,6 +79,9 @@ class CommandDefinition:
     parameters: tuple[Parameter, ...] = ()
     untyped: tuple[Parameter, ...] = ()
     """Further parameters that nobody types: programs give them."""
+    narrowing: tuple[Parameter, ...] = ()
+    """Further parameters after a keyword of theirs, which the usage line leaves out; among the parameters of a command
+    they are there only where they were given."""
     takes_label: bool = False
     target: TargetRule = TargetRule.NONE
     aliases: tuple[str, ...] = ()
@@ -123,7 +127,12 @@ class CommandDefinition:
     @property
     def written(self) -> tuple[Parameter, ...]:
         """All parameters that a person may give."""
-        return (*self.parameters, *self.spread_options)
+        return (*self.parameters, *self.narrowing, *self.spread_options)
+
+    @property
+    def keywords(self) -> Mapping[str, Parameter]:
+        """The parameters that follow a word of their own, by that."""
+        return {each.keyword: each for each in (*self.parameters, *self.narrowing) if each.keyword}
 
     @property
     def free_text(self) -> Parameter | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 MINUTE = 60  # seconds, as are the next three
 HOUR = 60 * MINUTE
@@ -66,10 +66,13 @@ def parse_since(text: str) -> str | None:
         return None
 
 
-def since_moment(since: str, now: datetime) -> datetime:
-    """The moment that a `since` means, as aware UTC; a bare date begins at midnight UTC."""
+def since_moment(since: str, now: datetime, zone: tzinfo = UTC) -> datetime:
+    """The moment that a `since` means, as aware UTC; a bare date begins at midnight in this zone."""
     seconds = parse_duration(since)
     if seconds is not None:
         return now.astimezone(UTC) - timedelta(seconds=seconds)
     moment = datetime.fromisoformat(since)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError:  # the first day there is, east of Greenwich
+        return moment.replace(tzinfo=UTC)

@@ -171,8 +171,10 @@ def _spelled(definition: CommandDefinition, parameter: Parameter, value: object)
         case Kind.TEXT:
             return bare_or_quoted(text)
         case Kind.PERSON:
-            ambiguous = " " in text or any(text.lower() == other.keyword for other in definition.parameters)
+            ambiguous = " " in text or text.lower() in definition.keywords
             return f"{parameter.keyword} {quoted(text) if ambiguous else bare_or_quoted(text)}"
+        case Kind.NAME if text.lower() in definition.keywords:
+            return f"{parameter.keyword} {quoted(text)}"
         case _:
             return f"{parameter.keyword} {text}".lstrip()
 

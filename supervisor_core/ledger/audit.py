@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, or_, select
+from sqlalchemy import Connection, insert, select
 
 from supervisor_core.domain.audit import GENESIS, AuditEntry, ChainHead, row_hash
 from supervisor_core.domain.canonical import canonical_json
-from supervisor_core.domain.times import to_text
+from supervisor_core.ledger.audit_search import AuditFilter, search
 from supervisor_core.ledger.tables import audit_log
+
+__all__ = ["AuditFilter", "Fault", "append", "hash_of", "newest_row", "search", "verify"]
 
 COLUMNS = tuple(column.name for column in audit_log.columns)
 _CUT = ("actor", "action", "target_type", "target_id", "label")
@@ -21,17 +23,6 @@ _WIDTHS = {name: getattr(audit_log.c[name].type, "length", 0) for name in _CUT}
 
 APPENDED = "supervisor_audit_appended"
 """Set in a connection's `info` by each append, so that a commit knows whether the chain has a new head."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """What to look for; None means any."""
-
-    worker: str | None = None
-    issuer: str | None = None
-    action: str | None = None
-    since: datetime | None = None
-    limit: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,40 +75,6 @@ def hash_of(connection: Connection, supervisor_id: str, audit_id: int) -> str | 
     """The hash of one row, or None where there is no such row."""
     query = select(audit_log.c.hash).where(audit_log.c.supervisor_id == supervisor_id, audit_log.c.audit_id == audit_id)
     return connection.execute(query).scalar()
-
-
-def search(connection: Connection, wanted: AuditFilter) -> list[dict[str, Any]]:
-    """The newest rows that fit, newest first, under the names of their columns, times as text."""
-    conditions = []
-    if wanted.worker:
-        conditions.append(audit_log.c.target_id == wanted.worker)
-    if wanted.issuer:
-        conditions.append(_issued_by(wanted.issuer))
-    if wanted.action:
-        conditions.append(audit_log.c.action == wanted.action)
-    if wanted.since:
-        conditions.append(audit_log.c.created_at >= wanted.since)
-    query = (
-        select(audit_log)
-        .where(and_(True, *conditions))
-        .order_by(audit_log.c.created_at.desc(), audit_log.c.supervisor_id, audit_log.c.audit_id.desc())
-        .limit(wanted.limit)
-    )
-    rows = connection.execute(query).mappings()
-    return [{**row, "created_at": to_text(row["created_at"])} for row in rows]
-
-
-def _issued_by(issuer: str) -> Any:  # noqa: ANN401 (a clause of SQLAlchemy's)
-    """By the actor (`cli:anna`), by its last part (`anna`, `U0OPER`), or by the name that its audit label has."""
-    escaped = issuer.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    lowered = func.lower(audit_log.c.label)
-    return or_(
-        audit_log.c.actor == issuer,
-        audit_log.c.actor.like(f"%:{escaped}", escape="\\"),
-        audit_log.c.actor.like(f"%/{escaped}", escape="\\"),
-        lowered == issuer.lower(),
-        lowered.like(f"{escaped.lower()} - %", escape="\\"),
-    )
 
 
 def verify(connection: Connection, heads: Sequence[ChainHead] = ()) -> tuple[int, list[Fault]]:

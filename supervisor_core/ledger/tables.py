@@ -79,6 +79,7 @@ audit_log = Table(
     Index(None, "created_at"),
     Index(None, "target_id", "created_at"),
     Index(None, "action", "created_at"),
+    Index(None, "actor", "created_at"),
     Index(None, "task_id"),
     **_MYSQL,
 )

@@ -1,0 +1,145 @@
+"""Asking the audit trail: the newest rows that fit, from any place in it on, each filter served by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, or_, select
+
+from supervisor_core.domain.times import to_text
+from supervisor_core.domain.trail import DECIDING
+from supervisor_core.ledger.tables import audit_log
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """What to look for; None means any."""
+
+    worker: str | None = None
+    issuer: str | None = None
+    action: str | None = None
+    since: datetime | None = None
+    limit: int = 50
+    targets: tuple[str, ...] = ()
+    """One of these, where several are meant."""
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What it is about; empty for anything."""
+        return self.targets or ((self.worker,) if self.worker else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the trail: beside this row, which is not in what follows."""
+
+    supervisor_id: str
+    audit_id: int
+
+
+def search(
+    connection: Connection, wanted: AuditFilter, beside: Place | None = None, *, newer: bool = False
+) -> list[Row]:
+    """The newest rows that fit, newest first, under the names of their columns, times as text.
+
+    With `beside`, those that come after this row in that order; with `newer`, those before it, the nearest first.
+    """
+    return [{**row, "created_at": to_text(row["created_at"])} for row in found(connection, wanted, beside, newer=newer)]
+
+
+def found(
+    connection: Connection, wanted: AuditFilter, beside: Place | None = None, *, newer: bool = False
+) -> Sequence[RowMapping]:
+    """The same rows as they are stored."""
+    actors: Sequence[str | None] = [None]
+    if wanted.issuer:
+        actors = actors_called(connection, wanted.issuer)
+    beyond = _beyond(connection, beside, newer=newer) if beside else ()
+    rows: list[RowMapping] = []
+    # One look for each actor and each target, so that an index has its rows in order: together they would be sorted.
+    for actor, target in product(actors, wanted.about or (None,)):
+        query = select(audit_log).where(and_(True, *_conditions(wanted, actor, target), *beyond))
+        rows += connection.execute(query.order_by(*_order(newer=newer)).limit(wanted.limit)).mappings()
+    rows.sort(key=in_order, reverse=newer)
+    return rows[: wanted.limit]
+
+
+def actors_called(connection: Connection, who: str) -> list[str]:
+    """Whoever this may be: by the actor (`cli:anna`), by its last part (`anna`, `U0OPER`), or by the name that their
+    newest labelled row shows. The id of somebody in Slack is nobody else's name."""
+    named = _named_actors(connection)
+    of_slack = [actor for actor in named if actor.rpartition("/")[2] == who and "/" in actor]
+    if of_slack:
+        return of_slack
+    lowered = who.lower()
+    return [
+        actor
+        for actor, label in named.items()
+        if who in (actor, actor.rpartition(":")[2]) or label.partition(" - ")[0].lower() == lowered
+    ]
+
+
+def in_order(row: RowMapping) -> tuple[float, str, int]:
+    """By which rows are sorted as the trail is shown: the newest first."""
+    return -row["created_at"].timestamp(), row["supervisor_id"], -row["audit_id"]
+
+
+def place_of(row: RowMapping | Row) -> Place:
+    """The place of a row."""
+    return Place(str(row["supervisor_id"]), int(row["audit_id"]))
+
+
+def _named_actors(connection: Connection) -> dict[str, str]:
+    """All actors there are, each with its newest label. The index is walked from one to the next, however many rows
+    each of them has."""
+    actor, label = audit_log.c.actor, audit_log.c.label
+    walk = select(func.min(actor).label("actor")).cte("walk", recursive=True)
+    after = select(func.min(actor)).where(actor > walk.c.actor).correlate(walk).scalar_subquery()
+    walk = walk.union_all(select(after).where(walk.c.actor.is_not(None)))
+    newest = (
+        select(label)
+        .where(actor == walk.c.actor, label.is_not(None), audit_log.c.action.not_in(DECIDING))
+        .order_by(audit_log.c.created_at.desc())
+        .limit(1)
+        .correlate(walk)
+        .scalar_subquery()
+    )
+    rows = connection.execute(select(walk.c.actor, newest).where(walk.c.actor.is_not(None)))
+    return {name: shown or "" for name, shown in rows}
+
+
+def _conditions(wanted: AuditFilter, actor: str | None, target: str | None) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if actor is not None:
+        conditions.append(audit_log.c.actor == actor)
+    if target is not None:
+        conditions.append(audit_log.c.target_id == target)
+    if wanted.action:
+        conditions.append(audit_log.c.action == wanted.action)
+    if wanted.since:
+        conditions.append(audit_log.c.created_at >= wanted.since)
+    return conditions
+
+
+def _order(*, newer: bool) -> tuple[ColumnElement[Any], ...]:
+    at, host, number = audit_log.c.created_at, audit_log.c.supervisor_id, audit_log.c.audit_id
+    return (at.asc(), host.desc(), number.asc()) if newer else (at.desc(), host.asc(), number.desc())
+
+
+def _beyond(connection: Connection, beside: Place, *, newer: bool) -> tuple[ColumnElement[bool], ...]:
+    """What comes after this row, in the order of the trail or against it. Of a row that is not there: nothing."""
+    at, host, number = audit_log.c.created_at, audit_log.c.supervisor_id, audit_log.c.audit_id
+    query = select(at).where(host == beside.supervisor_id, number == beside.audit_id)
+    moment = connection.execute(query).scalar()
+    if moment is None:
+        return (number.is_(None),)
+    same = and_(host == beside.supervisor_id, number > beside.audit_id if newer else number < beside.audit_id)
+    if newer:
+        return at >= moment, or_(at > moment, host < beside.supervisor_id, same)
+    return at <= moment, or_(at < moment, host > beside.supervisor_id, same)
