@@ -12,13 +12,13 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.asked import Asked, Vote, chosen, denied, is_said_to_us, mentioned, pressed, said, typed, voted
+from bot.asked import Asked, Vote, chosen, denied, is_said_to_us, mentioned, pressed, said, turned, typed, voted
 from bot.form_doors import FormDoors
 from bot.home_doors import HomeDoors
 from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import whisper
 from bot.views.approval import DENIAL, VOTE
-from bot.views.buttons import ACTION, named
+from bot.views.buttons import ACTION, PAGE, named
 from bot.views.mistake import CHOOSE
 from bot.views.told import words
 from supervisor_core.ledger.envelopes import Received
@@ -81,6 +81,7 @@ class SlackApp:
         self._bolt.error(_raise)
         self._bolt.command(ANYTHING)(self._on_command)
         self._bolt.action(re.compile(f"^{ACTION}"))(self._on_button)
+        self._bolt.action(re.compile(f"^{PAGE}"))(self._on_page)
         self._bolt.action(CHOOSE)(self._on_choice)
         self._bolt.action(re.compile(f"^{VOTE}"))(self._on_vote)
         self._bolt.view(DENIAL)(self._on_denial)
@@ -125,6 +126,11 @@ class SlackApp:
     async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
         context["dealt"] = await self._commanded(pressed(context["received"], named(action["action_id"])))
+
+    async def _on_page(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
+        await ack()
+        command = action["action_id"].removeprefix(PAGE).partition(":")[2]
+        context["dealt"] = await self._commanded(turned(context["received"], command))
 
     async def _on_choice(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()

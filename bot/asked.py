@@ -42,6 +42,8 @@ class Asked:
     """What makes two presses the same: of the same button of the same message, whoever presses it."""
     direct: bool = False
     """Whether nobody else reads what is said there: then an answer is an ordinary message, and stays."""
+    page: str = ""
+    """Which page of the answer, as the button says whose press it was; empty for the first."""
     replaces: bool = False
     """Whether the answer takes the place of the message whose button was pressed: only its reader sees that one."""
 
@@ -176,6 +178,16 @@ def pressed(received: Received, command: str) -> Asked:
         button=f"{nonce} {command} {target}",
         replaces=bool(container.get("is_ephemeral")),
     )
+
+
+def turned(received: Received, command: str) -> Asked:
+    """A press of a button for another page, whose value is `NONCE WHERE ARGUMENTS`. What only its reader sees is
+    replaced by the other page; below a mention, where others read as well, they get a page of their own."""
+    asked = pressed(received, command)
+    _, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
+    where, _, arguments = rest.partition(" ")
+    direct = asked.channel.startswith("D")
+    return replace(asked, text=f"{command} {arguments}", page=where, button=None, replaces=asked.replaces or direct)
 
 
 def voted(received: Received, choice: str) -> Vote:

@@ -52,7 +52,12 @@ class Composing:
     def recent(self, connection: Connection, most: int) -> list[Told]:
         """The newest commands, with the addresses of their cards."""
         found = recent(connection, most)
-        return [Told(each, self._link(outbox.place_of(connection, jobs.CARD, each.task_id) or {})) for each in found]
+        return [Told(each, self.link(connection, each.task_id)) for each in found]
+
+    def link(self, connection: Connection, task_id: str) -> str:
+        """The address of the message of a command; empty where it has none."""
+        places = (outbox.place_of(connection, kind, task_id) for kind in (jobs.CARD, ASKED))
+        return next(filter(None, (self._link(place or {}) for place in places)), "")
 
     def _card(self, connection: Connection, task_id: str, now: datetime) -> Content | None:
         found = jobs.of_task(connection, task_id)

@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from bot.access import Person
-from bot.asked import Asked
 from bot.blockkit import escape
 from bot.intake.dealing import Dealt
+from bot.looking.question import Question, Tell
 from bot.offering import Offering, is_here
 from bot.outgoing import answer
 from bot.views.approval import Asking
 from bot.views.help import help_of
-from bot.views.overview import BUTTONS, line, overview
+from bot.views.overview import BUTTONS, overview
 from bot.views.told import Content, words
 from bot.views.waiting import waiting
 from supervisor_core.domain.catalog import OVERVIEW
-from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.runtime.monitoring import PAUSE, RESUME, Monitoring
+
+__all__ = ["Informing", "Question", "Say", "Tell", "saying"]
 
 Look = Callable[[], Awaitable[list[dict[str, Any]]]]
 """How all workers are, by a live look."""
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A command that was understood and allowed."""
-
-    asked: Asked
-    command: Command
-    person: Person | None
-    """Who asks; None where Slack did not say it in time."""
-
-    @property
-    def issuer(self) -> Issuer:
-        """Who asks, as the audit trail knows them."""
-        return Issuer(self.asked.actor, self.person.name if self.person else "")
-
-
-Tell = Callable[[Question], Awaitable[Dealt]]
-"""Answers one command. After a crash it may be called again, and must then come to the same."""
 
 Say = Callable[[Question], Awaitable[Content]]
 """Words it alone: nothing is changed by it."""
@@ -79,7 +60,6 @@ class Informing:
         said = {
             OVERVIEW: self._overview,
             "help": self._help,
-            "status": self._status,
             "approvals": self._waiting,
             PAUSE: self._rest,
             RESUME: self._rest,
@@ -102,10 +82,6 @@ class Informing:
         mine = self._offering.known(question.person)
         here = [each.name for each in mine if is_here(each)]
         return help_of(str(question.command.params.get("topic") or ""), mine, here)
-
-    async def _status(self, question: Question) -> Content:
-        workers = [worker for worker in await self._look() if worker["id"] in question.command.workers]
-        return words("\n".join(line(worker) for worker in workers) or "There are no workers.")
 
     async def _waiting(self, _question: Question) -> Content:
         return waiting(await self._approvals())

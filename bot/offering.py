@@ -13,9 +13,6 @@ from supervisor_core.domain.definitions import CommandDefinition, TargetRule
 WITHOUT_A_FORM = frozenset({OVERVIEW, "help"})
 """What a menu of commands does not offer: it is one itself."""
 
-ON_THE_HOST_ALONE = frozenset({"audit"})
-"""What is built, and can't be asked for in Slack yet."""
-
 
 class Offering:
     """By the configuration that is in force, and by what Slack says of people."""
@@ -57,4 +54,4 @@ class Offering:
 
 def is_here(definition: CommandDefinition) -> bool:
     """Whether it can be given in Slack already."""
-    return definition.built and definition.name not in ON_THE_HOST_ALONE
+    return definition.built

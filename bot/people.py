@@ -82,6 +82,7 @@ class People:
             is_bot=bool(user.get("is_bot")) or user_id == SLACKBOT,
             is_guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
             is_stranger=bool(user.get("is_stranger")),
+            zone=str(user.get("tz") or ""),
         )
         wanted = self._groups if groups is True else circles(groups or ()) & self._groups
         return await self._with_groups(person, wanted, fresh=fresh)

@@ -33,6 +33,7 @@ from bot.intake.keeping import Keeping
 from bot.intake.link import Link, refused, unless
 from bot.judging import Judging
 from bot.listed import troubles
+from bot.looking.looks import looks
 from bot.offering import Offering
 from bot.outgoing import NOTICE, WHISPER
 from bot.people import People
@@ -201,7 +202,7 @@ class SlackService:
             config=config,
             gateway=Gateway(config, LocalCarrier(self._ledger), self._approvals),
             judging=judging,
-            tellers=informing.tellers(),
+            tellers={**informing.tellers(), **looks(config, self._ledger, self._doors, composing)},
             submitted=self._doors.filed,
         )
         pages = HomePages(config, judging, offering, composing, self._ledger, self._doors)

@@ -17,6 +17,9 @@ ACTION = "command:"
 PART = ":"
 """After that name, before what tells several buttons of one command in one row apart."""
 
+PAGE = "page:"
+"""Before the name of a command whose answer goes on: the value of the button is `NONCE WHERE ARGUMENTS`."""
+
 EFFECTS: Mapping[str, str] = {
     "pause": "It finishes what it has in hand and ends. It stays paused, whatever else happens, until it is resumed.",
     "resume": "It is started, and may work again.",
@@ -76,6 +79,18 @@ def command_button(
 def named(action_id: str) -> str:
     """The name of the command that a button with this `action_id` gives."""
     return action_id.removeprefix(ACTION).partition(PART)[0]
+
+
+def page_button(command: Command, nonce: str, where: str, text: str) -> dict[str, Any]:
+    """A button that shows another page of what this command shows; `where` is one word that says which. It gives no
+    right: the command is asked for anew, by whoever presses it."""
+    rendered = render(command)
+    return {
+        "type": "button",
+        "action_id": f"{PAGE}{where.partition(':')[0]}:{command.name}",
+        "text": {"type": "plain_text", "text": fit(text, 75)},
+        "value": f"{nonce} {where} {rendered.removeprefix(command.name).lstrip()}"[:MOST],
+    }
 
 
 def confirm(title: str, text: str, yes: str) -> dict[str, Any]:

@@ -32,16 +32,17 @@ class End(NamedTuple):
     cut: bool
 
 
-def read_end(path: Path) -> End:
-    """The end of a regular file. May hang as long as its disk does, but waits for no pipe and follows no link."""
+def read_end(path: Path, most: int = READ_BYTES) -> End:
+    """The last bytes of a regular file, so many at most. May hang as long as its disk does, but waits for no pipe and
+    follows no link."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not stat.S_ISREG(path.lstat().st_mode):
         raise UnreadableError(f"{path} is no regular file.")
     with os.fdopen(os.open(path, flags), "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        start = max(size - READ_BYTES, 0)
+        start = max(size - most, 0)
         file.seek(start)
-        return End(file.read(READ_BYTES), size, start > 0)
+        return End(file.read(most), size, start > 0)
 
 
 def last_lines(end: End, count: int, masking: Masking) -> Tail:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import sys
@@ -15,10 +14,12 @@ from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.cli.table import table
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.audit import ChainHead
-from supervisor_core.domain.catalog import CATALOG, find
+from supervisor_core.domain.audit_csv import audit_csv
 from supervisor_core.domain.durations import EXPECTED, parse_since, since_moment
 from supervisor_core.domain.errors import UsageError
-from supervisor_core.domain.nearest import nearest
+from supervisor_core.domain.targets import resolve
+from supervisor_core.domain.trail import action_of
+from supervisor_core.gateway import grammar_context
 from supervisor_core.ledger import audit
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.host import opened_ledger
@@ -27,27 +28,12 @@ if TYPE_CHECKING:
     from supervisor_core.ledger.forward_database import SharedDatabase
 
 LIMIT = 50
-OTHER_ACTIONS = (
-    "APPROVAL_REQUESTED",
-    "APPROVED",
-    "DENIED",
-    "CANCELLED",
-    "EXPIRED",
-    "STALE",
-    "REFUSED",
-    "ALERT_ACKNOWLEDGED",
-    "ALERT_SNOOZED",
-    "MUTED",
-    "UNMUTED",
-    "SCHEDULE_ADDED",
-    "SCHEDULE_REMOVED",
-)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("verify", nargs="?", choices=["verify"], help="check that no row was altered or removed")
-    parser.add_argument("--worker", metavar="ID", help="only about this worker")
+    parser.add_argument("--worker", metavar="ID", help="only about this worker, team:NAME, a pattern or all")
     parser.add_argument("--issuer", metavar="WHO", help="only by this person: cli:anna, U0OPER, or the name shown")
     parser.add_argument("--command", metavar="NAME", help="only this command (rollback) or action (ROLLBACK_CODE)")
     parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
@@ -66,9 +52,9 @@ def run(options: argparse.Namespace) -> int:
     if options.verify:
         return _verify(config, shared=options.shared, as_json=options.json)
     wanted = audit.AuditFilter(
-        worker=options.worker,
+        targets=_targets(config, options.worker),
         issuer=(options.issuer or "").removeprefix("@") or None,
-        action=_action(options.command),
+        action=action_of(options.command) if options.command is not None else None,
         since=_since(options.since),
         limit=options.limit,
     )
@@ -77,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(rows, indent=2))
     elif options.csv:
-        _write_csv(rows)
+        print(audit_csv(rows), end="")
     else:
         print(_for_people(rows))
     return 0
@@ -173,30 +159,12 @@ def _why(row: dict[str, Any]) -> str:
     return " ".join(str(error).split()) if error and row["outcome"] != "success" else ""
 
 
-def _write_csv(rows: list[dict[str, Any]]) -> None:
-    writer = csv.DictWriter(sys.stdout, audit.COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: _harmless(value) for name, value in row.items()})
-
-
-def _harmless(value: object) -> object:
-    """A cell that a spreadsheet would run as a formula is shown instead."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
-
-
-def _action(command: str | None) -> str | None:
-    """The action that a command's executions are recorded under."""
-    if command is None:
-        return None
-    definition = find(command)
-    if definition is not None and definition.audit_action:
-        return definition.audit_action
-    known = {*OTHER_ACTIONS, *(each.audit_action for each in CATALOG.values() if each.audit_action)}
-    if command.upper() in known:
-        return command.upper()
-    near = nearest(command, [*CATALOG, *known])
-    raise UsageError(f"{command!a} is no command that leaves a trace.", remedy=f"Did you mean {near}?" if near else "")
+def _targets(config: SupervisorConfig, text: str | None) -> tuple[str, ...]:
+    """What rows are about, for whoever names a worker, also one that is gone; or a team, a pattern, all."""
+    if text is None:
+        return ()
+    meant = () if text in config.workers else resolve(text, grammar_context(config)) or ()
+    return (*meant, text)
 
 
 def _since(text: str | None) -> datetime | None:

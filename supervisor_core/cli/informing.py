@@ -23,16 +23,24 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
         return monitoring(command.name, config, as_json=as_json)
     words = ["--config", config] if config else []
     words += ["--json"] if as_json else []
-    if command.name == "status":
-        return main(["status", *words, *([command.target] if command.target else [])])
-    for option, value in (
-        ("--worker", command.target),
-        ("--issuer", command.params.get("by")),
-        ("--since", command.params.get("since")),
-        ("--limit", command.params.get("limit")),
-    ):
-        words += [option, str(value)] if value else []
-    return main(["audit", *words])
+    if command.name in ("teams", "logs"):
+        from supervisor_core.cli import looking
+
+        return {"teams": looking.teams, "logs": looking.logs}[command.name](command, config, as_json=as_json)
+    if command.name == "audit":
+        return main(["audit", *words, *_filters(command)])
+    return main([command.name, *words, *([command.target] if command.target else [])])
+
+
+def _filters(command: Command) -> list[str]:
+    options = {
+        "--worker": command.target,
+        "--issuer": command.params.get("by"),
+        "--command": command.params.get("command"),
+        "--since": command.params.get("since"),
+        "--limit": command.params.get("limit"),
+    }
+    return [word for option, value in options.items() if value for word in (option, str(value))]
 
 
 def _help(topic: str) -> str:

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ask, show, and say by the exit code whether all is well."""
     raw = read_raw(options.config)
-    status = _ask(state_dir_of(raw), options.config)
+    status = ask_status(state_dir_of(raw), options.config)
     target = options.worker or options.target
     narrowed = bool(target and (options.worker or target != EVERYBODY))
     if narrowed:
@@ -47,7 +47,8 @@ def run(options: argparse.Namespace) -> int:
     return 0 if status["healthy"] else 1
 
 
-def _ask(state_dir: str, config: str | None) -> dict[str, Any]:
+def ask_status(state_dir: str, config: str | None) -> dict[str, Any]:
+    """What the daemon says; without one, a look of our own."""
     try:
         return ask(state_dir, {"do": "status"}, ANSWER_SECONDS)
     except NotRunningError:

@@ -19,9 +19,10 @@ from supervisor_core.adapters.processes import Presence
 from supervisor_core.adapters.processes_values import Life, Member
 from supervisor_core.adapters.report_masking import Masking
 from supervisor_core.adapters.report_parts import Part, failed
-from supervisor_core.adapters.report_tail import last_lines, read_end
+from supervisor_core.adapters.report_tail import last_lines
 from supervisor_core.adapters.report_usage import Usage, usage_of
-from supervisor_core.adapters.worker import check_watcher_process, worker_log
+from supervisor_core.adapters.worker import check_watcher_process
+from supervisor_core.adapters.written import read_written
 from supervisor_core.config import Worker
 from supervisor_core.config.models import Folders
 from supervisor_core.domain.flags import parse_name
@@ -163,12 +164,7 @@ def _disk(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
 
 def _log(host: Host, worker: Worker, masking: Masking) -> dict[str, Any]:
     """The last lines of what the worker wrote, by itself or to us."""
-    path = worker.log_file or worker_log(host.config, worker)
-    if path.is_relative_to(host.drive.root):
-        host.drive.check()
-        end = host.drive.call(read_end, path)
-    else:
-        end = read_end(path)
+    path, end = read_written(host.drive, host.config, worker)
     tail = last_lines(end, LOG_LINES, masking)
     return {"path": str(path), "size_bytes": tail.size_bytes, "lines": tail.lines}
 

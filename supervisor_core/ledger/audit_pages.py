@@ -65,14 +65,14 @@ def _entries(
                 continue
             if len(entries) == size:
                 return entries, True
-            entries.append(entry_of(row, details_of(row), siblings))
+            entries.append(entry_of(dict(row), details_of(row), [dict(each) for each in siblings]))
         if len(rows) < AT_ONCE:
             return entries, False
         beside = place_of(rows[-1])
     return entries, True
 
 
-def details_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def details_of(row: RowMapping) -> Mapping[str, Any]:
     """The details of a row; none where they are no object."""
     try:
         details = json.loads(row["details_json"])

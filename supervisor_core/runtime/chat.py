@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.handlers.newest_lines import Written
 from supervisor_core.runtime.event_bus import Subscription
 from supervisor_core.runtime.monitoring import Monitoring
 from supervisor_core.runtime.services import Service
+
+ReadWritten = Callable[[Sequence[str], int], Awaitable[list[Written]]]
+"""The newest lines that these workers wrote, so many of each."""
 
 
 class Chat(Service, Protocol):
@@ -32,6 +36,7 @@ class ChatDoors:
     """Which commit each worker's checkout stands at, of those that can be known."""
     heard: Callable[[], Subscription]
     """All that happens on this host from now on: hints that a new look shows something new."""
+    written: ReadWritten
 
 
 MakeChat = Callable[[ChatDoors], Chat]

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,6 +24,7 @@ from supervisor_core.domain.events import Event, EventType
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers.bounds import longest_seconds, stop_seconds
+from supervisor_core.handlers.newest_lines import NewestLines, Written
 from supervisor_core.runtime import notify, runtime_file
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.answers import Waiting, stop_answer
@@ -111,7 +112,10 @@ class Daemon:
         self._configuration.subscribe(self._configured)
         self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
         heard = partial(self._bus.subscribe, name=CHAT)
-        doors_of_chat = ChatDoors(self._workers, self._reconciler.wake, self._monitoring, self._versions, heard)
+        self._read_lines = NewestLines()
+        doors_of_chat = ChatDoors(
+            self._workers, self._reconciler.wake, self._monitoring, self._versions, heard, self._written
+        )
         self._chat = chat(doors_of_chat) if chat else None
         look = partial(watched, parts, self._reconciler, self._senses)
         doors = SchedulerDoors(self._blocking, self._reconciler.wake, look)
@@ -301,6 +305,10 @@ class Daemon:
 
     async def _versions(self) -> dict[str, str]:
         return await self._blocking(versions, self._parts.host, self._reconciler.workers())
+
+    async def _written(self, workers: Sequence[str], count: int) -> list[Written]:
+        host = self._parts.host
+        return await self._blocking(self._read_lines, host.drive, host.config, workers, count)
 
     async def _look(self) -> list[Seen]:
         return await self._blocking(self._senses.look, self._reconciler.workers())

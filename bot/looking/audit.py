@@ -1,0 +1,134 @@
+"""`audit` in Slack: the trail page by page, the same query as in the shell; and as a file for whoever wants more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from urllib.parse import quote, unquote
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection
+
+from bot.access import Person
+from bot.attached import Attached
+from bot.blockkit import escape
+from bot.intake.dealing import Dealt
+from bot.looking.question import Question
+from bot.outgoing import answer, file_for, whisper
+from bot.views.audit import FILE, NEWER, OLDER, Asking, Shown, audit_page, narrowed
+from bot.views.told import Content, words
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.audit_csv import audit_csv
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.durations import since_moment
+from supervisor_core.domain.errors import UsageError
+from supervisor_core.domain.trail import action_of
+from supervisor_core.handlers.reports import masking_of
+from supervisor_core.ledger.audit_pages import page
+from supervisor_core.ledger.audit_search import AuditFilter, Place, actors_called, search
+from supervisor_core.ledger.store import Ledger
+
+PAGE = 10
+"""Entries at once: as many as fit on a message, and as one reads."""
+
+MOST_ROWS = 10_000
+"""Rows of a file, the newest; whoever needs more is an auditor, and has the shell."""
+
+Link = Callable[[Connection, str], str]
+"""The address of the message of a command."""
+
+
+class AuditLook:
+    """Answers the command, and the buttons below its answer."""
+
+    def __init__(self, config: SupervisorConfig, ledger: Ledger, link: Link) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._link = link
+        self._masking = masking_of(config)
+
+    async def __call__(self, question: Question) -> Dealt:
+        """A page, or the file."""
+        asked = question.asked
+        try:
+            wanted = filter_of(question.command, datetime.now(UTC), zone_of(question.person))
+        except UsageError as error:
+            return Dealt(messages=(answer(asked, words(f":warning: {escape(str(error))}")),))
+        if asked.page == FILE:
+            return await self._filed(question, wanted)
+        content = await asyncio.to_thread(
+            self._ledger.read, lambda connection: self._page(connection, question, wanted)
+        )
+        return Dealt(messages=(answer(asked, content),))
+
+    def _page(self, connection: Connection, question: Question, wanted: AuditFilter) -> Content:
+        command, asked = question.command, question.asked
+        beside, newer = place_in(asked.page)
+        size = min(int(command.params["limit"]), PAGE)
+        found = page(connection, wanted, size, beside, newer=newer)
+        shown = [
+            Shown(
+                replace(entry, error=self._masking.text(entry.error)),
+                self._link(connection, entry.task_id) if entry.task_id else "",
+            )
+            for entry in found.entries
+        ]
+        nobody = bool(wanted.issuer) and not shown and not actors_called(connection, wanted.issuer or "")
+        older = where(OLDER, found.entries[-1].supervisor_id, found.entries[-1].audit_id) if found.older else ""
+        newer_ = where(NEWER, found.entries[0].supervisor_id, found.entries[0].audit_id) if found.newer else ""
+        # Below a mention it is an ordinary message: whoever is named in it would be called.
+        asking = Asking(self._config.supervisor.id, command, wanted, asked.nonce, alone=asked.message is None)
+        return audit_page(asking, shown, newer=newer_, older=older, nobody=nobody)
+
+    async def _filed(self, question: Question, wanted: AuditFilter) -> Dealt:
+        """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""
+        most = replace(wanted, limit=MOST_ROWS)
+        rows = await asyncio.to_thread(self._ledger.read, lambda connection: search(connection, most))
+        table = await asyncio.to_thread(lambda: self._masking.text(audit_csv(rows)))
+        host = self._config.supervisor.id
+        cut = f", the newest {MOST_ROWS} of more" if len(rows) == MOST_ROWS else ""
+        file = Attached(
+            name=f"audit_{host}_{question.asked.at:%Y%m%dT%H%M%SZ}.csv",
+            content=table,
+            rest=f"`supervisor audit --csv --limit 1000000` on {escape(host)}",
+            title=f"Audit trail of {host}",
+            comment=f"The audit trail of *{escape(host)}*{narrowed(question.command, wanted)}: {len(rows)} rows{cut}. "
+            "Times are UTC.",
+        )
+        said = words(f":page_facing_up: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
+        return Dealt(messages=(whisper(question.asked, said, about=" told"), file_for(question.asked, file)))
+
+
+def filter_of(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:
+    """What this command looks for, for somebody in this zone; `UsageError` for what no row can be."""
+    name, since = command.params.get("command"), command.params.get("since")
+    return AuditFilter(
+        issuer=command.params.get("by"),
+        action=action_of(str(name)) if name else None,
+        since=since_moment(str(since), now, zone) if since else None,
+        targets=(*command.workers, command.target) if command.target else (),
+    )
+
+
+def zone_of(person: Person | None) -> tzinfo:
+    """The zone in which somebody is; UTC where that is not known here."""
+    try:
+        return ZoneInfo(person.zone) if person and person.zone else UTC
+    except (OSError, ValueError, LookupError):  # not there, no name of one, a folder
+        return UTC
+
+
+def where(direction: str, supervisor_id: str, audit_id: int) -> str:
+    """A place in the trail as one word."""
+    return f"{direction}:{audit_id}:{quote(supervisor_id, safe='')}"
+
+
+def place_in(word: str) -> tuple[Place | None, bool]:
+    """The place that this word says, and whether what is newer is wanted; the beginning where it says none."""
+    direction, _, rest = word.partition(":")
+    number, _, host = rest.partition(":")
+    if direction not in (OLDER, NEWER) or not number.isdecimal() or len(number) > 18:
+        return None, False
+    return Place(unquote(host), int(number)), direction == NEWER

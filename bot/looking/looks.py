@@ -1,0 +1,25 @@
+"""All looks there are, by the commands that they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bot.composing import Composing
+from bot.looking.audit import AuditLook
+from bot.looking.logs import LogsLook
+from bot.looking.question import Tell
+from bot.looking.workers import WorkersLook
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.chat import ChatDoors
+
+
+def looks(config: SupervisorConfig, ledger: Ledger, doors: ChatDoors, composing: Composing) -> Mapping[str, Tell]:
+    """Put together here and nowhere else."""
+    workers = WorkersLook(config, ledger, doors.look)
+    return {
+        "audit": AuditLook(config, ledger, composing.link),
+        "logs": LogsLook(config, doors.written),
+        "status": workers.status,
+        "teams": workers.teams,
+    }
