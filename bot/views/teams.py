@@ -32,7 +32,7 @@ def teams(
 ) -> Content:
     """One page of all teams; `workers`: how each is."""
     if not pictures:
-        text = "There are no teams. They are named under `teams` in the configuration, and `workers.ID.team` says who is in."
+        text = "There are no teams. `teams` in the configuration names them, and `workers.ID.team` says who is in."
         return {"text": text, "blocks": [section(text)]}
     part = part_of(pictures, PAGE, page)
     count = "1 team" if len(pictures) == 1 else f"{len(pictures)} teams"

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.adapters.drive import Drive
 from supervisor_core.cli.status_command import ask_status
 from supervisor_core.cli.table import folded_table
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers.newest_lines import NewestLines, Written
+from supervisor_core.runtime.doors import open_drive
 from supervisor_core.runtime.host import opened_ledger
 from supervisor_core.runtime.team_pictures import TeamPicture, team_pictures
 
@@ -42,8 +42,7 @@ def teams(_command: Command, config: str | None, *, as_json: bool) -> int:
 def logs(command: Command, config: str | None, *, as_json: bool) -> int:
     """The newest lines of each worker; 1 where those of one can't be read."""
     loaded = load_supervisor_config(config)
-    drive = Drive(loaded.nas.root)
-    found = NewestLines()(drive, loaded, command.workers, int(command.params["lines"]))
+    found = NewestLines()(open_drive(loaded), loaded, command.workers, int(command.params["lines"]))
     if as_json:
         print(json.dumps([asdict(written) for written in found], indent=2))
     else:
