@@ -1,4 +1,4 @@
-"""Teams as people look at them: the configuration says who is in, the ledger in which role, and who left."""
+"""Teams as people look at them: the configuration says who is in, the ledger since when, as what, and who left."""
 
 from __future__ import annotations
 
