@@ -132,7 +132,7 @@ class Delivery:
     async def round(self, stopping: asyncio.Event | None = None) -> float:
         """Send what may be sent now; in how many seconds to look again."""
         soonest, problem = LOOK_SECONDS, ""
-        for queue in _queues(await self._waiting()):
+        for queue in self._queues(await self._waiting()):
             for message in queue:
                 if stopping is not None and stopping.is_set():
                     return 0.0
@@ -151,6 +151,21 @@ class Delivery:
                         break
         self._problem = problem
         return soonest
+
+    def _queues(self, waiting: Sequence[Waiting]) -> list[list[Waiting]]:
+        """What waits, each channel's posts in their order. Those that were tried least begin, so that one that fails
+        again and again keeps no other channel from being tried; then those whose turn is longest ago, so that two
+        cards which change all the time leave the others their share of what Slack bears. Pages come last, the one that
+        was opened last before the others."""
+        queues: dict[object, list[Waiting]] = {}
+        for message in sorted(waiting, key=_opened_at, reverse=True):
+            queues.setdefault(_place(message) or message.outbox_id, []).append(message)
+        return sorted(queues.values(), key=lambda queue: self._turn(queue[0]))
+
+    def _turn(self, message: Waiting) -> tuple[bool, int, float]:
+        """Its place among the others; by its own limit alone it is 0 where it had no turn yet."""
+        is_page = message.kind == HOME
+        return is_page, message.attempts, 0.0 if is_page else self._pace.free_at(gates(message)[0])
 
     async def _waiting(self) -> list[Waiting]:
         self._shut = {place: until for place, until in self._shut.items() if until > self._clock()}
@@ -224,16 +239,6 @@ class Delivery:
         now = datetime.now(UTC)
         work = partial(outbox.postpone, message=message, error=reason, now=now, seconds=seconds)
         await asyncio.wrap_future(self._ledger.submit(work))
-
-
-def _queues(waiting: Sequence[Waiting]) -> list[list[Waiting]]:
-    """What waits, each channel's posts in their order. Those that were tried least begin, so that one that fails again
-    and again keeps no other channel from being tried; and pages come last, the one that was opened last before others.
-    """
-    queues: dict[object, list[Waiting]] = {}
-    for message in sorted(waiting, key=_opened_at, reverse=True):
-        queues.setdefault(_place(message) or message.outbox_id, []).append(message)
-    return sorted(queues.values(), key=lambda queue: (queue[0].kind == HOME, queue[0].attempts))
 
 
 def _opened_at(message: Waiting) -> str:

@@ -11,7 +11,7 @@ POST, EDIT, ASIDE, PUBLISH = "chat.postMessage", "chat.update", "chat.postEpheme
 SHARE = "files.completeUploadExternal"
 
 EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50, for the whole app
-POST_SECONDS, POST_BURST = 1.0, 5  # chat.postMessage: one a second in a channel, with bursts
+POST_SECONDS, POST_BURST = 1.0, 3  # chat.postMessage: one a second in a channel, with short bursts
 OF_A_WHISPER = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
 UPLOADS = Gate("files", 0.6, burst=20)  # files.*: 100
 

@@ -38,6 +38,10 @@ class Pace:
         times += [self._held.get(key, now) for key in holds]
         return max([moment - now for moment in times] + [0.0])
 
+    def free_at(self, gate: Gate) -> float:
+        """When the last call through this gate has had its time; 0 where there was none, or long ago."""
+        return self._next.get(gate.key, 0.0)
+
     def used(self, gates: Iterable[Gate]) -> None:
         """A call went through these."""
         now = self._clock()

@@ -1,0 +1,155 @@
+"""A long update on many workers at once: Slack is never spoken to faster than it bears, no card is left behind, and at
+the end each says what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+from sqlalchemy import Connection
+
+from bot.blockkit import check_message
+from bot.delivery import Delivery
+from bot.pace import Pace
+from bot.playground.rates import Rates
+from bot.playground.values import Clock as PlaygroundClock
+from bot.speaking import Address, Speaker
+from bot.views.told import Content
+from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.jobs import Job, Progress
+from supervisor_core.ledger import jobs, outbox
+from supervisor_core.ledger.store import Ledger
+
+CARDS, STEPS = 20, 300
+BURSTS, EVERY, LASTS = 10, timedelta(minutes=18), timedelta(seconds=1)
+"""Steps come as programs print them: thirty within half a minute, on each worker, then nothing for long."""
+
+START = 1000.0  # seconds, of a clock that was not made for this
+BEGIN = datetime.now(UTC) - timedelta(hours=4)  # all of it has been: nothing waits for the real clock
+
+PER_CARD_SECONDS = 2.0  # Slack asks for no more than an edit of a message in so long
+BEHIND_SECONDS = 45.0
+"""So long at most a card may say what is no longer so, with all of them changing at once."""
+
+
+class Clock(PlaygroundClock):
+    """Goes when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = START
+
+    def now(self) -> float:
+        return self.at
+
+
+class CountingSlack(Speaker):
+    """A Slack that takes everything, and writes down what it would have refused."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(AsyncWebClient(token="xoxb-none"))
+        self._clock = clock
+        self._rates = Rates(clock, on=True)
+        self.refused: list[str] = []
+        self.shown: dict[str, Content] = {}
+        self.edits: dict[str, list[float]] = defaultdict(list)
+
+    async def post(self, channel: str, thread_ts: str | None, content: Content, subject: str) -> Address:
+        self._count("chat.postMessage", "t4")  # hundreds a minute in all, and of each channel one a second
+        if wait := self._rates.post(channel):
+            self.refused.append(f"post into {channel} at {self._clock.at}: {wait} s")
+        ts = f"{self._clock.at:.6f}{len(self.shown)}"
+        self.shown[ts] = content
+        return {"channel": channel, "ts": ts}
+
+    async def edit(self, address: Address, content: Content) -> None:
+        self._count("chat.update", "t3")
+        before, ts = self.edits[address["ts"]], address["ts"]
+        if before and self._clock.at - before[-1] < PER_CARD_SECONDS:
+            self.refused.append(f"edit of {ts} at {self._clock.at}, {self._clock.at - before[-1]} s after the last")
+        before.append(self._clock.at)
+        self.shown[ts] = content
+
+    def _count(self, method: str, tier: str) -> None:
+        if wait := self._rates.method(method, tier):
+            self.refused.append(f"{method} at {self._clock.at}: {wait} s")
+
+
+def filed(connection: Connection, number: int) -> Job:
+    who = Issuer("slack:T0/U0OPER", "operator")
+    card = {"channel": f"C{number % 2}"}
+    new = jobs.NewJob(f"t{number}", f"W{number}", "update_code", {}, None, who, "slack", BEGIN, card=card)
+    job = jobs.file(connection, "Host", new, BEGIN)
+    assert job is not None
+    return job
+
+
+def happenings(ledger: Ledger, filed_jobs: list[Job]) -> Iterator[tuple[float, Any]]:
+    """What happens when, by the clock."""
+    for burst in range(BURSTS):
+        for step in range(STEPS // BURSTS):
+            at = BEGIN + burst * EVERY + step * LASTS
+            said = Progress(at, f"step {burst * STEPS // BURSTS + step + 1} of {STEPS}")
+
+            def work(connection: Connection, said: Progress = said) -> None:
+                for job in filed_jobs:
+                    assert jobs.note_progress(connection, "Host", job, said)
+
+            yield START + (at - BEGIN).total_seconds(), partial(ledger.write, work)
+    end = BEGIN + timedelta(hours=3)
+
+    def finish() -> None:
+        for job in filed_jobs:
+            outcome = Outcome.done(message=f"{job.worker_id} has 7 new commits")
+            assert ledger.step(jobs.finish(job, outcome, end, 10_800), end)
+
+    yield START + 10_800, finish
+
+
+def test_a_three_hour_update_with_300_steps_on_20_cards_at_once(tmp_path: Path) -> None:
+    asyncio.run(_a_long_update(tmp_path))
+
+
+async def _a_long_update(tmp_path: Path) -> None:
+    clock = Clock()
+    slack = CountingSlack(clock)
+    behind: dict[str, float] = {}
+    longest = 0.0
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(ledger, slack, "supervisor", pace=Pace(clock.now), clock=clock.now)
+        made = [ledger.write(partial(filed, number=number)) for number in range(CARDS)]
+        for job in made:
+            assert ledger.step(jobs.claim(job, BEGIN), BEGIN)
+            assert ledger.step(jobs.begin(job, BEGIN), BEGIN)
+        coming = list(happenings(ledger, made))
+        while True:
+            while coming and coming[0][0] <= clock.at:
+                coming.pop(0)[1]()
+            seconds = await delivery.round()
+            waits = ledger.read(lambda c: {each.subject for each in outbox.waiting(c, (jobs.CARD,), datetime.now(UTC))})
+            behind = {subject: behind.get(subject, clock.at) for subject in waits}
+            longest = max([longest, *(clock.at - since for since in behind.values())])
+            if not waits and not coming:
+                break
+            following = coming[0][0] if coming else float("inf")
+            clock.at = following if not waits else min(clock.at + seconds, following)
+    assert slack.refused == []
+    assert len(slack.shown) == CARDS
+    assert sorted(content["text"].split(":")[0] for content in slack.shown.values()) == sorted(
+        f"W{n}" for n in range(CARDS)
+    )
+    for content in slack.shown.values():
+        assert ": updated" in content["text"]
+        assert "7 new commits" in content["text"]
+        assert check_message(content, update=True) == []
+    told = sum(len(edits) for edits in slack.edits.values())
+    assert CARDS * BURSTS < told < CARDS * STEPS / 2  # each is seen to go on, and most steps were told together
+    assert min(len(edits) for edits in slack.edits.values()) * 2 > max(len(edits) for edits in slack.edits.values())
+    assert longest < BEHIND_SECONDS
