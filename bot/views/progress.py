@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from bot.blockkit import escape, fit
 from bot.views.told import moment
-from supervisor_core.domain.jobs import FINAL, Job, JobState, Progress
+from supervisor_core.domain.jobs import FINAL, MOST_PROGRESS, Job, JobState, Progress
 
 CELLS = 10
 FULL, EMPTY = "▰", "▱"
@@ -39,7 +39,8 @@ def bar(jobs: Sequence[Job]) -> str:
     drawn = f"{FULL * full}{EMPTY * (CELLS - full)}"
     if len(jobs) == 1:
         taken = len(jobs[0].progress)
-        return f"{drawn} {f'step {taken}' if taken else 'begun'}"
+        later = " or later" if taken >= MOST_PROGRESS else ""  # of more than that, the newest alone is kept
+        return f"{drawn} {f'step {taken}{later}' if taken else 'begun'}"
     ended = sum(1 for job in jobs if job.state in FINAL)
     return f"{drawn} {ended} of {len(jobs)} workers"
 
@@ -49,11 +50,16 @@ def steps(job: Job) -> str:
     taken = job.progress
     if not taken or job.state in FINAL:
         return ""
+    if len(taken) >= MOST_PROGRESS:  # how long those before it took is not known
+        return f"… {len(taken) - 1} steps or more before\n{_newest(taken[-1])}"
     lines = [f"… {len(taken) - SHOWN} steps before"] if len(taken) > SHOWN else []
     for step, following in list(pairwise(taken))[-(SHOWN - 1) :]:
         lines.append(f":white_small_square: {_words(step)} · {span((following.at - step.at).total_seconds())}")
-    lines.append(f":arrow_forward: {_words(taken[-1])} · since {moment(taken[-1].at)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, _newest(taken[-1])])
+
+
+def _newest(step: Progress) -> str:
+    return f":arrow_forward: {_words(step)} · since {moment(step.at)}"
 
 
 def span(seconds: float) -> str:

@@ -21,7 +21,7 @@ from bot.views.card import WORDS, card
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.definitions import CommandDefinition
-from supervisor_core.domain.jobs import Job, JobState, Progress
+from supervisor_core.domain.jobs import MOST_PROGRESS, Job, JobState, Progress
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -104,6 +104,13 @@ CASES: Mapping[str, Sequence[Job]] = {
     ],
     "under_way_with_steps": [
         job(handler="rollback_code", state=JobState.STARTED, progress=["stopping OrionMX", "taking 3 commits back"])
+    ],
+    "under_way_with_more_steps_than_are_kept": [
+        job(
+            handler="update_code_deps",
+            state=JobState.STARTED,
+            progress=[f"installing {n}" for n in range(MOST_PROGRESS)],
+        )
     ],
     "rolled_back": [job(handler="rollback_code", outcome=ROLLED_BACK, commits_back=2)],
     "rollback_failed": [
