@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bot.asked import Asked
@@ -48,22 +48,22 @@ NASTY = (
     "&lt;!channel&gt; &amp;lt;",
     "`` ` ``` ```` ",
     "*_~bold~_* > quote\n> more\n• list",
-    "\u202e\u200b\u200d\ufeff\u2066 e\u0301" * 30,
-    "👩\u200d👩\u200d👧\u200d👧" * 700,
+    "\u202e\u200b\u200d\ufeff\u2066 e\u0301",
+    "👩\u200d👩\u200d👧\u200d👧",
     "\0\x1b[2J\x07\r\n\t\x85\u2028",
-    "<" * 10_000,
-    "&" * 10_000,
-    "x" * 10_000,
-    "word " * 2000,
-    "\n" * 5000,
-    "<!date^0^{date}|" + "y" * 3000,
+    "<",
+    "&",
+    "x",
+    "word ",
+    "\n",
+    "<!date^0^{date}|y",
 )
 
-text = (
-    st.text(max_size=300)
-    | st.sampled_from(NASTY)
-    | st.tuples(st.text(max_size=20), st.sampled_from(NASTY)).map("".join)
-)
+LONG = 10_000  # characters
+
+
+nasty = st.tuples(st.sampled_from(NASTY), st.sampled_from([1, LONG])).map(lambda drawn: (drawn[0] * drawn[1])[:LONG])
+text = st.text(max_size=300) | nasty | st.tuples(st.text(max_size=20), nasty).map("".join)
 name = st.sampled_from(["OrionMX", "W" * 64, "a.b-c", "7x"])
 label = st.none() | st.sampled_from(["hotfix", "l" * 100])
 issuer = (
@@ -72,6 +72,11 @@ issuer = (
     | st.sampled_from([Issuer(f"slack:T0/{each}", each) for each in (*NASTY, "", "é", "0", "channel", "here")])
 )
 state_of_it = st.sampled_from(ApprovalState)
+
+
+def repeated(one: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[list[Any]]:
+    """As many as there may be, all of them as bad as one: that is drawn quickly, and is what fills a message."""
+    return st.tuples(one, st.integers(0, most)).map(lambda drawn: [drawn[0]] * drawn[1])
 
 
 def commit() -> st.SearchStrategy[dict[str, Any]]:
@@ -89,7 +94,7 @@ def preview() -> st.SearchStrategy[dict[str, Any]]:
     found = st.fixed_dictionaries(
         {"id": name, "pid": st.none() | st.just(4711), "paused": st.booleans(), "rests": maybe, "busy": maybe}
     )
-    commits, texts = st.lists(commit(), max_size=8), st.lists(text, max_size=8)
+    commits, texts = repeated(commit(), 8), repeated(text, 8)
     return st.fixed_dictionaries(
         {
             "command": st.sampled_from(["rollback", "update", "undo"]),
@@ -99,7 +104,7 @@ def preview() -> st.SearchStrategy[dict[str, Any]]:
             "refused": maybe,
             "conflict": maybe,
             "untried": maybe,
-            "workers": st.lists(found, min_size=1, max_size=8),
+            "workers": repeated(found, 8).filter(len),
             "head": st.none() | commit(),
             "target": st.just("9" * 40),
             "commits": commits,
@@ -108,7 +113,7 @@ def preview() -> st.SearchStrategy[dict[str, Any]]:
             "kept": commits,
             "dropped": commits,
             "changes": texts,
-            "files": st.lists(file(), max_size=9),
+            "files": repeated(file(), 9),
             "file_count": st.sampled_from([0, 1, 9, 300]),
             "installs": texts,
             "notes": texts,
@@ -124,10 +129,10 @@ def asked_about(draw: st.DrawFn) -> Asking:
     command = Command(
         "undo" if "task_id" in params else "rollback", "all", workers, params, draw(label), draw(issuer), TASK
     )
-    found = approval(draw(state_of_it), command, draw(st.lists(preview(), min_size=1, max_size=5)), reason=draw(text))
+    found = approval(draw(state_of_it), command, draw(repeated(preview(), 5).filter(len)), reason=draw(text))
     votes = st.builds(Vote, issuer, st.sampled_from(Choice), st.just(NOW), text)
     places = draw(st.sampled_from([("", ""), ("C0OPS", ""), ("C0OPS", LINK), ("", LINK)]))
-    return Asking(found, draw(st.lists(votes, max_size=25)), *places)
+    return Asking(found, draw(repeated(votes, 25)), *places)
 
 
 @st.composite
@@ -136,30 +141,30 @@ def jobs(draw: st.DrawFn) -> list[Job]:
     handler = draw(st.sampled_from(["pause", "restart_watcher", "diagnostics", "update_code", "rollback_code"]))
     by, said = draw(issuer), draw(label)
     made = []
-    for number in range(draw(st.integers(1, 25))):
+    for number in range(draw(st.integers(1, 3))):
         state = draw(st.sampled_from([JobState.DONE, JobState.INTERRUPTED, JobState.STARTED, JobState.QUEUED]))
         details = {
             "message": draw(text),
             "drive": draw(st.none() | text),
             "report_path": draw(st.none() | text),
-            "notes": draw(st.lists(text, max_size=3)),
+            "notes": draw(repeated(text, 3)),
             "before": "a" * 40,
             "after": draw(st.sampled_from(["a" * 40, "b" * 40])),
-            "commits": draw(st.lists(commit(), max_size=2)),
-            "files": draw(st.lists(file(), max_size=2)),
+            "commits": draw(repeated(commit(), 8)),
+            "files": draw(repeated(file(), 8)),
             "file_count": draw(st.sampled_from([0, 300])),
         }
         ended = state in (JobState.DONE, JobState.INTERRUPTED)
         failed = draw(st.booleans()) or state is JobState.INTERRUPTED
         outcome = Outcome.failed(draw(text), **details) if failed else Outcome.done(**details)
-        steps = tuple(Progress(NOW, each) for each in draw(st.lists(text, max_size=3)))
+        steps = tuple(Progress(NOW, each) for each in draw(repeated(text, 3)))
         made.append(
             Job(
                 number, "Host", TASK, f"W{number}", handler, {}, said, by, "slack", state,
                 NOW - timedelta(seconds=3), (), outcome if ended else None, NOW if ended else None, steps,
             )
         )  # fmt: skip
-    return made
+    return made * draw(st.sampled_from([1, 8]))
 
 
 def alive(content: Mapping[str, Any]) -> Iterator[str]:
@@ -187,7 +192,7 @@ def is_harmless(content: Mapping[str, Any]) -> None:
     assert list(alive(content)) == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(asked_about(), issuer)
 def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
     is_harmless(approval_card(asking))
@@ -199,10 +204,8 @@ def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
     assert list(alive(view)) == []
 
 
-@settings(max_examples=50)
-@given(
-    jobs(), st.none() | asked_about(), st.lists(st.tuples(st.sampled_from(BakeState), text), max_size=15), st.booleans()
-)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(jobs(), st.none() | asked_about(), repeated(st.tuples(st.sampled_from(BakeState), text), 15), st.booleans())
 def test_a_card_of_a_command(
     found: list[Job], asking: Asking | None, bakes: Sequence[tuple[BakeState, str]], undone: bool
 ) -> None:
@@ -213,7 +216,7 @@ def test_a_card_of_a_command(
     is_harmless(card(found, NOW, About(asking, tries, watched, undo_asks=True)))
 
 
-@given(st.lists(st.tuples(text, st.none() | text, st.booleans(), st.booleans()), max_size=20), text)
+@given(repeated(st.tuples(text, st.none() | text, st.booleans(), st.booleans()), 20), text)
 def test_the_overview(workers: Sequence[tuple[str, str | None, bool, bool]], host: str) -> None:
     shown = [
         worker(f"W{n}", reason=reason, last_error=error, fine=fine, paused=paused)
@@ -229,7 +232,7 @@ def test_an_answer_to_a_mistake(said: str, meant: Sequence[str], targets: Sequen
     is_harmless(mistake(said, "nonce", meant, offered, Menu("block", command, targets, asks=True)))
 
 
-@given(st.sets(st.sampled_from([*PEOPLE, *GROUPS, *CHANNELS, "*"])), st.lists(text, max_size=30), st.sampled_from(Kind))
+@given(st.sets(st.sampled_from([*PEOPLE, *GROUPS, *CHANNELS, "*"])), repeated(text, 30), st.sampled_from(Kind))
 def test_a_refusal(told: set[str], only: Sequence[str], kind: Kind) -> None:
     keys = ("slack.access.operators", "teams.archive.operators")
     for command in ("pause", "<!channel>"):
@@ -237,7 +240,7 @@ def test_a_refusal(told: set[str], only: Sequence[str], kind: Kind) -> None:
     is_harmless(words(elsewhere("C0OPS", CHANNELS)[0]))
 
 
-@given(text, text, st.lists(text, max_size=20))
+@given(text, text, repeated(text, 20))
 def test_a_notice(host: str, reason: str, troubles: Sequence[str]) -> None:
     for content in (
         deaf(host, [(NOW, NOW + timedelta(minutes=n)) for n in range(40)], away=False),
