@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ SHORT, MIDDLE, LONG = 60, 110, 200
 
 APPROVERS = 2  # with a name
 
+_USER_ID = re.compile(r"[UW][A-Z0-9]{5,20}")
 _UNSTYLED = str.maketrans("", "", "*~`")
 """Words that are not ours are not styled; underscores stay, since labels and ids have some."""
 
@@ -49,7 +51,7 @@ def audit_page(
 ) -> Content:
     """One page. `newer`, `older`: the places of the pages beside it, where there are any; `nobody`: there is no row by
     whom was asked for."""
-    title = f"Audit trail of {escape(asking.host)}{narrowed(asking.command, asking.wanted)}"
+    title = f"Audit trail of {escape(asking.host)}{narrowed(asking.command, asking.wanted, alone=asking.alone)}"
     if not shown:
         return _nothing(asking, title, nobody=nobody)
     texts = [_entry(each, alone=asking.alone) for each in shown]
@@ -62,10 +64,10 @@ def audit_page(
     return {"text": fit("\n".join([title, *(text.partition("\n")[0] for text in texts)]), 2900), "blocks": blocks}
 
 
-def narrowed(command: Command, wanted: AuditFilter) -> str:
+def narrowed(command: Command, wanted: AuditFilter, *, alone: bool = True) -> str:
     """What was asked for, as words that follow."""
     words = [f"about {_data(command.target, MIDDLE)}"] if command.target else []
-    words += [f"by {_data(wanted.issuer, MIDDLE)}"] if wanted.issuer else []
+    words += [f"by {_person(wanted.issuer, alone=alone)}"] if wanted.issuer else []
     words += [f"only {_data(str(command.params['command']), SHORT)}"] if command.params.get("command") else []
     words += [f"since {moment(wanted.since)}"] if wanted.since else []
     return f", {', '.join(words)}" if words else ""
@@ -116,6 +118,11 @@ def _who(issuer: Issuer, *, alone: bool) -> str:
     name = _data(issuer.name or (user if of_slack else rest) or issuer.id, SHORT // 2)
     where = f"{door} {user}" if of_slack and issuer.name else door
     return f"{name} ({_data(where, SHORT // 2)})" if rest else name
+
+
+def _person(who: str, *, alone: bool) -> str:
+    """Whom was asked for: a mention comes as the id of somebody in Slack."""
+    return f"<@{who}>" if alone and _USER_ID.fullmatch(who) else _data(who, MIDDLE)
 
 
 def _data(text: str, most: int) -> str:

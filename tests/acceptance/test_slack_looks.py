@@ -121,8 +121,14 @@ async def test_a_row_of_the_trail_names_who_asked_who_approved_and_leads_to_its_
     everybodys = await operator.says("@bot audit")
     await everybodys.shows("pause North: succeeded")
     assert "<@U0OPERATOR>" not in str(await everybodys.message()), "nobody is called by a list in a channel"
-    direct = await operator.dm("audit")
-    await direct.shows("pause North: succeeded")
+    resumed = await operator.slash("/supervisor resume North")
+    await resumed.becomes("North: running again")
+    await settled(home)
+    direct = await operator.says("audit 1", in_=operator.dm())
+    await direct.shows("resume North: succeeded")
+    await direct.button("Older").click()
+    await direct.becomes("pause North: succeeded")
+    assert len(operator.dm().messages()) == 2, "the page takes the place of the other one"
     sent = await asyncio.to_thread(home.json, "send", "audit by U0OPERATOR command pause")
     assert [(row["action"], row["target_id"]) for row in sent] == [("PAUSE", "North")]
 
