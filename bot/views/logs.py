@@ -8,8 +8,8 @@ from bot.blockkit import escape, fit
 from bot.views.told import Content, context, section
 from supervisor_core.handlers.newest_lines import Written
 
-ROOM = 10_000
-"""Characters of all lines on one message; of several workers each has its part."""
+ROOM, HEAD = 12_300, 330
+"""Characters of all texts of one message, and of the one above each worker's lines. What is left is for the lines."""
 
 WORKERS = 12
 """With lines on the message; those of the others are in the file."""
@@ -19,7 +19,7 @@ PIECE = 2800
 
 LINE = 1000  # characters of one line on a message
 TEXT = 2800  # characters of the text without blocks
-PATH = 200
+PATH, PATH_IN_FILE, PROBLEM = 120, 300, 400
 
 FILE_BYTES = 1_800_000
 """Of the lines of all workers in the file: less than a file may have, so that the newest are never cut."""
@@ -28,10 +28,10 @@ FILE_BYTES = 1_800_000
 def logs(found: Sequence[Written], *, filed: bool) -> Content:
     """The message; `filed`: what does not fit comes as a file."""
     shown = found[:WORKERS]
-    room = ROOM // max(len(shown), 1)
+    room = _room(len(shown))
     blocks, text = [], []
     for written in shown:
-        lines = _newest(_lines(written), room)
+        lines = _newest(_lines(written, room), room)
         head = _head(written, len(lines))
         blocks += [section(head), *(section(f"```{piece}```") for piece in _pieces(lines))]
         text += [head, *_newest(lines, TEXT // (2 * len(shown)))]
@@ -44,9 +44,10 @@ def logs(found: Sequence[Written], *, filed: bool) -> Content:
 
 def fits(found: Sequence[Written]) -> bool:
     """Whether the message has every line as it was written."""
-    room = ROOM // max(len(found), 1)
+    room = _room(len(found))
     return len(found) <= WORKERS and all(
-        len(_newest(_lines(each), room)) == len(each.lines) and max(map(_length, each.lines), default=0) <= LINE
+        len(_newest(_lines(each, room), room)) == len(each.lines)
+        and max(map(_length, each.lines), default=0) <= min(LINE, room)
         for each in found
     )
 
@@ -64,7 +65,7 @@ def as_file(found: Sequence[Written]) -> str:
             kept += 1
         lines = written.lines[len(written.lines) - kept :]
         cut = f", the newest {kept} of {len(written.lines)} lines" if kept < len(written.lines) else ""
-        head = f"==> {written.worker_id}: {written.path}{cut} <=="
+        head = f"==> {written.worker_id}: {fit(written.path, PATH_IN_FILE)}{cut} <=="
         parts.append("\n".join([head, *(lines or [written.problem or "(nothing yet)"])]))
     return "\n\n".join(parts) + "\n"
 
@@ -73,7 +74,9 @@ def _head(written: Written, shown: int) -> str:
     """Whose lines they are, how many of how many, and where the rest is."""
     name, path = f"*{escape(written.worker_id)}*", f"`{fit(escape(written.path.replace('`', '')), PATH)}`"
     if written.problem:
-        return f":warning: {name}: what it wrote can't be read. {fit(escape(written.problem), 600)} It is at {path}."
+        return (
+            f":warning: {name}: what it wrote can't be read. {fit(escape(written.problem), PROBLEM)} It is at {path}."
+        )
     if written.nothing:
         return f"{name} has written nothing yet; it would be in {path}."
     count = len(written.lines)
@@ -83,8 +86,14 @@ def _head(written: Written, shown: int) -> str:
     return f"{name}: {lines} of {path}, {_size(written)}."
 
 
-def _lines(written: Written) -> list[str]:
-    return [fit(escape(line.replace("`", "'")), LINE) or " " for line in written.lines]
+def _room(workers: int) -> int:
+    """For the lines of one of so many workers."""
+    shown = min(max(workers, 1), WORKERS)
+    return (ROOM - shown * HEAD) // shown
+
+
+def _lines(written: Written, room: int) -> list[str]:
+    return [fit(escape(line.replace("`", "'")), min(LINE, room)) or " " for line in written.lines]
 
 
 def _length(line: str) -> int:

@@ -40,5 +40,5 @@ def status(
     blocks = [section(text) for text in sections_of([*heads, *lines], TOGETHER)]
     blocks += turning(part, command, nonce)
     if part.pages > 1:
-        blocks.append(context(f"Page {part.number + 1} of {part.pages}. `/supervisor why WORKER` says more about one."))
+        blocks.append(context(f"Page {part.number + 1} of {part.pages}. `/supervisor status WORKER` shows one alone."))
     return {"text": fit("\n".join([*heads, *lines]), TEXT), "blocks": blocks}

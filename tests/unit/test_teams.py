@@ -14,6 +14,7 @@ import yaml
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.ledger.store import FILE_NAME, Ledger
+from supervisor_core.runtime.team_pictures import team_pictures
 from supervisor_core.runtime.teams import TeamError, TeamManager
 from tests.support.lives import NOW, put_supervisor
 
@@ -275,3 +276,33 @@ def test_a_role_given_by_hand_is_kept(manager: TeamManager, tmp_path: Path) -> N
     manager.add_agent_to_team(team.team_id, "W1", "LEAD")
     assert manager.sync_with(config) == []
     assert [member.role for member in manager.get_team_members(team.team_id)] == ["LEAD"]
+
+
+def test_a_picture_of_teams_has_who_is_in_by_the_configuration_in_which_role_and_who_left_lately(
+    manager: TeamManager, ledger: Ledger, tmp_path: Path
+) -> None:
+    manager.sync_with(configured(tmp_path, TWO, W1="archive", W2="air", W3="archive"))
+    archive = manager.get_teams()[1].team_id
+    manager.remove_agent_from_team(archive, "W1")
+    manager.add_agent_to_team(archive, "W1", "LEAD")
+    manager.sync_with(configured(tmp_path, TWO, W1="archive", W2="air", W3=""))
+    manager.create_team("crew", objective="by hand", agent_ids=["guest"])
+    # A worker that the configuration has just placed is in its team before the ledger knows it.
+    config = configured(tmp_path, {**TWO, "new": {}}, W1="archive", W2="air", W3="", W4="new")
+
+    def pictures(now: datetime) -> list[tuple[str, str, list[tuple[str, str]], list[str]]]:
+        found = ledger.read(lambda connection: team_pictures(connection, config, now))
+        return [
+            (
+                each.name,
+                each.objective,
+                [(one.agent_id, one.role) for one in each.members],
+                [g.agent_id for g in each.left],
+            )
+            for each in found
+        ]
+
+    others = [("new", "", [("W4", "MEMBER")], []), ("crew", "by hand", [("guest", "MEMBER")], [])]
+    lead, air = [("W1", "LEAD")], ("air", "", [("W2", "MEMBER")], [])
+    assert pictures(NOW + timedelta(days=1)) == [("archive", "keep it flowing", lead, ["W3"]), air, *others]
+    assert pictures(NOW + timedelta(days=8)) == [("archive", "keep it flowing", lead, []), air, *others]

@@ -1,0 +1,93 @@
+"""What workers wrote last, read: without secrets, across a rotation, and whatever the disk does."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor_core.adapters.drive import Drive, DriveUnavailable
+from supervisor_core.adapters.worker_output import rotate
+from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.handlers.newest_lines import NewestLines, Written
+from supervisor_core.runtime.doors import open_drive
+
+SECRET = "hunter2-hunter2"
+
+
+def a_config(folder: Path, **worker: Any) -> SupervisorConfig:
+    (folder / "nas" / "05_LOGS" / "workers").mkdir(parents=True)
+    document = {
+        "supervisor": {"state_dir": "var"},
+        "nas": {"root": "nas"},
+        "workers": {
+            "OrionMX": {"command": ["x"], "env": {"API_PASSWORD": SECRET}, **worker},
+            "VegaMX": {"command": ["x"]},
+        },
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    return load_supervisor_config(folder / "config.yaml", environ={})
+
+
+def captured(config: SupervisorConfig) -> Path:
+    return config.folder("logs") / "workers" / "OrionMX.log"
+
+
+def read(config: SupervisorConfig, count: int = 20, drive: Drive | None = None) -> Written:
+    return NewestLines()(drive or open_drive(config), config, ["OrionMX"], count)[0]
+
+
+def test_the_newest_lines_are_shown_without_secrets_and_each_on_one_line(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    captured(config).write_bytes(f"one\ntwo {SECRET}\n\x1b[31mthree\xff\n".encode("latin-1"))
+    assert read(config, 2).lines == ("two ****", "\\x1b[31mthree\N{REPLACEMENT CHARACTER}")
+    assert read(config).lines[0] == "one"
+
+
+def test_a_worker_that_wrote_nothing_yet_and_one_of_several_that_did(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    captured(config).write_text("")
+    assert read(config).nothing
+    captured(config).write_text("hello\n")
+    first, second = NewestLines()(open_drive(config), config, ["OrionMX", "VegaMX"], 5)
+    assert (first.lines, second.nothing) == (("hello",), True)
+
+
+def test_what_was_written_before_a_rotation_is_not_forgotten(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    captured(config).write_text("one\ntwo\nthree\n")
+    assert rotate(captured(config), 10, 2, 0o640)
+    with captured(config).open("a") as file:
+        file.write("four\n")
+    assert read(config, 2).lines == ("three", "four")
+
+
+def test_the_file_that_a_worker_writes_itself_is_read(tmp_path: Path) -> None:
+    config = a_config(tmp_path, log_file=str(tmp_path / "own.log"))
+    (tmp_path / "own.log").write_text("its own\n")
+    found = read(config)
+    assert (found.lines, found.path) == (("its own",), str(tmp_path / "own.log"))
+
+
+def test_a_drive_that_hangs_or_is_away_is_said_in_place_of_the_lines(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    captured(config).write_text("hello\n")
+    drive, back = open_drive(config), threading.Event()
+    with pytest.raises(DriveUnavailable):
+        drive.call(back.wait, timeout=0.01)
+    assert "hangs" in read(config, drive=drive).problem
+    back.set()
+    (tmp_path / "nas").rename(tmp_path / "elsewhere")
+    assert "The drive is not there" in read(config).problem
+
+
+def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    (tmp_path / "private").write_text("not for you\n")
+    captured(config).symlink_to(tmp_path / "private")
+    found = read(config)
+    assert found.lines == ()
+    assert "no regular file" in found.problem
