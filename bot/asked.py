@@ -12,6 +12,8 @@ from typing import Any
 from bot.blockkit import unescape
 from bot.forms import chosen_channel
 from bot.views.form import about
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.definitions import TargetRule
 from supervisor_core.ledger.envelopes import Received
 
 TAIL = 9
@@ -44,6 +46,8 @@ class Asked:
     """Whether nobody else reads what is said there: then an answer is an ordinary message, and stays."""
     page: str = ""
     """Which page of the answer, as the button says whose press it was; empty for the first."""
+    target: str = ""
+    """Whom a button or a menu names, which may be none any more; empty where the text alone says it."""
     replaces: bool = False
     """Whether the answer takes the place of the message whose button was pressed: only its reader sees that one."""
 
@@ -176,6 +180,7 @@ def pressed(received: Received, command: str) -> Asked:
         thread=container.get("thread_ts"),
         response_url=payload.get("response_url"),
         button=f"{nonce} {command} {target}",
+        target=_first_word(target) if _is_for_workers(command) else "",
         replaces=bool(container.get("is_ephemeral")),
     )
 
@@ -241,8 +246,19 @@ def chosen(received: Received) -> Asked:
     action = received.payload["actions"][0]
     nonce, _, said = str(action.get("block_id") or "").partition(" ")
     before, _, after = said.partition(TAB)
-    text = f"{before} {action['selected_option']['value']} {after}".rstrip(" ")
-    return replace(pressed(received, ""), text=text, button=f"{nonce} {text}")
+    target = str(action["selected_option"]["value"])
+    text = f"{before} {target} {after}".rstrip(" ")
+    return replace(pressed(received, ""), text=text, target=target, button=f"{nonce} {text}")
+
+
+def _is_for_workers(command: str) -> bool:
+    definition = CATALOG.get(command)
+    return definition is not None and definition.target is TargetRule.WORKERS
+
+
+def _first_word(arguments: str) -> str:
+    """Where a button's command is for workers, its target stands first: it is never left out there."""
+    return arguments.partition(" ")[0]
 
 
 def _digest(text: str) -> str:

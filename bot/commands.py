@@ -54,7 +54,7 @@ class Commands:
         if await asyncio.to_thread(self._gateway.was_submitted, asked.task_id, asked.actor):
             return _taken(asked)
         try:
-            command = self._gateway.parse(asked.text)
+            command = self._gateway.parse(asked.text, asked.target)
         except GrammarError as error:
             return await self._mistaken(asked, error)
         definition = CATALOG[command.name]

@@ -13,8 +13,10 @@ from supervisor_core.domain.approvals import Approval
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.errors import RefusedError
-from supervisor_core.domain.grammar import GrammarContext, parse
+from supervisor_core.domain.grammar import GrammarContext, GrammarError, parse
 from supervisor_core.domain.jobs import Job, new_task_id
+from supervisor_core.domain.targets import resolve
+from supervisor_core.domain.words import shown
 
 
 class NotBuiltError(RefusedError):
@@ -57,9 +59,16 @@ class Gateway:
         self._carrier = carrier
         self._approvals = approvals
 
-    def parse(self, text: str) -> Command:
-        """The command in this text; `GrammarError` with what was expected."""
-        return parse(text, grammar_context(self._config))
+    def parse(self, text: str, named: str = "") -> Command:
+        """The command in this text; `GrammarError` with what was expected.
+
+        `named`: the target in it, where it is known which word that is. One that is none any more is an error then, and
+        never the beginning of a label: the command would be for another worker.
+        """
+        context = grammar_context(self._config)
+        if named and resolve(named, context) is None:
+            raise GrammarError(f"{shown(named)} is not among the workers here any more. Nothing was done.")
+        return parse(text, context)
 
     def was_submitted(self, task_id: str, issuer_id: str) -> bool:
         """Whether this very command was handed over before, by the same issuer: then it is not judged anew."""

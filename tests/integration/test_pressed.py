@@ -1,0 +1,62 @@
+"""Buttons and menus that are pressed late: the world has moved on since they were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from bot.playground import Playground
+from bot.views.buttons import command_button
+from supervisor_core.ledger.tables import approvals, jobs
+from tests.support.approvals import Desk, a_desk
+from tests.support.slack_room import SlackRoom, texts
+
+PRESSED = ("restart North", "resume North a hotfix", "status North", "rollback North 3 a hotfix", "undo North task_1")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with a_desk(tmp_path, required_for=["rollback"]) as made:
+        made.document["slack"]["access"] = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER"]}
+        made.configure()
+        yield made
+
+
+def asked_for(desk: Desk) -> list[Any]:
+    """How many jobs and approvals there are."""
+    counts = [select(func.count()).select_from(table) for table in (jobs, approvals)]
+    return [desk.ledger.read(lambda connection, each=each: connection.execute(each).scalar()) for each in counts]
+
+
+@pytest.mark.parametrize("words", PRESSED)
+async def test_a_button_of_a_worker_that_was_removed_is_never_for_the_one_that_is_left(
+    desk: Desk, slack: Playground, words: str
+) -> None:
+    room, button = SlackRoom(desk, slack), command_button(desk.gateway.parse(words), "n1")
+    desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
+    desk.configure()
+    (told,) = texts(await room.press("operator", button))
+    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+    assert asked_for(desk) == [0, 0]
+
+
+async def test_a_choice_of_a_worker_that_was_removed_is_never_for_the_one_that_is_left(
+    desk: Desk, slack: Playground
+) -> None:
+    room = SlackRoom(desk, slack)
+    (asked,) = (await room.slash("operator", "restart")).messages
+    block = (asked.payload or {})["content"]["blocks"][-1]
+    desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
+    desk.configure()
+    (told,) = texts(await room.choose("operator", block["elements"][0], block["block_id"], "North"))
+    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+    assert asked_for(desk) == [0, 0]
+
+
+async def test_a_button_of_a_worker_that_is_there_does_what_it_says(desk: Desk, slack: Playground) -> None:
+    await SlackRoom(desk, slack).press("operator", command_button(desk.gateway.parse("restart North"), "n1"))
+    assert asked_for(desk) == [1, 0]

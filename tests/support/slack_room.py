@@ -1,0 +1,91 @@
+"""What deals with requests from Slack, in this process: a desk, a local Slack that says who people are, and rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.access import Rules, listed
+from bot.app import Doors, Identity, SlackApp
+from bot.asked import Asked, Vote
+from bot.commands import Commands
+from bot.form_doors import FormDoors
+from bot.intake.dealing import Dealt
+from bot.judging import Judging
+from bot.people import People
+from bot.playground import Playground
+from bot.voting import Voting
+from supervisor_core.domain.definitions import CommandDefinition
+from supervisor_core.ledger.envelopes import Received
+from tests.support.approvals import Desk
+
+
+class SlackRoom:
+    """The app on a desk; each request is dealt with by the configuration that the desk has by then."""
+
+    def __init__(self, desk: Desk, slack: Playground) -> None:
+        self.desk, self.slack = desk, slack
+        self.workspace = "T0PLAYGROUND"
+        self.forms: list[dict[str, object]] = []
+        self._client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+        identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
+        doors = Doors(self._command, self._vote, self._ask_why)
+        forms = FormDoors(self._client, lambda: self.desk.config, self._offered)
+        self._app = SlackApp(self._client, identity, doors, forms)
+        self._keys = 0
+
+    async def slash(self, name: str, text: str, **more: Any) -> Dealt:
+        """Somebody types `/supervisor …`."""
+        payload = {"command": "/supervisor", "text": text, "user_id": self.slack.user(name).id, "channel_id": "C0OPS"}
+        return await self.deal("slash_commands", {**payload, "team_id": self.workspace, **more})
+
+    async def press(self, name: str, button: dict[str, Any], **user: Any) -> Dealt:
+        """Somebody presses this button."""
+        action = {key: button[key] for key in ("action_id", "value")} | {"type": "button", "action_ts": "1.0"}
+        return await self._act(name, {**action, "block_id": "b"}, user)
+
+    async def choose(self, name: str, menu: dict[str, Any], block_id: str, value: str) -> Dealt:
+        """Somebody chooses this from a menu."""
+        option = {"text": {"type": "plain_text", "text": value}, "value": value}
+        action = {"type": "static_select", "action_id": menu["action_id"], "selected_option": option}
+        return await self._act(name, {**action, "block_id": block_id, "action_ts": "1.0"}, {})
+
+    async def _act(self, name: str, action: dict[str, Any], user: dict[str, Any]) -> Dealt:
+        who = {"id": self.slack.user(name).id, "team_id": self.workspace, **user}
+        place = {"type": "message", "message_ts": "1.0", "channel_id": "C0OPS"}
+        body = {"type": "block_actions", "user": who, "team": {"id": self.workspace}, "container": place}
+        body |= {"channel": {"id": "C0OPS"}, "actions": [action], "trigger_id": "t1"}
+        return await self.deal("interactive", body)
+
+    async def deal(self, kind: str, payload: dict[str, Any], key: str = "") -> Dealt:
+        """One envelope."""
+        self._keys += 1
+        return await self._app.deal(Received(key or f"k{self._keys}", kind, payload, datetime.now(UTC)))
+
+    def _judging(self) -> Judging:
+        config = self.desk.config
+        rules = Rules(config.slack, config.teams, config.workers, self.workspace)
+        return Judging(People(self._client, {who for who, _ in listed(config.slack, config.teams)}), rules)
+
+    async def _command(self, asked: Asked) -> Dealt:
+        commands = Commands(self.desk.config, self.desk.gateway, self._judging(), {}, lambda: None)
+        return await commands.deal(asked)
+
+    async def _vote(self, vote: Vote) -> Dealt:
+        return await Voting(self.desk.approvals, self._judging(), self._open).deal(vote)
+
+    async def _ask_why(self, vote: Vote) -> Dealt:
+        return await Voting(self.desk.approvals, self._judging(), self._open).ask_why(vote)
+
+    async def _open(self, _trigger: str, view: dict[str, object]) -> None:
+        self.forms.append(view)
+
+    async def _offered(self, _user: str) -> list[CommandDefinition]:
+        return []
+
+
+def texts(dealt: Dealt) -> list[str]:
+    """What is told."""
+    return [str((message.payload or {})["content"]["text"]) for message in dealt.messages]
