@@ -74,8 +74,8 @@ class Gateway:
         """Whether this very command was handed over before, by the same issuer: then it is not judged anew."""
         asked = self._approvals.of_task(task_id) if self._approvals else None
         if asked is not None:
-            return asked.requester.id == issuer_id
-        return any(job.issuer.id == issuer_id for job in self._carrier.carried(task_id))
+            return asked.requester.is_same_as(issuer_id)
+        return any(job.issuer.is_same_as(issuer_id) for job in self._carrier.carried(task_id))
 
     def submit(
         self,
@@ -99,17 +99,15 @@ class Gateway:
         issued = command.issued(issuer, task_id or new_task_id(now))
         place = card if card is not None else self._config.announcement()
         asked = self._approvals.of_task(issued.task_id) if self._approvals else None
-        needs = self._config.needs_approval(definition.name, door) and not self._was_carried(issued)
+        needs = self._config.needs_approval(definition.name, door)
+        if needs and asked is None:  # nobody is asked afterwards about what was handed over when it needed no approval
+            needs = not self.was_submitted(issued.task_id, issuer.id)
         if asked is None and not needs:
             self._carrier.carry(issued, door, now, place)
             return Submitted(issued)
         if self._approvals is None:
             raise NotBuiltError(f"{definition.name} needs an approval here, which can't be asked for from this door.")
         return Submitted(issued, self._approvals.request(issued, door, place, now))
-
-    def _was_carried(self, issued: Command) -> bool:
-        """Whether it was handed over when it needed no approval: nobody is asked about it afterwards."""
-        return any(job.issuer == issued.issuer for job in self._carrier.carried(issued.task_id))
 
 
 def grammar_context(config: SupervisorConfig) -> GrammarContext:

@@ -92,8 +92,9 @@ class Approvals:
         task id that is known; `NotAsked` where nobody could agree to it or where it would fail as things are."""
         known = self.of_task(command.task_id)
         if known is not None:
-            if known.requester != command.issuer:
-                raise NotAsked(f"{command.task_id} is the command of somebody else.")
+            if command.issuer is None or not command.issuer.is_same_as(known.requester.id):
+                who = known.requester.name or known.requester.id
+                raise NotAsked(f"{who} has asked for this already, as {command.task_id}. Nothing more was done.")
             return known
         moment = now or datetime.now(UTC)
         approval = self._new(command, door, card, moment)
@@ -116,7 +117,7 @@ class Approvals:
         """Count a vote; `VoteRefused` with why it does not count. `allowed` is asked right before."""
         moment = now or datetime.now(UTC)
         approval, votes = self.find(approval_id)
-        if any(vote.voter.id == voter.id and vote.choice is choice for vote in votes):
+        if any(vote.voter.is_same_as(voter.id) and vote.choice is choice for vote in votes):
             return Decision(approval, votes, counted=False)
         self._check(approval, votes, voter, choice, door, moment, allowed)
         vote = Vote(voter, choice, moment, rows.as_reason(reason), door)
@@ -142,7 +143,7 @@ class Approvals:
         approval, votes = self.find(approval_id)
         if approval.state is ApprovalState.CANCELLED:
             return Decision(approval, votes, counted=False)
-        if by.id != approval.requester.id:
+        if not by.is_same_as(approval.requester.id):
             self._refuse(approval, by, "cancel", door, self._why_not(approval, by, allowed), moment)
         said = rows.as_reason(f"Cancelled by {by.name or by.id}{f': {reason}' if reason else '.'}")
         while (
@@ -259,7 +260,7 @@ class Approvals:
         if approval.state is ApprovalState.PENDING and now >= approval.expires_at:
             self._expired(approval, now)
         why = may_vote(approval, votes, voter, now)
-        own = approval.state is ApprovalState.PENDING and voter.id == approval.terms.requester_id
+        own = approval.state is ApprovalState.PENDING and voter.is_same_as(approval.terms.requester_id)
         if why and not own:
             raise VoteRefused(why)
         self._refuse(approval, voter, choice, door, why or self._why_not(approval, voter, allowed), now)

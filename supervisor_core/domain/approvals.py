@@ -17,7 +17,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.command import Command, Issuer, person_of
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.labels import audit_label
@@ -196,11 +196,12 @@ def judge(terms: Terms, votes: Iterable[Vote]) -> ApprovalState:
     """
     said: set[str] = set()
     for vote in votes:
-        if vote.voter.id in said or (vote.voter.id == terms.requester_id and not terms.self_approval):
+        person = person_of(vote.voter.id)
+        if person in said or (person == person_of(terms.requester_id) and not terms.self_approval):
             continue
         if vote.choice is Choice.DENY:
             return ApprovalState.DENIED
-        said.add(vote.voter.id)
+        said.add(person)
         if len(said) >= terms.votes_needed:
             return ApprovalState.APPROVED
     return ApprovalState.PENDING
@@ -215,9 +216,9 @@ def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: date
         return f"{_is_decided(approval, votes)}; nothing was changed."
     if now >= approval.expires_at:
         return f"It expired at {_clock(approval.expires_at)}; nothing was changed. Ask again: {approval.again}"
-    if voter.id == approval.terms.requester_id and not approval.terms.self_approval:
+    if voter.is_same_as(approval.terms.requester_id) and not approval.terms.self_approval:
         return "You asked for it yourself, so somebody else must decide. You may cancel it."
-    mine = next((vote for vote in votes if vote.voter.id == voter.id), None)
+    mine = next((vote for vote in votes if vote.voter.is_same_as(voter.id)), None)
     if mine is not None:
         return f"You have already voted to {mine.choice}; each person votes once. An approver may still cancel it."
     return ""

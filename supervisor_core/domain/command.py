@@ -24,6 +24,17 @@ class Issuer:
     id: str
     name: str
 
+    def is_same_as(self, other_id: str) -> bool:
+        """Whether that is the same person, whatever they are called by now."""
+        return person_of(self.id) == person_of(other_id)
+
+
+def person_of(issuer_id: str) -> str:
+    """The same for one person at one door. Slack's ids of people are unique, and the workspace beside one is not always
+    the same: that of the command, that of the click, or the person's own."""
+    door, _, rest = issuer_id.partition(":")
+    return f"{door}:{rest.rpartition('/')[2]}" if door == "slack" else issuer_id
+
 
 @dataclass(frozen=True, slots=True)
 class Command:

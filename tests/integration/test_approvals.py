@@ -265,7 +265,7 @@ def test_the_same_question_twice_is_one_and_somebody_elses_task_id_is_nobodys(de
     first, second = desk.ask(), desk.ask()
     assert first.approval_id == second.approval_id
     assert desk.actions() == ["APPROVAL_REQUESTED"]
-    with pytest.raises(NotAsked, match="somebody else"):
+    with pytest.raises(NotAsked, match="anna has asked for this already"):
         desk.ask(by=BOB)
 
 

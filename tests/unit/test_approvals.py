@@ -76,6 +76,7 @@ def vote(who: Issuer, choice: Choice = Choice.APPROVE, minutes: int = 1) -> Vote
 
 YES, NO = Choice.APPROVE, Choice.DENY
 ONE, TWO, THREE = PEOPLE[1:4]
+ASKER_ELSEWHERE, ONE_ELSEWHERE = (Issuer(who.id.replace("T0", "T1"), who.name) for who in (ASKER, ONE))
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,8 @@ ONE, TWO, THREE = PEOPLE[1:4]
         (1, False, [vote(ASKER, NO)], S.PENDING),
         (1, True, [vote(ASKER)], S.APPROVED),
         (2, False, [vote(ASKER), vote(ONE)], S.PENDING),
+        (1, False, [vote(ASKER_ELSEWHERE)], S.PENDING),
+        (2, False, [vote(ONE), vote(ONE_ELSEWHERE)], S.PENDING),
         (3, True, [vote(ASKER), vote(ONE), vote(TWO)], S.APPROVED),
     ],
 )
@@ -148,7 +151,9 @@ def test_an_approval_says_who_asked_and_how_the_same_is_asked_again() -> None:
         (S.PENDING, [], ONE, 1, ""),
         (S.PENDING, [vote(TWO)], ONE, 1, ""),
         (S.PENDING, [], ASKER, 1, "You asked for it yourself"),
+        (S.PENDING, [], ASKER_ELSEWHERE, 1, "You asked for it yourself"),
         (S.PENDING, [vote(ONE)], ONE, 2, "You have already voted to approve"),
+        (S.PENDING, [vote(ONE)], ONE_ELSEWHERE, 2, "You have already voted to approve"),
         (S.PENDING, [], ONE, 15, "It expired at 14:45 UTC"),
         (S.APPROVED, [vote(ONE)], TWO, 1, "It is approved already, by person 0"),
         (S.EXECUTING, [vote(ONE), vote(TWO)], THREE, 1, "It is approved already, by person 0 and person 1"),
