@@ -107,6 +107,8 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
         blocks.append(section(step))
     if buttons := _undo_buttons(jobs, about):
         blocks.append({"type": "actions", "block_id": "undo", "elements": buttons})
+        if others := len(_undoable(jobs, about)) - len(buttons):
+            blocks.append(context(f"For the other {others}: `/supervisor undo WORKER {jobs[0].task_id}`"))
     if about.asking is not None and about.asking.votes:
         blocks.append(context(" · ".join(votes_in_words(about.asking.votes).split("\n"))))
     blocks.append(context(" · ".join(_facts(jobs, now))))
@@ -139,8 +141,13 @@ def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
 
 def _undo_buttons(jobs: Sequence[Job], about: About) -> list[dict[str, Any]]:
     """One for each worker whose code was changed and is still so."""
-    undoable = [job for job in jobs if _may_be_undone(job) and not _is_undone(job, about)]
-    return [_undo_button(job, about, named=len(jobs) > 1) for job in undoable[:UNDO_BUTTONS]]
+    return [_undo_button(job, about, named=len(jobs) > 1) for job in _undoable(jobs, about)[:UNDO_BUTTONS]]
+
+
+def _undoable(jobs: Sequence[Job], about: About) -> list[Job]:
+    """Those who do not do well with it come first: they need the button most."""
+    found = [job for job in jobs if _may_be_undone(job) and not _is_undone(job, about)]
+    return sorted(found, key=lambda job: degraded(about.bakes, job.worker_id) is None)
 
 
 def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:

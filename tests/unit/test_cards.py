@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.blockkit import check_message
-from bot.views.card import WORDS, card
+from bot.views.card import WORDS, About, card
+from supervisor_core.domain.baking import Bake, BakeState
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.definitions import CommandDefinition
@@ -217,3 +218,14 @@ def test_what_twenty_workers_are_doing_finds_room_on_one_card() -> None:
 @pytest.mark.parametrize("definition", [each for each in CATALOG.values() if each.handler], ids=lambda each: each.name)
 def test_every_handler_has_its_words(definition: CommandDefinition) -> None:
     assert definition.handler in WORDS
+
+
+def test_of_many_workers_those_who_do_not_do_well_have_their_button_first_and_the_others_are_told_how() -> None:
+    names = [f"W{number}" for number in range(9)]
+    jobs = [job(name, "update_code", outcome=Outcome.done(message="updated", **HEADS)) for name in names]
+    unwell = Bake(TASK, "W8", "Host", "W8", NOW, NOW, BakeState.DEGRADED, NOW, "it hangs")
+    content = card(jobs, NOW, About(bakes=[unwell]))
+    assert check_message(content, update=True) == []
+    (actions,) = (block for block in content["blocks"] if block["type"] == "actions")
+    assert [each["text"]["text"] for each in actions["elements"]] == ["Rollback W8", *(f"Undo W{n}" for n in range(4))]
+    assert f"For the other 4: `/supervisor undo WORKER {TASK}`" in json.dumps(content["blocks"])
