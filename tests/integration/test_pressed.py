@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from bot.blockkit import check_message
 from bot.playground import Playground
 from bot.views.buttons import command_button
 from supervisor_core.ledger.tables import approvals, jobs
@@ -60,3 +61,19 @@ async def test_a_choice_of_a_worker_that_was_removed_is_never_for_the_one_that_i
 async def test_a_button_of_a_worker_that_is_there_does_what_it_says(desk: Desk, slack: Playground) -> None:
     await SlackRoom(desk, slack).press("operator", command_button(desk.gateway.parse("restart North"), "n1"))
     assert asked_for(desk) == [1, 0]
+
+
+async def test_each_of_several_buttons_that_are_offered_for_a_mistake_does_what_it_says(
+    desk: Desk, slack: Playground
+) -> None:
+    desk.document["supervisor"]["default_worker"] = "South"
+    desk.configure()
+    room = SlackRoom(desk, slack)
+    (asked,) = (await room.slash("operator", "restart north slow since noon")).messages
+    content = (asked.payload or {})["content"]
+    assert check_message(content) == []
+    one, other = content["blocks"][-1]["elements"]
+    await room.press("operator", one)
+    await room.press("operator", other)
+    found = desk.ledger.read(lambda connection: connection.execute(select(jobs.c.worker_id, jobs.c.label)).all())
+    assert [tuple(each) for each in found] == [("North", "slow since noon"), ("South", "north slow since noon")]
