@@ -30,7 +30,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def asked_for(desk: Desk) -> list[Any]:
     """How many jobs and approvals there are."""
     counts = [select(func.count()).select_from(table) for table in (jobs, approvals)]
-    return [desk.ledger.read(lambda connection, each=each: connection.execute(each).scalar()) for each in counts]
+    return desk.ledger.read(lambda connection: [connection.execute(each).scalar() for each in counts])
 
 
 @pytest.mark.parametrize("words", PRESSED)

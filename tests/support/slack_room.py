@@ -55,7 +55,12 @@ class SlackRoom:
     async def _act(self, name: str, action: dict[str, Any], user: dict[str, Any]) -> Dealt:
         who = {"id": self.slack.user(name).id, "team_id": self.workspace, **user}
         place = {"type": "message", "message_ts": "1.0", "channel_id": "C0OPS"}
-        body = {"type": "block_actions", "user": who, "team": {"id": self.workspace}, "container": place}
+        body: dict[str, Any] = {
+            "type": "block_actions",
+            "user": who,
+            "team": {"id": self.workspace},
+            "container": place,
+        }
         body |= {"channel": {"id": "C0OPS"}, "actions": [action], "trigger_id": "t1"}
         return await self.deal("interactive", body)
 
