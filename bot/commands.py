@@ -9,8 +9,8 @@ from bot.access import Person, Refusal
 from bot.asked import Asked
 from bot.blockkit import escape
 from bot.informing import Question, Tell
-from bot.intake.dealing import Dealt, NotNowError
-from bot.judging import NOBODY, Judging, is_late
+from bot.intake.dealing import Dealt
+from bot.judging import NOBODY, Judging, is_late, not_now
 from bot.mistakes import Mistakes
 from bot.offering import is_here
 from bot.outgoing import answer, card_of, whisper
@@ -89,7 +89,7 @@ class Commands:
             )
         except SupervisorError as error:
             if error.retryable and not is_late(asked):
-                raise NotNowError(str(error)) from error
+                raise not_now(asked, error) from error
             return Dealt(messages=(whisper(asked, words(f":warning: {escape(str(error))}")),))
         self._submitted()
         return _taken(asked)

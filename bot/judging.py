@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from bot.access import Person, Refusal, Rules, may_approve, may_cancel, may_give, refusal
 from bot.asked import Asked, Vote
+from bot.blockkit import escape
 from bot.intake.dealing import NotNowError
 from bot.outgoing import whisper
 from bot.people import People
@@ -17,6 +18,7 @@ from bot.views.told import words
 from supervisor_core.domain.approvals import Approval
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import CommandDefinition, Right, Risk
+from supervisor_core.domain.errors import SupervisorError
 
 LATE = timedelta(minutes=10)
 """What could not be carried out for so long is refused: nobody expects it to happen any more."""
@@ -82,6 +84,14 @@ class Judging:
                 return None
             error.messages = (whisper(asked, words(f":hourglass: {WAITING}"), about=" waits"),)
             raise
+
+
+def not_now(asked: Asked, error: SupervisorError) -> NotNowError:
+    """Something is away on this side, and is tried again; whoever waits is told so."""
+    later = NotNowError(str(error))
+    told = words(f":hourglass: {escape(error.message)} I go on trying for ten minutes, and then say no.")
+    later.messages = (whisper(asked, told, about=" waits"),)
+    return later
 
 
 def is_late(asked: Asked) -> bool:

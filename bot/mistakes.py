@@ -7,7 +7,7 @@ from bot.asked import TAB, Asked
 from bot.views.mistake import Choice, mistake
 from bot.views.told import Content
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.catalog import CATALOG, find
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.grammar import GrammarError, NearlyNamed, NeedsTarget, parse
@@ -21,7 +21,7 @@ LONGEST_BLOCK_ID = 255
 
 
 class Mistakes:
-    """Offers only what its reader may do here."""
+    """Offers only what its reader may do here, and help where that is nothing."""
 
     def __init__(self, config: SupervisorConfig, rules: Rules) -> None:
         self._config = config
@@ -37,7 +37,8 @@ class Mistakes:
         commands = [command for text in meant if (command := self._offered(text, asked, person))]
         needs = None if meant else self._needs_target(error)
         choice = self._choice(asked, needs, person) if needs else None
-        return mistake(error.message, asked.nonce, meant, [(each, self._asks(each)) for each in commands], choice)
+        offered = commands or ([] if choice else [self._help(asked)])
+        return mistake(error.message, asked.nonce, meant, [(each, self._asks(each)) for each in offered], choice)
 
     def _needs_target(self, error: GrammarError) -> NeedsTarget | None:
         """Where what was meant is clear but for whom: that."""
@@ -48,6 +49,11 @@ class Mistakes:
         except SupervisorError:
             return None
         return None
+
+    def _help(self, asked: Asked) -> Command:
+        """What helps whoever meant nothing that can be offered: all about the command that they named, or about all."""
+        definition = find(asked.text.strip().partition(" ")[0])
+        return Command("help", params={"topic": definition.name} if definition else {})
 
     def _offered(self, text: str, asked: Asked, person: Person | None) -> Command | None:
         """The command in this text, where this person may give it here."""

@@ -13,8 +13,8 @@ from slack_sdk.errors import SlackApiError
 from bot.access import Refusal
 from bot.asked import Vote
 from bot.blockkit import escape
-from bot.intake.dealing import Dealt, NotNowError
-from bot.judging import Judging, is_late
+from bot.intake.dealing import Dealt
+from bot.judging import Judging, is_late, not_now
 from bot.outgoing import whisper
 from bot.views.approval import decision, denial
 from bot.views.told import words
@@ -53,7 +53,7 @@ class Voting:
             return _told(vote, f":no_entry: {refused.words if refused and by_rights else escape(error.message)}")
         except SupervisorError as error:
             if error.retryable and not is_late(vote.asked):
-                raise NotNowError(str(error)) from error
+                raise not_now(vote.asked, error) from error
             return _told(vote, f":warning: {escape(str(error))}")
         return Dealt()
 

@@ -1,0 +1,61 @@
+"""What is said to whoever gave a command in Slack that can't be carried out, or not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.blockkit import check_message
+from bot.intake.dealing import NotNowError
+from bot.playground import Playground
+from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.observing import Previews
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.errors import TemporaryError
+from tests.support.approvals import Desk, a_desk
+from tests.support.slack_room import SlackRoom, texts
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with a_desk(tmp_path, required_for=["restart"]) as made:
+        made.document["slack"]["access"] = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER"], "viewers": ["*"]}
+        made.configure()
+        yield made
+
+
+def drive_is_away(_command: Command) -> Previews:
+    raise TemporaryError("The drive does not answer.")
+
+
+async def test_what_has_to_wait_for_this_host_is_said_to_whoever_waits(desk: Desk, slack: Playground) -> None:
+    desk.approvals = Approvals(desk.ledger, lambda: desk.config, drive_is_away, desk.rights)
+    with pytest.raises(NotNowError) as caught:
+        await SlackRoom(desk, slack).slash("operator", "restart North")
+    (told,) = caught.value.messages
+    text = (told.payload or {})["content"]["text"]
+    assert text == ":hourglass: The drive does not answer. I go on trying for ten minutes, and then say no."
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "button"),
+    [
+        ("operator", "yes", "help"),
+        ("operator", "rollback 11", "help rollback"),
+        ("operator", "restart `now`", "help restart"),
+        ("viewer", "restrt North", "help"),
+        ("operator", "restrt North", "restart North"),
+    ],
+)
+async def test_a_mistake_of_which_nothing_can_be_offered_offers_help(
+    desk: Desk, slack: Playground, name: str, typed: str, button: str
+) -> None:
+    (told,) = (await SlackRoom(desk, slack).slash(name, typed)).messages
+    content: dict[str, Any] = (told.payload or {})["content"]
+    assert check_message(content) == []
+    (shown,) = content["blocks"][-1]["elements"]
+    assert shown["text"]["text"] == button
+    assert texts(await SlackRoom(desk, slack).slash(name, typed)) == [content["text"]]
