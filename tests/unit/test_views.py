@@ -101,6 +101,7 @@ def test_help_shows_what_can_be_given_here_and_names_the_rest_in_one_line() -> N
         "• `/supervisor status [target]`",
         "• `/supervisor pause [target] [label…]`",
     ]
+    assert "• `/supervisor pause [target] [label…]`: Pauses a worker" in made["text"]
     assert "not yet in Slack: overview" in made["blocks"][-1]["elements"][0]["text"]
 
 
