@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bot.blockkit import escape
-from bot.views.told import Content, context, listing, section
+from bot.blockkit import escape, fit
+from bot.views.told import LONGEST, Content, context, listing, section
 from supervisor_core.domain.catalog import FAMILIES, find
 from supervisor_core.domain.definitions import CommandDefinition, Risk
 from supervisor_core.domain.manual import help_text
@@ -24,16 +24,16 @@ def help_of(topic: str, definitions: Sequence[CommandDefinition], here: Collecti
         return listing(help_text(definition))
     if topic in FAMILIES:
         return listing("\n\n".join(help_text(each) for each in FAMILIES[topic]))
-    blocks = []
+    said, blocks = ["What you can ask me for:"], []
     for risk, title in TITLES.items():
         lines = [_line(each) for each in definitions if each.risk is risk and each.name in here]
         if lines:
             blocks.append(section("\n".join([f"*{title}*", *lines])))
+            said += lines
     later = ", ".join(each.name for each in definitions if each.name not in here)
     more = "`/supervisor help COMMAND` says more about one. The same words work in a mention and in a direct message."
     blocks.append(context(f"{more} Known, but not yet in Slack: {later}." if later else more))
-    names = ", ".join(escape(each.name) for each in definitions if each.name in here)
-    return {"text": f"What you can ask me for: {names}", "blocks": blocks}
+    return {"text": fit("\n".join(said), LONGEST), "blocks": blocks}
 
 
 def _line(definition: CommandDefinition) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from bot.blockkit import check_message
 from bot.views.buttons import EFFECTS
 from bot.views.help import help_of
-from bot.views.overview import BUTTONS, SHOWN, asked_for, overview
+from bot.views.overview import BUTTONS, SHOWN, asked_for, line, overview
 from bot.views.told import deaf, listing, others, plain, with_hint, words
 from supervisor_core.domain.catalog import CATALOG, FAMILIES
 
@@ -66,7 +66,10 @@ def test_for_whom_there_is_a_form_there_is_one_more_button_below_all_workers() -
 def test_those_in_trouble_come_first_and_the_rest_is_counted() -> None:
     many = [worker(f"W{number:03}") for number in range(50)] + [worker("Z", fine=False, last_error="No such program.")]
     message = shown(many)
-    assert message["text"].startswith("Host: 51 workers, 1 needs a look\n:x: *Z*")
+    title, first, *others = message["text"].split("\n")
+    assert title == "Host: 51 workers, 1 needs a look"
+    assert first == line(worker("Z", fine=False, last_error="No such program."))
+    assert len(others) == SHOWN - 1, "a notification, and whoever has it read aloud, learns the same"
     assert "*Z*" in message["blocks"][1]["text"]["text"]
     assert "No such program." in message["blocks"][1]["text"]["text"]
     assert f"and {51 - SHOWN} more" in json.dumps(message, ensure_ascii=False)
