@@ -21,6 +21,7 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import FINAL, Job, JobState, not_begun
+from supervisor_core.domain.observed import SEEN
 from supervisor_core.domain.texts import one_line
 
 WORDS: Mapping[str, tuple[str, str]] = {
@@ -226,7 +227,7 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job]) -> str:
     if not failed:
         return _afterwards(jobs[0]) if len(jobs) == 1 else ""
     look, again = _command(failed, "status"), _again(failed)
-    if any("state" in job.params for job in failed):
+    if any(SEEN in job.params for job in failed):
         return f"How it is now: {look}."  # asked for by what a preview showed: a new one comes first
     if any(job.state is JobState.INTERRUPTED for job in failed):
         return f"*What to do:* {look}, then if need be {again}."

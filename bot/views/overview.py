@@ -8,7 +8,7 @@ from typing import Any
 from bot.blockkit import escape, fit
 from bot.views.buttons import ACTION, command_button
 from bot.views.form import OPEN
-from bot.views.told import LONGEST, Content, context, section
+from bot.views.told import Content, context, section
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.texts import one_line
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from supervisor_core.cli.daemon import wake
 from supervisor_core.cli.desk import approvals_of
 from supervisor_core.cli.table import folded_table
 from supervisor_core.cli.who import shell_issuer
@@ -98,10 +99,10 @@ def _carry_out(config: SupervisorConfig, approvals: Approvals, approval: Approva
         carried = approvals.execute(approval.approval_id).state is ApprovalState.EXECUTING
         return (
             ""
-            if _wake(config) or not carried
+            if wake(config) or not carried
             else "No daemon runs here: the next pass (`supervisor once`) will carry it out."
         )
-    _wake(config)
+    wake(config)
     deadline = time.monotonic() + DAEMON_SECONDS
     while time.monotonic() < deadline and approvals.find(approval.approval_id)[0].state is ApprovalState.APPROVED:
         time.sleep(LOOK_SECONDS)
@@ -114,16 +115,6 @@ def _scheduler_runs(config: SupervisorConfig) -> bool:
     except (NotRunningError, UnresponsiveError):
         return False
     return any(each["name"] == "scheduler" and each["state"] == "running" for each in status["services"])
-
-
-def _wake(config: SupervisorConfig) -> bool:
-    try:
-        ask(str(config.state_dir), {"do": "wake"})
-    except NotRunningError:
-        return False
-    except UnresponsiveError:
-        return True
-    return True
 
 
 def _tell(decision: Decision, options: argparse.Namespace, *, done: Sequence[ApprovalState], note: str = "") -> int:

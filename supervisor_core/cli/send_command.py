@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.carriers.local import LocalCarrier
+from supervisor_core.cli.daemon import wake
 from supervisor_core.cli.desk import approvals_of
 from supervisor_core.cli.steps import Steps
 from supervisor_core.cli.who import shell_issuer
@@ -69,7 +70,7 @@ def _send(config: SupervisorConfig, ledger: Ledger, command: Command, options: a
     """Hand it over, and follow it as far as was asked."""
     sent_at, approvals = datetime.now(UTC), approvals_of(config, ledger)
     submitted = Gateway(config, LocalCarrier(ledger), approvals).submit(command, shell_issuer(), "cli")
-    issued, awake, left = submitted.command, _wake(config), options.timeout
+    issued, awake, left = submitted.command, wake(config), options.timeout
     if submitted.approval is not None:
         from supervisor_core.cli import approval_wait
 
@@ -108,7 +109,7 @@ def _follow(
         steps.show(known)  # the last ones come together with the outcome
     late = ""
     if results is None:
-        late = f"No outcome after {seconds:g} s. {issued.task_id} {_still(awake=_wake(config))}"
+        late = f"No outcome after {seconds:g} s. {issued.task_id} {_still(awake=wake(config))}"
     return _outcome(issued, late, results, known, options)
 
 
@@ -132,16 +133,6 @@ def _inform(command: Command, options: argparse.Namespace) -> int:
     from supervisor_core.cli.informing import inform
 
     return inform(command, options.config, as_json=options.json)
-
-
-def _wake(config: SupervisorConfig) -> bool:
-    try:
-        ask(str(config.state_dir), {"do": "wake"})
-    except NotRunningError:
-        return False
-    except UnresponsiveError:
-        return True
-    return True
 
 
 def _queued(command: Command, options: argparse.Namespace, *, awake: bool) -> int:

@@ -9,12 +9,10 @@ from supervisor_core.domain.code import state_hash
 from supervisor_core.domain.code_plan import CodePlan
 from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.observed import SEEN
 from supervisor_core.handlers.code_plans import plan_of
 from supervisor_core.handlers.code_site import CodeRefused, Site
 from supervisor_core.handlers.context import Host
-
-SEEN = "state"
-"""The parameter that holds the hash of what was seen; of several checkouts, all their hashes."""
 
 
 def state_of(host: Host, site: Site, plan: CodePlan, params: Mapping[str, Any]) -> str:
