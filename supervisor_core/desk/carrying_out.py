@@ -47,7 +47,7 @@ class CarryingOut:
 
     def carry_on(self, now: datetime) -> list[Approval]:
         """Carry out what is approved and due. One that can't be keeps no other from it."""
-        found = self._ledger.read(lambda connection: rows.in_states(connection, (ApprovalState.APPROVED,), due=now))
+        found = self._ledger.read(lambda connection: rows.carried_on(connection, now, RETRY))
         return [self.execute(approval.approval_id, now) for approval in found]
 
     def execute(self, approval_id: str, now: datetime) -> Approval:
@@ -135,7 +135,9 @@ class CarryingOut:
         def work(connection: Connection) -> bool:
             current = rows.find(connection, approval.approval_id, lock=True)
             votes = rows.votes_of(connection, approval.approval_id)
-            if current is None or judge(current.terms, votes) is not ApprovalState.APPROVED:
+            if current is None or current.state is not ApprovalState.APPROVED:
+                return False
+            if judge(current.terms, votes) is not ApprovalState.APPROVED:
                 return False
             if not rows.taken(connection, current, rows.move(current, Move.EXECUTE, rows.Decided(US, why), now), now):
                 return False

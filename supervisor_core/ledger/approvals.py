@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, func, insert, or_, select, update
@@ -107,6 +107,15 @@ def about(connection: Connection, command: str, name: str, value: str, most: int
         .order_by(approvals.c.requested_at.desc())
         .limit(most)
     )
+    return [_approval(row) for row in connection.execute(query).mappings()]
+
+
+def carried_on(connection: Connection, now: datetime, again: timedelta) -> list[Approval]:
+    """Those that are agreed to and due, oldest first. None waits for longer than `again`: what seems to is due as well,
+    because the clock has been set back since."""
+    waits = (approvals.c.due_at > now) & (approvals.c.due_at <= now + again)
+    query = select(approvals).where(approvals.c.state == ApprovalState.APPROVED, ~waits)
+    query = query.order_by(approvals.c.requested_at, approvals.c.approval_id)
     return [_approval(row) for row in connection.execute(query).mappings()]
 
 

@@ -378,3 +378,25 @@ def test_who_cancels_while_somebody_approves_still_cancels(desk: Desk, monkeypat
     monkeypatch.setattr(crashpoints, "reach", vote_first)
     assert desk.approvals.cancel(asked.approval_id, ANNA, now=NOW).approval.state is S.CANCELLED
     assert desk.actions() == ["APPROVAL_REQUESTED", "APPROVED", "CANCELLED"]
+
+
+def test_a_clock_that_is_set_back_does_not_keep_what_is_agreed_to_waiting(desk: Desk) -> None:
+    approved(desk)
+    (carried,) = desk.approvals.carry_on(NOW - 60 * MINUTE)
+    assert carried.state is S.EXECUTING
+
+
+def test_who_cancels_right_before_it_is_carried_out_is_heard(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = approved(desk)
+
+    def cancel(point: str) -> None:
+        if point == "approvals_t.executing:before":
+            desk.approvals.cancel(asked.approval_id, ANNA, now=NOW + MINUTE)
+
+    monkeypatch.setattr(crashpoints, "reach", cancel)
+    caplog.set_level("INFO")
+    (found,) = desk.approvals.carry_on(NOW + MINUTE)
+    assert (found.state, desk.jobs(), desk.actions()[-1]) == (S.CANCELLED, [], "CANCELLED")
+    assert "waits" not in caplog.text
