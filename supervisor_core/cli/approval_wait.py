@@ -9,6 +9,7 @@ from supervisor_core.cli.approvals_command import document, in_words
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.domain.approvals import Approval, ApprovalState
 from supervisor_core.domain.observed import effect
+from supervisor_core.domain.texts import shown
 
 LOOK_SECONDS = 0.2
 """How often the ledger is looked at: a vote may come from another shell, of which no daemon tells us."""
@@ -44,7 +45,8 @@ def wait(approvals: Approvals, approval: Approval, seconds: float | None, *, qui
     if approval.state not in ON_ITS_WAY:
         return in_words(approval, votes), None
     if not quiet:
-        print(f"Approved by {' and '.join(vote.voter.name or vote.voter.id for vote in votes)}.", flush=True)
+        who = " and ".join(vote.voter.name or vote.voter.id for vote in votes)
+        print(shown(f"Approved by {who}."), flush=True)
     return "", None if deadline is None else max(deadline - time.monotonic(), LOOK_SECONDS)
 
 

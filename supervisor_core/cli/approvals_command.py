@@ -25,6 +25,7 @@ from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Vo
 from supervisor_core.domain.durations import MINUTE, format_duration
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.observed import effect
+from supervisor_core.domain.texts import shown
 from supervisor_core.domain.times import to_text
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.host import opened_ledger
@@ -129,7 +130,11 @@ def _tell(decision: Decision, options: argparse.Namespace, *, done: Sequence[App
 
 
 def in_words(approval: Approval, votes: Sequence[Vote]) -> str:
-    """Where it stands, for whoever has just had their say or waits for others to."""
+    """Where it stands, for whoever has just had their say or waits for others to; safe to be shown on a terminal."""
+    return shown(_standing(approval, votes))
+
+
+def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
     reason = approval.reason
     match approval.state:
         case ApprovalState.PENDING:

@@ -11,6 +11,7 @@ from importlib import import_module
 
 from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
 from supervisor_core.domain.errors import ConfigError, SupervisorError, UsageError
+from supervisor_core.domain.texts import shown
 
 SHOW_TRACEBACK = "SUPERVISOR_TRACEBACK"
 
@@ -84,5 +85,5 @@ def _seen(path: str) -> bool:
 
 
 def _say(text: str, code: int) -> int:
-    print(f"supervisor: {text}", file=sys.stderr)
+    print(f"supervisor: {shown(text)}", file=sys.stderr)
     return code
