@@ -31,7 +31,7 @@ class SlackRoom:
         self.forms: list[dict[str, object]] = []
         self._client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
-        doors = Doors(self._command, self._vote, self._ask_why)
+        doors = Doors(self._command, self._vote, self._ask_why, self._ask_how)
         forms = FormDoors(self._client, lambda: self.desk.config, self._offered)
         self._app = SlackApp(self._client, identity, doors, forms)
         self._keys = 0
@@ -83,6 +83,9 @@ class SlackRoom:
 
     async def _ask_why(self, vote: Vote) -> Dealt:
         return await Voting(self.desk.approvals, self._judging(), self._open).ask_why(vote)
+
+    async def _ask_how(self, vote: Vote) -> Dealt:
+        return await Voting(self.desk.approvals, self._judging(), self._open).ask_how(vote)
 
     async def _open(self, _trigger: str, view: dict[str, object]) -> None:
         self.forms.append(view)

@@ -141,8 +141,8 @@ def test_a_command_that_was_nearly_named_and_lacks_its_worker_is_asked_for_with_
     assert buttons("mistake_no_such_command") == ["rollback: which worker?"]
 
 
-def test_whoever_may_not_give_it_is_shown_what_was_meant_and_no_button() -> None:
-    assert buttons("mistake_of_a_viewer") == []
+def test_whoever_may_not_give_it_is_shown_what_was_meant_and_offered_help_alone() -> None:
+    assert buttons("mistake_of_a_viewer") == ["help"]
     assert "pause OrionMX" in CASES["mistake_of_a_viewer"]["text"]
     assert buttons("mistake_of_somebody_unknown") == []
 

@@ -155,9 +155,9 @@ def test_who_has_degraded_is_offered_a_rollback_that_names_where_it_leads_and_wh
 
 def test_of_several_only_the_one_that_has_degraded_is_offered_a_rollback() -> None:
     found = buttons("several_one_degraded")
-    assert [button["text"]["text"] for button in found] == ["Undo North", "Rollback South"]
+    assert [button["text"]["text"] for button in found] == ["Rollback South", "Undo North"]
     assert [named(button["action_id"]) for button in found] == ["undo", "undo"]
-    assert found[1]["confirm"]["title"]["text"] == "Rollback South?"
+    assert found[0]["confirm"]["title"]["text"] == "Rollback South?"
 
 
 def test_a_thousand_who_have_degraded_fit_with_the_votes_of_fifty() -> None:

@@ -302,7 +302,8 @@ def test_a_picture_of_teams_has_who_is_in_by_the_configuration_in_which_role_and
             for each in found
         ]
 
-    others = [("new", "", [("W4", "MEMBER")], []), ("crew", "by hand", [("guest", "MEMBER")], [])]
-    lead, air = [("W1", "LEAD")], ("air", "", [("W2", "MEMBER")], [])
+    nobody: list[str] = []
+    others = [("new", "", [("W4", "MEMBER")], nobody), ("crew", "by hand", [("guest", "MEMBER")], nobody)]
+    lead, air = [("W1", "LEAD")], ("air", "", [("W2", "MEMBER")], nobody)
     assert pictures(NOW + timedelta(days=1)) == [("archive", "keep it flowing", lead, ["W3"]), air, *others]
     assert pictures(NOW + timedelta(days=8)) == [("archive", "keep it flowing", lead, []), air, *others]
