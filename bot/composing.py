@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import PurePath
 from typing import Any
 
 from sqlalchemy import Connection
 
+from bot.attached import Attached
+from bot.blockkit import escape
+from bot.views import thread
 from bot.views.approval import Asking, approval_card, question
 from bot.views.card import UNDOABLE, About, Undone, card
 from bot.views.home_values import Told
+from bot.views.preview import code
 from bot.views.told import Content
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
 from supervisor_core.domain.jobs import Job
@@ -18,6 +23,7 @@ from supervisor_core.ledger import approvals, bakes, jobs, outbox
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.recent import recent
+from supervisor_core.ledger.replies import DETAILS, PREVIEW
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
 
@@ -40,8 +46,21 @@ class Composing:
         if message.kind == ASKED:
             asking = self._asking(connection, message.subject, jobs.CARD)
             return question(asking) if asking else None
+        if message.kind == DETAILS:
+            return self._reply(connection, message)
         content: Content = message.payload["content"]
         return content
+
+    def report(self, connection: Connection, message: Waiting) -> Attached:
+        """The report that a row tells of, without its bytes: they are read elsewhere."""
+        payload, path = message.payload, str(message.payload["report"])
+        job = jobs.find(connection, str(payload["task_id"]), str(payload["worker_id"]))
+        return Attached(
+            name=PurePath(path).name,
+            content="",
+            rest=code(path) + (f" on {escape(job.supervisor_id)}" if job else ""),
+            comment=thread.of_report(job) if job else "",
+        )
 
     def waiting(self, connection: Connection) -> list[Asking]:
         """All approvals that wait, with the places of their cards."""
@@ -67,6 +86,15 @@ class Composing:
             watched = bakes.of_task(connection, task_id)
             return card(found, now, About(asking, undone, watched, self._needs_approval("undo")))
         return approval_card(asking) if asking else None
+
+    def _reply(self, connection: Connection, message: Waiting) -> Content | None:
+        payload = message.payload
+        asking = self._asking(connection, str(payload["task_id"]), ASKED)
+        if payload["about"] == PREVIEW:
+            return thread.preview(asking)
+        found = jobs.of_task(connection, str(payload["task_id"]))
+        asked_here = payload["below"]["kind"] == ASKED
+        return thread.outcome(found, asking, str(payload["by"]), asked_here=asked_here)
 
     def _asking(self, connection: Connection, task_id: str, other: str) -> Asking | None:
         """The approval of this command, with the place of its other message."""

@@ -82,11 +82,14 @@ class Delivery:
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
         compose: Compose | None = None,
+        read_report: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._pace = pace or Pace(clock)
-        self._teller = Teller(ledger, speaker, self._pace, composing or Composing(), name, fallback, compose)
+        self._teller = Teller(
+            ledger, speaker, self._pace, composing or Composing(), name, fallback, read_report, compose
+        )
         self._woken = asyncio.Event()
         self._problem = ""
         self._told_at = 0.0

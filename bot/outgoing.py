@@ -10,7 +10,7 @@ from bot.attached import Attached
 from bot.views.told import Content
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
-from supervisor_core.ledger.replies import FILE, below
+from supervisor_core.ledger.replies import DETAILS, FILE, below
 from supervisor_core.ledger.steps import Message
 
 NOTICE = "notice"
@@ -25,7 +25,7 @@ HOME = "home"
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
-KINDS = (CARD, ASKED, NOTICE, WHISPER, FILE, HOME)
+KINDS = (CARD, ASKED, NOTICE, WHISPER, DETAILS, FILE, HOME)
 
 
 def answer(asked: Asked, content: Content) -> Message:

@@ -37,6 +37,7 @@ from bot.looking.looks import looks
 from bot.offering import Offering
 from bot.outgoing import NOTICE, WHISPER
 from bot.people import People
+from bot.reports import Reports
 from bot.rights import ChatRights
 from bot.speaking import Speaker
 from bot.voting import Voting
@@ -54,7 +55,7 @@ from supervisor_core.ledger import envelopes, outbox
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.outbox import Waiting
-from supervisor_core.ledger.replies import FILE
+from supervisor_core.ledger.replies import DETAILS, FILE
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.chat import ChatDoors
 
@@ -64,7 +65,8 @@ CALL_SECONDS = 10
 RETRY_SECONDS = 2.0
 TIDY_SECONDS = 3600.0
 TOLD, CARDS = timedelta(days=1), timedelta(days=30)
-"""How long is kept what was told: whispers, notices and files, which nobody edits any more; cards, which may be."""
+"""How long is kept what was told: whispers, notices and files, which nobody edits any more; cards and what
+stands below them, which may be."""
 
 log = logging.getLogger(__name__)
 
@@ -143,8 +145,15 @@ class SlackService:
             return
         speaker = Speaker(self._client, identity.bot_id)
         fallback = self._config.slack.fallback_channel
+        reports = Reports(self._config.nas.root, self._config.state_dir)
         delivery = Delivery(
-            self._ledger, speaker, identity.name, fallback, self._composing(identity), compose=self._compose
+            self._ledger,
+            speaker,
+            identity.name,
+            fallback,
+            self._composing(identity),
+            compose=self._compose,
+            read_report=reports.read,
         )
         self._known, self._room = identity, self._room_for(identity)
         self._rights.connected(self._still_may)
@@ -292,7 +301,7 @@ class SlackService:
             now = datetime.now(UTC)
             await self._written(partial(envelopes.forget_old, now=now))
             await self._written(partial(outbox.forget_told, kinds=(WHISPER, NOTICE, FILE), now=now, kept=TOLD))
-            await self._written(partial(outbox.forget_told, kinds=(CARD, ASKED), now=now, kept=CARDS))
+            await self._written(partial(outbox.forget_told, kinds=(CARD, ASKED, DETAILS), now=now, kept=CARDS))
             await self._written(partial(forget_old, now=now))
             if await _within(stopping, TIDY_SECONDS):
                 return

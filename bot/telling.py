@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
-from bot.attached import Attached
+from bot.attached import Attached, cut
 from bot.blockkit import check_message
 from bot.composing import Composing
 from bot.home_page import Compose
@@ -23,13 +24,13 @@ from bot.pace import Pace
 from bot.publishing import Publisher
 from bot.speaking import Address, Speaker, UploadError
 from bot.threads import is_lost
-from bot.views.attached import in_words
+from bot.views.attached import EMPTY, UNREADABLE, in_words
 from bot.views.told import Content, not_a_member, plain, with_hint
 from bot.weather import FATAL, is_weather, wait_asked, word_of
 from supervisor_core.domain import crashpoints
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.outbox import Waiting
-from supervisor_core.ledger.replies import FILE
+from supervisor_core.ledger.replies import DETAILS, FILE
 from supervisor_core.ledger.steps import Step
 from supervisor_core.ledger.store import Ledger
 
@@ -87,6 +88,7 @@ class Teller:
         composing: Composing,
         name: str,
         fallback: str,
+        read_report: Callable[[str], str],
         compose: Compose | None = None,
     ) -> None:
         self._ledger = ledger
@@ -96,6 +98,7 @@ class Teller:
         self._name = name
         self._fallback = fallback
         self._publisher = Publisher(ledger, speaker, pace, compose) if compose else None
+        self._read_report = read_report
 
     async def tell(self, message: Waiting) -> None:
         """Bring one message to where it belongs, as it is now."""
@@ -116,7 +119,8 @@ class Teller:
             return
         content = await self._content(message)
         if content is None or _is_history(message):
-            await self._step(outbox.dropped(message, "nobody waits for it any more", datetime.now(UTC)))
+            why = "it would add nothing" if message.kind == DETAILS else "nobody waits for it any more"
+            await self._step(outbox.dropped(message, why, datetime.now(UTC)))
             return
         address = message.address
         if address.get("trying"):
@@ -257,13 +261,20 @@ class Teller:
         if address.get("trying"):
             address = await self._look_for(message) or {}
         if not address.get("channel"):
-            address = await self._uploaded(message, Attached.of(message.payload))
+            address = await self._uploaded(message, await self._attached(message))
         await self._told(message, address)
+
+    async def _attached(self, message: Waiting) -> Attached:
+        path = message.payload.get("report")
+        if not path:
+            return Attached.of(message.payload)
+        report = await self._read(partial(self._composing.report, message=message))
+        return replace(report, content=cut(await asyncio.to_thread(self._read_report, str(path))))
 
     async def _uploaded(self, message: Waiting, file: Attached) -> Mapping[str, Any]:
         """Where the file is, or the text that stands for it."""
         self._pace.used((UPLOADS,))
-        refused = "" if file.data else "it is empty"
+        refused = "" if file.data else UNREADABLE if message.payload.get("report") else EMPTY
         for channel in await self._places(message) if file.data else ():
             try:
                 shared = await self._shared(message, file, channel)

@@ -74,8 +74,7 @@ def question(asking: Asking) -> Content:
 
 def _message(asking: Asking, *, decides: bool) -> Content:
     approval = asking.approval
-    sign, word = _STATES[approval.state]
-    title = f"{escape(fit(_names(approval.command), TITLE))}: {escape(fit(what(approval.command), TITLE))} {word}"
+    sign, title = _STATES[approval.state][0], title_of(approval)
     blocks = [section(f"{sign} *{title}*")]
     if approval.state in OPEN:
         blocks += [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
@@ -98,6 +97,13 @@ def _message(asking: Asking, *, decides: bool) -> Content:
         blocks.append(context(f"<{asking.link}|Its card> tells the rest."))
     blocks.append(context(" · ".join(_facts(asking))))
     return {"text": _text(asking, title), "blocks": blocks}
+
+
+def title_of(approval: Approval) -> str:
+    """What was asked for, and where that stands."""
+    word = _STATES[approval.state][1]
+    command = approval.command
+    return f"{escape(fit(_names(command), TITLE))}: {escape(fit(what(command), TITLE))} {word}"
 
 
 def votes_in_words(votes: Sequence[Vote]) -> str:

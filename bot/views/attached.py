@@ -8,7 +8,11 @@ from bot.views.told import Content, context, listing, section
 
 COMMENT, NAME, REST = 700, 200, 700  # characters
 
+EMPTY, UNREADABLE = "empty", "unreadable"
+"""In the place of Slack's word, where it was not even asked."""
+
 _WHY = {
+    UNREADABLE: "it can't be read from here now",
     "file_uploads_disabled": "this workspace takes no files from apps",
     "missing_scope": "the app lacks the scope `files:write`; `supervisor doctor` says how to add it",
 }
@@ -21,6 +25,8 @@ def in_words(file: Attached, refused: str) -> Content:
     why = _WHY.get(refused, f"Slack takes it not as a file here ({escape(fit(refused, NAME))})")
     if file.text is None:
         return _with_words({"text": head, "blocks": [section(head)]}, f"It can't be shown: {why}.", file.rest)
+    if refused == UNREADABLE:
+        return _with_words({"text": head, "blocks": [section(head)]}, f"The file is not here: {why}.", file.rest)
     if not file.text.strip():
         return _with_words({"text": head, "blocks": [section(head)]}, "It is empty.", "")
     shown = listing(file.text)

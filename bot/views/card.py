@@ -51,7 +51,7 @@ COMMITS, FILES = 5, 5
 """Of what changed; the thread has all."""
 
 ERRORS = 3
-"""Errors in full, and commands to type; whoever wants the others looks at the audit trail."""
+"""Errors in full, and commands to type; the thread has all."""
 
 NOTES = 5  # of one command, beside its message
 WORKERS = 20
@@ -89,7 +89,7 @@ NOTHING_ELSE = About()
 
 def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Content:
     """The message for these jobs of one command: `text` and `blocks` say the same."""
-    title, doing = _title(jobs), _doing(jobs[0], TITLE) if len(jobs) == 1 else ""
+    title, doing = title_of(jobs), _doing(jobs[0], TITLE) if len(jobs) == 1 else ""
     blocks = [section(f"{_sign(jobs, about)} *{escape(title)}*")]
     if far := bar(jobs):
         blocks.append(section("\n".join(filter(None, [far, steps(jobs[0]) if len(jobs) == 1 else ""]))))
@@ -103,7 +103,9 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
         blocks.append(section("\n".join(watched)))
     failed = [job for job in jobs if job.outcome is not None and not job.outcome.success]
     tried = [job for job in failed if not not_begun(job)]
-    blocks.extend(section(f"```{_in_code(_error(job))}```") for job in tried[:ERRORS])
+    blocks.extend(section(f"```{in_code(error_of(job))}```") for job in tried[:ERRORS])
+    if _ended(jobs) and (len(tried) > ERRORS or any(is_cut(job) for job in tried)):
+        blocks.append(context("All that went wrong is in the thread."))
     if step := _next_step(jobs, failed):
         blocks.append(section(step))
     if buttons := _undo_buttons(jobs, about):
@@ -136,7 +138,7 @@ def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
     if first.label:
         facts.append(f"label: {escape(first.label)}")
     if _ended(jobs):
-        facts.append(f"took {_seconds(jobs, now)}")
+        facts.append(f"took {span(seconds_of(jobs, now))}")
     return [*facts, f"`{first.task_id}`"]
 
 
@@ -199,7 +201,7 @@ def _notes(jobs: Sequence[Job], about: About) -> list[str]:
         if len(jobs) == 1:
             notes += [escape(fit(str(note), LINE)) for note in list(details.get("notes") or ())[:NOTES]]
         if details.get("report_path") and len(jobs) == 1:
-            notes.append(f"The report: `{_in_code(str(details['report_path']))}`")
+            notes.append(f"The report: `{in_code(str(details['report_path']))}`")
         if details.get("drive"):
             notes.append(f":warning: {escape(fit(str(details['drive']), LINE))}")
     return notes[:WORKERS]
@@ -211,11 +213,11 @@ def _changed(details: Mapping[str, Any]) -> list[str]:
     number = max(int(details.get("commit_count") or 0), len(commits))
     lines = [f"• `{short(str(each['hash']))}` {escape(fit(str(each['subject']), LINE))}" for each in commits[:COMMITS]]
     if number > len(lines):
-        lines.append(f"• … and {number - len(lines)} more")
+        lines.append(f"• … and {number - len(lines)} more, in the thread")
     total = max(int(details.get("file_count") or 0), len(files))
     if total:
-        paths = ", ".join(f"`{_in_code(fit(str(each['path']), LINE))}`" for each in files[:FILES])
-        more = f" and {total - FILES} more" if total > FILES else ""
+        paths = ", ".join(f"`{in_code(fit(str(each['path']), LINE))}`" for each in files[:FILES])
+        more = f" and {total - FILES} more, in the thread" if total > FILES else ""
         lines.append(f"{total} {'file' if total == 1 else 'files'}: {paths}{more}")
     return lines
 
@@ -249,12 +251,13 @@ def _again(jobs: Sequence[Job]) -> str:
     """The same commands as they are typed once more, with all that was asked for of one worker."""
     asked = {name: value for name, value in jobs[0].params.items() if name != KEEP_GOING.name}
     typed = [Command(_name(job), job.worker_id, (job.worker_id,), asked, job.label) for job in jobs[:ERRORS]]
-    said = ", ".join(f"`/supervisor {_in_code(render(command))}`" for command in typed)
+    said = ", ".join(f"`/supervisor {in_code(render(command))}`" for command in typed)
     others = ", ".join(f"`{job.worker_id}`" for job in jobs[ERRORS : ERRORS + WORKERS])
     return f"{said}; and the same for {others}{' …' if len(jobs) > ERRORS + WORKERS else ''}" if others else said
 
 
-def _title(jobs: Sequence[Job]) -> str:
+def title_of(jobs: Sequence[Job]) -> str:
+    """Whom it is about, and where it stands."""
     names = ", ".join(job.worker_id for job in jobs[:3]) + (f" and {len(jobs) - 3} more" if len(jobs) > 3 else "")
     return fit(f"{names}: {_word(jobs)}", TITLE)
 
@@ -297,11 +300,12 @@ def _sign(jobs: Sequence[Job], about: About = NOTHING_ELSE) -> str:
 
 
 def _lines(jobs: Sequence[Job]) -> list[str]:
-    lines = [_line(job) for job in jobs[:WORKERS]]
-    return lines if len(jobs) <= WORKERS else [*lines, f"… and {len(jobs) - WORKERS} more"]
+    lines = [line_of(job) for job in jobs[:WORKERS]]
+    return lines if len(jobs) <= WORKERS else [*lines, f"… and {len(jobs) - WORKERS} more, in the thread"]
 
 
-def _line(job: Job) -> str:
+def line_of(job: Job) -> str:
+    """One of several workers, and where it stands."""
     return f"{_sign([job])} {escape(fit(job.worker_id, LINE))}: {escape(_word([job]))}{_doing(job, SHORT)}"
 
 
@@ -314,16 +318,23 @@ def _ended(jobs: Sequence[Job]) -> bool:
     return all(job.state in FINAL for job in jobs)
 
 
-def _seconds(jobs: Sequence[Job], now: datetime) -> str:
+def seconds_of(jobs: Sequence[Job], now: datetime) -> float:
+    """How long it took, from when it was filed: what people waited, but for their own approval."""
     begun = min(job.filed_at for job in jobs)
     ended = max((job.finished_at or now) for job in jobs).astimezone(UTC)
-    return span((ended - begun).total_seconds())
+    return (ended - begun).total_seconds()
 
 
-def _error(job: Job) -> str:
+def is_cut(job: Job) -> bool:
+    """Whether a card has room for only a part of why it failed."""
+    return len(escape(error_of(job))) > ERROR
+
+
+def error_of(job: Job) -> str:
+    """Why it failed."""
     return (job.outcome.error if job.outcome else None) or "no reason was given"
 
 
-def _in_code(text: str) -> str:
+def in_code(text: str, most: int = ERROR) -> str:
     """Data in a code block: nothing in it ends the block or comes alive."""
-    return fit(escape(text.replace("`", "'")), ERROR)
+    return fit(escape(text.replace("`", "'")), most)

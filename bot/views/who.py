@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from bot.blockkit import escape
 from supervisor_core.domain.command import Issuer
@@ -17,11 +18,25 @@ UNSTYLED = str.maketrans("", "", "*_~`")
 """A name is not styled; there is no escape for these."""
 
 
+MENTIONS = 100
+"""Of one message; nobody has more approvers."""
+
+
 def who(issuer: Issuer) -> str:
     """Somebody as people read it: in Slack by mention, elsewhere by name and door."""
     prefix, _, rest = issuer.id.partition(":")
     user = rest.rpartition("/")[2]
     if prefix == "slack" and MENTIONABLE.fullmatch(user):
         return f"<@{user}>"
-    name = one_line((issuer.name or issuer.id).translate(UNSTYLED), NAME)
-    return f"{escape(name)} ({escape(one_line(prefix, NAME))})"
+    return f"{named(issuer)} ({escape(one_line(prefix, NAME))})"
+
+
+def named(issuer: Issuer) -> str:
+    """Somebody by name alone, where they need not be told."""
+    return escape(one_line((issuer.name or issuer.id).translate(UNSTYLED), NAME))
+
+
+def mentions(people: Iterable[Issuer], but: str = "") -> str:
+    """Each of them once, so that they are told; nobody who is not known to Slack, and not the one with this id."""
+    found = dict.fromkeys(who(each) for each in people if each.id != but)
+    return " ".join([each for each in found if each.startswith("<@")][:MENTIONS])

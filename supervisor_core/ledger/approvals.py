@@ -6,12 +6,14 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, func, insert, or_, select, update
 
 from supervisor_core.domain.approvals import (
     ACTIONS,
+    FINAL,
     REQUESTED,
     Approval,
     ApprovalState,
@@ -25,17 +27,20 @@ from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.texts import one_line, storable
+from supervisor_core.ledger import replies
 from supervisor_core.ledger.jobs import CARD, ISSUER_NAME, taken_back
 from supervisor_core.ledger.steps import Message, Step, record, take
 from supervisor_core.ledger.tables import approvals, votes
 
-ASKED = "approval"
-"""The kind of outbox row that asks for an approval in a channel of its own, beside the command's card."""
+ASKED = replies.ASKED
 
 REASON = 1000  # characters of why somebody voted so
 
 FAILURES = frozenset({Move.DENY, Move.EXPIRE, Move.OVERTAKE})
 """Moves after which the command is not carried out although its requester still wants it."""
+
+
+NOT_CARRIED_OUT = frozenset(FINAL) - {ApprovalState.DONE, ApprovalState.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
     entry = _entry(approval, REQUESTED, Decided(approval.requester.id))
     places = ((CARD, approval.card), (ASKED, asked_in))
     messages = [Message(kind, approval.task_id, place) for kind, place in places if place is not None]
+    messages += [replies.details(replies.PREVIEW, message.kind, approval.task_id) for message in messages]
     record(connection, approval.supervisor_id, entry, messages or told_anew(approval), approval.requested_at)
     return approval
 
@@ -181,7 +187,13 @@ def move(approval: Approval, made: Move, decided: Decided, now: datetime, **valu
     action = ACTIONS.get(made)
     entry = _entry(approval, action, decided, failure=made in FAILURES) if action else None
     key = {"approval_id": approval.approval_id}
-    return Step(approvals, key, (approval.state,), to, content, entry, told_anew(approval))
+    follow = partial(_tell, task_id=approval.task_id, by=decided.actor) if to in NOT_CARRIED_OUT else None
+    return Step(approvals, key, (approval.state,), to, content, entry, told_anew(approval), follow=follow)
+
+
+def _tell(connection: Connection, supervisor_id: str, now: datetime, *, task_id: str, by: str) -> None:
+    """Who is concerned hears once that nothing is carried out; what is carried out is told of with its jobs."""
+    replies.end(connection, supervisor_id, task_id, now, by)
 
 
 def taken(connection: Connection, approval: Approval, step: Step, now: datetime) -> bool:

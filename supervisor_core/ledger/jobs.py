@@ -17,16 +17,14 @@ from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.jobs import FINAL, Job, JobState, Progress, passed_over, progressed
 from supervisor_core.domain.times import from_text
-from supervisor_core.ledger import turns
+from supervisor_core.ledger import replies, turns
 from supervisor_core.ledger.steps import Message, Step, record, take
 from supervisor_core.ledger.tables import jobs
 
 RESULT_FILE = "result_file"
 """The kind of outbox row that becomes a file in the outbox folder of the drive."""
 
-CARD = "card"
-"""The kind of outbox row that becomes the one message of a command, edited as the command goes on. It is ordered once,
-by whoever knows where it belongs, with the task id as its subject; each step then has it told anew."""
+CARD = replies.CARD
 
 UNDO = "undo_code"
 
@@ -229,6 +227,19 @@ def _pass_over(job: Job, after: Job, now: datetime) -> Step:
     return replace(step, expected=(JobState.QUEUED,), follow=None)
 
 
+def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, ended: Job) -> None:
+    """What one end brings with it: that of others, its report, and with the last of them what the thread tells."""
+    outcome = ended.outcome or Outcome.done()
+    if not outcome.success and turns.stops_others(ended):
+        _stop_others(connection, supervisor_id, now, after=ended)
+    states = list(connection.execute(select(jobs.c.state).where(jobs.c.task_id == ended.task_id)).scalars())
+    if outcome.details.get("report_path") and len(states) <= replies.REPORTS:
+        path = str(outcome.details["report_path"])
+        replies.report(connection, supervisor_id, ended.task_id, ended.worker_id, path, now)
+    if all(state in FINAL for state in states):
+        replies.end(connection, supervisor_id, ended.task_id, now)
+
+
 def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, after: Job) -> None:
     """End what is left of a command, so that each of its workers is told of."""
     query = select(jobs).where(turns.left_after(after)).order_by(jobs.c.job_id)
@@ -262,8 +273,7 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         "details_json": canonical_json(details),
     }
     messages = (result_message(job.task_id, job.worker_id), _card(job), *taken_back(job.params, details))
-    stops = not outcome.success and turns.stops_others(job)
-    follow = partial(_stop_others, after=replace(job, state=to)) if stops else None
+    follow = partial(_follow_up, ended=replace(job, state=to, outcome=outcome))
     return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages, follow=follow)
 
 

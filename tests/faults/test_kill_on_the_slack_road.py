@@ -46,6 +46,8 @@ AFTER_THE_HANDLER = (
     "jobs_t.done:after",
     "result.file:before",
     "result.file:after",
+    "outbox_t.dropped:before",  # of a reply that would add nothing to the card
+    "outbox_t.dropped:after",
 )
 # These are passed while the command goes on beside them.
 BESIDE_THE_HANDLER = (
