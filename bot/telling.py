@@ -37,7 +37,8 @@ from supervisor_core.ledger.store import Ledger
 T = TypeVar("T")
 
 ANNOUNCED_FOR = timedelta(days=1)
-"""A command that was given elsewhere is announced for so long; after that it is history, which the audit trail has."""
+"""A command that was given elsewhere is announced for so long; after that it is history, which the audit trail has. And
+for so long a reply waits for somebody who opens its channel again."""
 
 CLOCKS_SECONDS = 120.0
 """How far apart our clock and Slack's may be when a message is looked for."""
@@ -59,6 +60,7 @@ SHUT_OUT = frozenset(
         "restricted_action_non_threadable_channel",
         "restricted_action_read_only_channel",
         "restricted_action_thread_only_channel",
+        "thread_not_found",
     }
 )
 # About files alone: what else is said goes on.
@@ -102,6 +104,15 @@ class Teller:
 
     async def tell(self, message: Waiting) -> None:
         """Bring one message to where it belongs, as it is now."""
+        try:
+            await self._tell(message)
+        except ShutOutError as error:
+            if not (_is_old(message) and message.payload.get("below")):
+                raise
+            log.error("%s %s is told to nobody: %s", message.kind, message.subject, error)  # noqa: TRY400
+            await self._step(outbox.dropped(message, str(error), datetime.now(UTC)))
+
+    async def _tell(self, message: Waiting) -> None:
         if message.kind == WHISPER:
             await self._whisper(message)
             return
@@ -171,10 +182,10 @@ class Teller:
         """Where it stands: where it belongs, else with whoever asked, else in the fallback channel."""
         self._pace.used(of_a_post(message))
         home, refused = str(message.payload["channel"]), ""
-        for channel in await self._places(message):
+        for channel, thread in self._places(message):
             hint = not_a_member(home, self._name) if channel != home else ""
             try:
-                return await self._post(message, channel, with_hint(content, hint))
+                return await self._post(message, channel, thread, with_hint(content, hint))
             except SlackApiError as error:
                 if word_of(error) not in SHUT_OUT:
                     raise
@@ -183,15 +194,18 @@ class Teller:
         await self._write(partial(outbox.addressed, message=message, address={}))
         raise ShutOutError(f"The channel {home} can't be written in ({refused}): /invite @{self._name} there.")
 
-    async def _places(self, message: Waiting) -> list[str]:
-        """The channels in which it may be told, the right one first. A person stands for their direct messages."""
+    def _places(self, message: Waiting) -> list[tuple[str, str | None]]:
+        """The channels, and the thread in them, where it may be told: the right one first. A person stands for their
+        direct messages. A reply whose thread takes none any more stands beside it."""
+        home, thread = str(message.payload["channel"]), message.payload.get("thread_ts")
+        places = [(home, thread), *([(home, None)] if message.payload.get("below") else [])]
         last = "" if message.payload.get("alone") else self._fallback
-        places = [str(message.payload["channel"]), str(message.payload.get("user") or ""), last]
-        return list(dict.fromkeys(place for place in places if place))
+        places += [(place, None) for place in (str(message.payload.get("user") or ""), last) if place not in ("", home)]
+        return list(dict.fromkeys(places))
 
-    async def _post(self, message: Waiting, channel: str, content: Content) -> Address:
+    async def _post(self, message: Waiting, channel: str, thread: str | None, content: Content) -> Address:
         """One try, noted before it is made: should its answer be lost, it is looked for before the next."""
-        place, thread = await self._place(message, channel)
+        place = await self._place(channel)
         await self._note_try(message, place, thread)
         crashpoints.reach("message.post:before")
         try:
@@ -203,10 +217,9 @@ class Teller:
         crashpoints.reach("message.post:after")
         return address
 
-    async def _place(self, message: Waiting, channel: str) -> tuple[str, str | None]:
-        """The channel and the thread of a try."""
-        place = await self._speaker.direct(channel) if channel.startswith(("U", "W")) else channel
-        return place, message.payload.get("thread_ts") if channel == message.payload["channel"] else None
+    async def _place(self, channel: str) -> str:
+        """The channel's id; of a person that of their direct messages."""
+        return await self._speaker.direct(channel) if channel.startswith(("U", "W")) else channel
 
     async def _note_try(self, message: Waiting, place: str, thread: str | None, **more: str) -> None:
         trying = {"trying": place, "thread_ts": thread, "since": datetime.now(UTC).timestamp(), **more}
@@ -275,9 +288,9 @@ class Teller:
         """Where the file is, or the text that stands for it."""
         self._pace.used((UPLOADS,))
         refused = "" if file.data else UNREADABLE if message.payload.get("report") else EMPTY
-        for channel in await self._places(message) if file.data else ():
+        for channel, thread in self._places(message) if file.data else ():
             try:
-                shared = await self._shared(message, file, channel)
+                shared = await self._shared(message, file, channel, thread)
             except SlackApiError as error:
                 if is_weather(error) or word_of(error) in FATAL - OF_UPLOADS:
                     raise
@@ -296,9 +309,9 @@ class Teller:
         self._must_be_free(POST)
         return await self._posted(message, _checked(message, in_words(file, refused)))
 
-    async def _shared(self, message: Waiting, file: Attached, channel: str) -> Mapping[str, Any]:
+    async def _shared(self, message: Waiting, file: Attached, channel: str, thread: str | None) -> Mapping[str, Any]:
         """One try to upload it there. Until it is shared nobody sees it, so only then there is something to note."""
-        place, thread = await self._place(message, channel)
+        place = await self._place(channel)
         file_id = await self._speaker.upload(file)
         await self._note_try(message, place, thread, file=file_id)
         crashpoints.reach("message.upload:before")
@@ -333,8 +346,11 @@ def _named(message: Waiting) -> tuple[str, str]:
 
 def _is_history(message: Waiting) -> bool:
     never_told = not message.address.get("ts")
-    old = datetime.now(UTC) - message.created_at > ANNOUNCED_FOR
-    return bool(message.payload.get("announced")) and never_told and old
+    return bool(message.payload.get("announced")) and never_told and _is_old(message)
+
+
+def _is_old(message: Waiting) -> bool:
+    return datetime.now(UTC) - message.created_at > ANNOUNCED_FOR
 
 
 def _checked(message: Waiting, content: Content) -> Content:

@@ -188,11 +188,13 @@ async def rollback(guide: Guide) -> None:
     await card.button("Approve").click(as_=guide.person(APPROVER), confirm=True)
     await guide.follows(card, f"{WORKER}: rolled back")
     guide.page.holds("what was shown is what was done, and the card names who agreed")
+    await card.thread_shows(f"@{OPERATOR} @{APPROVER} {WORKER}: rolled back")
+    guide.page.holds("both were told of it once, in its thread")
 
 
 async def undo(guide: Guide) -> None:
     """A button takes it back again"""
-    card = await guide.stage.slack.channel(CHANNEL).shows(f"{WORKER}: rolled back")
+    card = await guide.stage.slack.channel(CHANNEL).shows("approved by")
     mark = guide.stage.slack.mark()
     guide.page.presses(OPERATOR, "Undo", f"{WORKER}? Yes, undo it.")
     await card.button("Undo").click(as_=guide.person(OPERATOR), confirm=True)

@@ -232,11 +232,12 @@ def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, end
     outcome = ended.outcome or Outcome.done()
     if not outcome.success and turns.stops_others(ended):
         _stop_others(connection, supervisor_id, now, after=ended)
-    states = list(connection.execute(select(jobs.c.state).where(jobs.c.task_id == ended.task_id)).scalars())
-    if outcome.details.get("report_path") and len(states) <= replies.REPORTS:
-        path = str(outcome.details["report_path"])
-        replies.report(connection, supervisor_id, ended.task_id, ended.worker_id, path, now)
-    if all(state in FINAL for state in states):
+    mine = jobs.c.task_id == ended.task_id
+    path = outcome.details.get("report_path")
+    if path and connection.execute(select(func.count()).where(mine)).scalar_one() <= replies.REPORTS:
+        replies.report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), now)
+    left = select(jobs.c.job_id).where(mine, jobs.c.state.not_in(FINAL)).limit(1)
+    if connection.execute(left).first() is None:
         replies.end(connection, supervisor_id, ended.task_id, now)
 
 

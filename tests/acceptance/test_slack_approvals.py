@@ -151,7 +151,8 @@ async def test_people_are_asked_in_the_channel_for_it_and_the_card_stays_where_t
         await question.becomes("was approved, and is done")
         await question.button("Approve").is_gone()
         await settled(home)
-        assert len(slack.channel("approvals").messages()) == 1
+        asked, told = slack.channel("approvals").messages()
+        assert (told["thread_ts"], told["text"]) == (asked["ts"], "<@U0APPROVER> OrionMX: rolled back.")
 
 
 async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing(

@@ -61,9 +61,10 @@ def actions(home: SlackHome) -> list[tuple[str, str]]:
     return [(row["action"], row["outcome"]) for row in home.trail()]
 
 
-async def shows_once(slack: Playground, text: str) -> None:
-    await slack.channel("ops").shows(1, text)
-    assert len(slack.channel("ops").messages()) == 1, slack.story()
+async def shows_once(slack: Playground, text: str, words: int = 0) -> None:
+    """One card, and below it so many words to those who are concerned."""
+    await slack.channel("ops").shows(1 + words, text)
+    assert len(slack.channel("ops").messages()) == 1 + words, slack.story()
 
 
 @pytest.mark.parametrize("point", WHILE_ASKED)
@@ -81,7 +82,7 @@ async def test_killed_between_the_vote_and_the_end_it_is_carried_out_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
     await died(home, slack, point)
-    await shows_once(slack, "OrionMX: restarted")
+    await shows_once(slack, "OrionMX: restarted", words=1)
     expected = [("APPROVAL_REQUESTED", "success"), ("APPROVED", "success"), ("RESTART_WATCHER", "success")]
     assert actions(home) == expected
     assert [row["state"] for row in home.rows("select state from approvals_t")] == ["done"]
@@ -93,7 +94,7 @@ async def test_killed_while_it_was_carried_out_it_is_interrupted_and_not_run_aga
     home: SlackHome, slack: Playground, point: str
 ) -> None:
     await died(home, slack, point)
-    await shows_once(slack, "OrionMX: restart was interrupted")
+    await shows_once(slack, "OrionMX: restart was interrupted", words=1)
     assert actions(home)[-1] == ("RESTART_WATCHER", "interrupted")
     assert len(actions(home)) == 3
     assert [row["state"] for row in home.rows("select state from approvals_t")] == ["failed"]

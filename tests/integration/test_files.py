@@ -155,6 +155,50 @@ async def test_a_card_that_was_deleted_is_posted_anew_first(slack: Playground, o
     assert file["thread_ts"] == card["ts"]
 
 
+async def test_a_card_that_is_deleted_at_last_leaves_what_belongs_below_it_in_its_channel(
+    slack: Playground, outbox: Outbox
+) -> None:
+    slack.fault("error", "files.getUploadURLExternal", error="file_uploads_disabled", times=2)
+    ops = slack.channel("ops").id
+    outbox.has_card("t1", channel=ops)
+    await outbox.goes()
+    channel = slack.server.world.workspace.channels[ops]
+    slack.server.world.delete(channel, next(iter(channel.messages.values())))
+    await outbox.goes(file_below("t1", CSV))
+    (told,) = (message for message in said_in(slack, ops) if "anna,pause" in message["text"])
+    assert "thread_ts" not in told
+    assert direct(slack) == []
+
+
+async def test_in_a_channel_that_was_archived_meanwhile_whoever_asked_gets_it(
+    slack: Playground, outbox: Outbox
+) -> None:
+    ops = slack.channel("ops")
+    outbox.has_card("t1", channel=ops.id)
+    await outbox.goes()
+    ops.archive()
+    await outbox.goes(file_below("t1", CSV))
+    (told,) = direct(slack)
+    assert content_of(slack, told) == CSV.data
+
+
+async def test_where_nobody_can_be_told_for_a_day_it_is_dropped_with_the_reason(
+    slack: Playground, outbox: Outbox
+) -> None:
+    ops = slack.channel("ops")
+    outbox.has_card("t1", channel=ops.id, user="")
+    await outbox.goes()
+    ops.archive()
+    await outbox.goes(file_below("t1", CSV))
+    assert outbox.rows()[0][0] == "pending"
+    outbox.ledger.write(lambda c: c.exec_driver_sql("UPDATE outbox_t SET created_at = '2026-02-05T14:30:00+00:00'"))
+    outbox.now += 1000
+    await outbox.goes()
+    ((state, why),) = outbox.rows()
+    assert state == "dropped"
+    assert "is_archived" in why
+
+
 async def test_below_no_card_it_is_dropped_and_says_why(slack: Playground, outbox: Outbox) -> None:
     await outbox.goes(file_below("t1", CSV))
     assert outbox.rows() == [("dropped", "the message above it stands nowhere")]

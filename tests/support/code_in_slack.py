@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.checkout_homes import HISTORY, WORKER, CodeHome, code_worker
+from tests.support.commits import History
 from tests.support.homes import a_home
 from tests.support.repositories import Clones, origin_and_checkout
 from tests.support.slack_home import ACCESS, SlackHome
@@ -34,9 +35,11 @@ class CodeInSlack(SlackHome, CodeHome):
 
 
 @contextmanager
-def a_code_home_in_slack(folder: Path, workers: Sequence[str] = (WORKER,), **slack: Any) -> Iterator[CodeInSlack]:
+def a_code_home_in_slack(
+    folder: Path, workers: Sequence[str] = (WORKER,), history: History = HISTORY, **slack: Any
+) -> Iterator[CodeInSlack]:
     """The operator may give commands there, the approver may agree to them."""
-    clones: Clones = origin_and_checkout(folder / "code", HISTORY)
+    clones: Clones = origin_and_checkout(folder / "code", history)
     settings = {"enabled": True, "access": ACCESS, **slack}
     made = {name: code_worker(clones.checkout.folder) for name in workers}
     with a_home(folder / "home", made, make=CodeInSlack, slack=settings) as home:

@@ -254,7 +254,7 @@ def test_whatever_came_of_it_slack_takes_the_reply_and_nobody_else_is_told(
 def test_whatever_commits_files_and_notes_are_called_the_reply_is_well(
     subject: str, path: str, note: str, number: int
 ) -> None:
-    details = {
+    details: dict[str, Any] = {
         "commits": [{"hash": path, "subject": subject}] * number,
         "files": [{"path": path, "change": subject}] * number,
         "dropped": [{"hash": path, "subject": subject}] * number,
