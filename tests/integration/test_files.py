@@ -191,7 +191,8 @@ async def test_where_nobody_can_be_told_for_a_day_it_is_dropped_with_the_reason(
     ops.archive()
     await outbox.goes(file_below("t1", CSV))
     assert outbox.rows()[0][0] == "pending"
-    outbox.ledger.write(lambda c: c.exec_driver_sql("UPDATE outbox_t SET created_at = '2026-02-05T14:30:00+00:00'"))
+    long_ago = "UPDATE outbox_t SET created_at = '2026-02-05T14:30:00+00:00', due_at = '2026-02-05T14:30:00+00:00'"
+    outbox.ledger.write(lambda connection: connection.exec_driver_sql(long_ago))
     outbox.now += 1000
     await outbox.goes()
     ((state, why),) = outbox.rows()
