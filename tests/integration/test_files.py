@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,11 +41,14 @@ class Outbox:
         self.ledger = Ledger(folder / "ledger.db", "Host", HeadFile(folder))
         self.delivery: Delivery | None = None
         """None: another one begins, as after a crash, and knows nothing but the rows."""
+        self.read_report: Callable[[str], str] = lambda _: ""
 
     def begun(self) -> Delivery:
         client = AsyncWebClient(token=self.slack.bot_token, base_url=self.slack.api_url, retry_handlers=[])
         speaker, pace = Speaker(client), Pace(lambda: self.now)
-        return Delivery(self.ledger, speaker, "supervisor", pace=pace, clock=lambda: self.now)
+        return Delivery(
+            self.ledger, speaker, "supervisor", pace=pace, clock=lambda: self.now, read_report=self.read_report
+        )
 
     async def goes(self, *messages: Message, rounds: int = 3) -> None:
         """Order these, and let it all out."""
