@@ -68,8 +68,11 @@ async def test_a_hundred_clicks_of_ten_people_at_once_are_one_execution(
         assert actions(home) == ["APPROVAL_REQUESTED", "APPROVED", "RESTART_WATCHER"]
         (job,) = home.rows("select approvals_json from jobs_t")
         assert job["approvals_json"].count('"id"') == votes
-        assert len(home.rows("select * from votes_t")) == votes
-        assert len(slack.channel("ops").messages()) == 1
+        voters = [row["voter_id"].rpartition("/")[2] for row in home.rows("select * from votes_t order by place")]
+        assert len(voters) == votes
+        _, word = slack.channel("ops").messages()
+        told = " ".join(f"<@{who}>" for who in ("U0OPERATOR", *voters))
+        assert word["text"] == f"{told} OrionMX: restarted.", "who had a part in it is told once, and nobody else"
         after = home.running_copies("OrionMX")
         assert len(after) == 1
         assert after != before
