@@ -198,10 +198,11 @@ class Teller:
         """The channels, and the thread in them, where it may be told: the right one first. A person stands for their
         direct messages. A reply whose thread takes none any more stands beside it."""
         home, thread = str(message.payload["channel"]), message.payload.get("thread_ts")
-        places = [(home, thread), *([(home, None)] if message.payload.get("below") else [])]
-        last = "" if message.payload.get("alone") else self._fallback
-        places += [(place, None) for place in (str(message.payload.get("user") or ""), last) if place not in ("", home)]
-        return list(dict.fromkeys(places))
+        person, last = str(message.payload.get("user") or ""), "" if message.payload.get("alone") else self._fallback
+        beside = [home] if message.payload.get("below") else []
+        others = [place for place in (person, last) if place != home]
+        places = [(home, thread), *((place, None) for place in (*beside, *others))]
+        return list(dict.fromkeys(place for place in places if place[0]))
 
     async def _post(self, message: Waiting, channel: str, thread: str | None, content: Content) -> Address:
         """One try, noted before it is made: should its answer be lost, it is looked for before the next."""
