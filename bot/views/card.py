@@ -128,7 +128,7 @@ def _text(lines: Sequence[str]) -> str:
 
 
 def _why_failed(job: Job) -> str:
-    return escape(one_line(" ".join(_error(job).split()), LINE))
+    return escape(one_line(" ".join(error_of(job).split()), LINE))
 
 
 def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
