@@ -1,16 +1,19 @@
 """`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo and from real commands.
 
-`python -m tests.screenshots slack` takes those of the demo alone, `… terminal` those of the commands.
+`python -m tests.screenshots slack` takes those of the demo alone, `… approvals` those of a rollback that people agree
+to, `… terminal` those of the commands.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
+from tests.support import page_story
 from tests.support.browser import ARGUMENTS, CHROMIUM
 from tests.support.terminal_scenes import scenes
 
@@ -20,9 +23,9 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-WIDTH, HEIGHT = 1180, 760
+WIDTH, HEIGHT = 1180, 830
 SHARPNESS = 1.5  # of small letters, where a page shows them smaller than they are
-KINDS = ("slack", "terminal")
+KINDS = ("slack", "approvals", "terminal")
 PATIENCE_MS = 20_000
 
 
@@ -35,6 +38,9 @@ async def main(wanted: Collection[str] = KINDS) -> int:
     if "slack" in wanted:
         async with set_up(0, asyncio.Event(), problems) as stage:
             await stage.during(_take(stage))
+    if "approvals" in wanted:
+        async with set_up(0, asyncio.Event(), problems) as stage:
+            await stage.during(_take_approvals(stage))
     if "terminal" in wanted:
         pages = await asyncio.to_thread(lambda: list(scenes()))
         await _draw(pages)
@@ -80,6 +86,23 @@ async def _take(stage: Stage) -> None:
         await page.get_by_role("button", name="Restart OrionMX").click()
         await page.get_by_role("dialog").wait_for(timeout=PATIENCE_MS)
         await _save(page, "confirm.png")
+        await browser.close()
+
+
+async def _take_approvals(stage: Stage) -> None:
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        page = await browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        page.set_default_timeout(PATIENCE_MS)
+        shot = partial(_save, page)
+        await page.goto(stage.address)
+        await page_story.fill_in_a_form(page, shot)
+        await page_story.deny(page)
+        card = await page_story.ask_for_a_rollback(page, "hotfix", shot)
+        await page_story.approve(page, card, shot)
+        await page_story.degrade(page, card, shot)
         await browser.close()
 
 
