@@ -10,6 +10,7 @@ import pytest
 from bot.playground import Playground
 from tests.support.checkout_homes import watcher
 from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
+from tests.support.pressing import pressing
 from tests.support.slack_home import settled, started
 
 
@@ -75,14 +76,19 @@ async def test_a_denial_ends_it_with_its_reason(home: CodeInSlack, slack: Playgr
     await started(home, slack)
     operator, approver = slack.user("operator"), slack.user("approver")
     card = await operator.slash("/supervisor rollback")
+    late = await pressing(card, "Approve", approver)
     await card.button("Deny").click(as_=approver)
     form = await approver.modal()
     await form.fill("Why?", "not before the backup <!channel>")
     await form.submit()
     await card.becomes("was denied")
     await card.shows("not before the backup")
+    await late()
+    await approver.sees("It is denied already, by Approver; nothing was changed")
     await settled(home)
-    assert home.actions()[-1] == ("DENIED", "failure")
+    assert ("DENIED", "failure") in home.actions()
+    assert home.approval()["state"] == "denied"
+    assert home.rows("select * from jobs_t") == []
     assert home.started_from() == watcher(3)
 
 
@@ -163,12 +169,15 @@ async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing
         operator, approver = slack.user("operator"), slack.user("approver")
         card = await operator.slash("/supervisor rollback")
         await card.shows("needs an approval")
+        late = await pressing(card, "Approve", approver)
         assert home.supervisor("stop").returncode == 0
         await slack.connected(0)
         await started(home, slack)
         slack.patience = 15
         await card.becomes("was not decided in time")
         await card.button("Approve").is_gone()
+        await late()
+        await approver.sees("It has expired already; nothing was changed")
         await operator.slash("/supervisor approvals")
         await operator.sees("is for approvers")
         await approver.slash("/supervisor approvals")
@@ -177,7 +186,7 @@ async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing
         assert home.started_from() == watcher(3)
 
 
-async def test_what_waits_is_listed_for_approvers_with_buttons_that_decide(
+async def test_what_waits_is_listed_for_approvers_with_buttons_that_decide_also_after_a_restart(
     home: CodeInSlack, slack: Playground
 ) -> None:
     await started(home, slack)
@@ -187,5 +196,8 @@ async def test_what_waits_is_listed_for_approvers_with_buttons_that_decide(
     listed = await approver.slash("/supervisor approvals")
     await listed.is_private()
     await listed.shows("1 command waits for an approval")
+    assert home.supervisor("stop").returncode == 0
+    await slack.connected(0)
+    await started(home, slack)
     await listed.button("Approve").click(confirm=True)
     await card.becomes("OrionMX: rolled back")

@@ -11,7 +11,7 @@ import pytest
 
 from bot.playground import Playground
 from bot.playground.card import Card
-from bot.playground.story import Person
+from tests.support.pressing import pressing
 from tests.support.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -31,19 +31,6 @@ async def asked(slack: Playground) -> Card:
     card: Card = await slack.user("operator").slash("/supervisor restart hotfix")
     await card.shows("needs an approval")
     return card
-
-
-async def pressing(card: Card, name: str, person: Person) -> Any:
-    """A press of this button as it stands there now, to be made later and as often as one likes."""
-    element = card.button(name)
-    surface, found = await element._there(person.user)  # noqa: SLF001 (the button is kept, as a slow client keeps it)
-    acting = element._slack.server.acting  # noqa: SLF001
-
-    async def press() -> str:
-        outcome = await acting.act(surface, found, None, confirmed=True)
-        return str(outcome.outcome)
-
-    return press
 
 
 def actions(home: SlackHome) -> list[str]:
