@@ -147,3 +147,17 @@ async def test_monitoring_rests_and_goes_on(home: SlackHome, slack: Playground) 
     operator = slack.user("operator")
     await (await operator.slash("/supervisor monitoring pause")).shows("rest")
     await (await operator.slash("/supervisor monitoring resume")).shows("again")
+
+
+async def test_what_was_done_to_several_is_taken_back_by_the_button_of_one(tmp_path: Path, slack: Playground) -> None:
+    with a_code_home_in_slack(tmp_path, ("OrionMX", "Second"), approvals=NOBODY_IS_ASKED) as home:
+        await started(home, slack)
+        operator = slack.user("operator")
+        card = await operator.slash("/supervisor rollback all 1")
+        await card.becomes("OrionMX, Second: rolled back")
+        await card.button("Undo Second").click(confirm=True)
+        await slack.channel("ops").shows("Second: undone")
+        await card.becomes("Second was undone by")
+        await card.button("Undo OrionMX").is_gone()  # they run from one checkout
+        await settled(home)
+        assert [action for action, _ in home.actions()] == ["ROLLBACK_CODE", "ROLLBACK_CODE", "UNDO_CODE"]
