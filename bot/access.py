@@ -41,10 +41,10 @@ class Person:
     is_guest: bool = False
     is_stranger: bool = False
     """Of another workspace, as Slack says itself; whose `team_id` is another one is as well."""
-    zone: str = ""
-    """Their time zone, by its name; empty where Slack does not say."""
     groups: frozenset[str] = frozenset()
     """The user groups and channels that they are in, of those that Slack was asked about."""
+    zone: str = ""
+    """The time zone by which they read clocks, as Slack calls it; empty where it does not say."""
 
 
 @dataclass(frozen=True, slots=True)

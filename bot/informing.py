@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from bot.access import Person
+from bot.asked import Asked
 from bot.blockkit import escape
 from bot.intake.dealing import Dealt
-from bot.looking.question import Question, Tell
 from bot.offering import Offering, is_here
 from bot.outgoing import answer
 from bot.views.approval import Asking
@@ -16,14 +18,31 @@ from bot.views.overview import BUTTONS, overview
 from bot.views.told import Content, words
 from bot.views.waiting import waiting
 from supervisor_core.domain.catalog import OVERVIEW
+from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.runtime.monitoring import PAUSE, RESUME, Monitoring
-
-__all__ = ["Informing", "Question", "Say", "Tell", "saying"]
 
 Look = Callable[[], Awaitable[list[dict[str, Any]]]]
 """How all workers are, by a live look."""
 
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A command that was understood and allowed."""
+
+    asked: Asked
+    command: Command
+    person: Person | None
+    """Who asks; None where Slack did not say it in time."""
+
+    @property
+    def issuer(self) -> Issuer:
+        """Who asks, as the audit trail knows them."""
+        return Issuer(self.asked.actor, self.person.name if self.person else "")
+
+
+Tell = Callable[[Question], Awaitable[Dealt]]
+"""Answers one command. After a crash it may be called again, and must then come to the same."""
 
 Say = Callable[[Question], Awaitable[Content]]
 """Words it alone: nothing is changed by it."""
@@ -48,12 +67,14 @@ class Informing:
         look: Look,
         monitoring: Monitoring,
         approvals: Callable[[], Awaitable[list[Asking]]],
+        looks: Mapping[str, Tell],
     ) -> None:
         self._host = host
         self._offering = offering
         self._look = look
         self._monitoring = monitoring
         self._approvals = approvals
+        self._looks = looks
 
     def tellers(self) -> Mapping[str, Tell]:
         """Who answers which command."""
@@ -64,7 +85,7 @@ class Informing:
             PAUSE: self._rest,
             RESUME: self._rest,
         }
-        return {name: saying(say) for name, say in said.items()}
+        return {**{name: saying(say) for name, say in said.items()}, **self._looks}
 
     async def _overview(self, question: Question) -> Content:
         asked, person, workers = question.asked, question.person, await self._look()

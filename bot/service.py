@@ -206,12 +206,13 @@ class SlackService:
             look=self._doors.look,
             monitoring=self._doors.monitoring,
             approvals=lambda: asyncio.to_thread(self._ledger.read, composing.waiting),
+            looks=looks(config, self._ledger, self._doors, composing),
         )
         commands = Commands(
             config=config,
             gateway=Gateway(config, LocalCarrier(self._ledger), self._approvals),
             judging=judging,
-            tellers={**informing.tellers(), **looks(config, self._ledger, self._doors, composing)},
+            tellers=informing.tellers(),
             submitted=self._doors.filed,
         )
         pages = HomePages(config, judging, offering, composing, self._ledger, self._doors)

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from urllib.parse import quote, unquote
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 
 from bot.access import Person
 from bot.attached import Attached
 from bot.blockkit import escape
+from bot.informing import Question
 from bot.intake.dealing import Dealt
-from bot.looking.question import Question
 from bot.outgoing import answer, file_for, whisper
 from bot.views.audit import FILE, NEWER, OLDER, Asking, Shown, audit_page, narrowed
 from bot.views.told import Content, words
+from supervisor_core.adapters import zones
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.audit_csv import audit_csv
 from supervisor_core.domain.command import Command
@@ -115,8 +115,8 @@ def filter_of(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilte
 def zone_of(person: Person | None) -> tzinfo:
     """The zone in which somebody is; UTC where that is not known here."""
     try:
-        return ZoneInfo(person.zone) if person and person.zone else UTC
-    except (OSError, ValueError, LookupError):  # not there, no name of one, a folder
+        return zones.zone_of(person.zone) if person and person.zone else UTC
+    except zones.UnknownZone:
         return UTC
 
 

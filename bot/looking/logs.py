@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bot.attached import Attached
 from bot.blockkit import escape
+from bot.informing import Question
 from bot.intake.dealing import Dealt
-from bot.looking.question import Question
 from bot.outgoing import file_for, whisper
 from bot.views.logs import as_file, fits, logs
 from supervisor_core.config import SupervisorConfig

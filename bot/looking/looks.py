@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bot.composing import Composing
+from bot.informing import Tell
 from bot.looking.audit import AuditLook
 from bot.looking.logs import LogsLook
-from bot.looking.question import Tell
 from bot.looking.workers import WorkersLook
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.ledger.store import Ledger

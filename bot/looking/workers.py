@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any
 
+from bot.informing import Look, Question
 from bot.intake.dealing import Dealt
-from bot.looking.question import Question
 from bot.outgoing import answer
 from bot.views.status import status
 from bot.views.teams import teams
@@ -16,9 +14,6 @@ from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.targets import TEAM
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.team_pictures import TeamPicture, team_pictures
-
-Look = Callable[[], Awaitable[list[dict[str, Any]]]]
-"""How all workers are."""
 
 
 class WorkersLook:

@@ -6,6 +6,7 @@ import sys
 
 from tests.benchmarks import (
     bench_ack,
+    bench_audit,
     bench_death,
     bench_faults,
     bench_forward,
@@ -21,6 +22,7 @@ ALL = (
     bench_pass,
     bench_road,
     bench_ack,
+    bench_audit,
     bench_forward,
     bench_preview,
     bench_faults,

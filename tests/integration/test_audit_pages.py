@@ -185,7 +185,7 @@ def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
         AuditFilter(issuer=RARE),
         AuditFilter(action="PAUSE"),
         AuditFilter(since=NOW),
-        AuditFilter(issuer="person 7", worker="Worker013", action="PAUSE"),
+        AuditFilter(issuer="person7", worker="Worker013", action="PAUSE"),
         AuditFilter(targets=("Worker001", "Worker002")),
     )
     plans: list[str] = []

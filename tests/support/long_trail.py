@@ -51,7 +51,7 @@ def a_long_trail(folder: Path, rows: int) -> Ledger:
 def _rows(count: int) -> Iterator[tuple[Any, ...]]:
     for number in range(1, count + 1):
         person = number * 7 % PEOPLE
-        actor, label = f"slack:T0TEAM/U{person:05}", f"Person {person} - hotfix"
+        actor, label = f"slack:T0TEAM/U{person:05}", f"Person{person} - hotfix"
         if number == 7:
             actor, label = RARE, "rare - once"
         action = ACTIONS[number % len(ACTIONS)]

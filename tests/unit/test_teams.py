@@ -20,6 +20,9 @@ from tests.support.lives import NOW, put_supervisor
 
 HOST = "TestHost"
 
+Shown = tuple[str, str, list[tuple[str, str]], list[str]]
+"""Of a picture: name, objective, members with their roles, who left."""
+
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
@@ -290,7 +293,7 @@ def test_a_picture_of_teams_has_who_is_in_by_the_configuration_in_which_role_and
     # A worker that the configuration has just placed is in its team before the ledger knows it.
     config = configured(tmp_path, {**TWO, "new": {}}, W1="archive", W2="air", W3="", W4="new")
 
-    def pictures(now: datetime) -> list[tuple[str, str, list[tuple[str, str]], list[str]]]:
+    def pictures(now: datetime) -> list[Shown]:
         found = ledger.read(lambda connection: team_pictures(connection, config, now))
         return [
             (
@@ -302,8 +305,8 @@ def test_a_picture_of_teams_has_who_is_in_by_the_configuration_in_which_role_and
             for each in found
         ]
 
-    nobody: list[str] = []
-    others = [("new", "", [("W4", "MEMBER")], nobody), ("crew", "by hand", [("guest", "MEMBER")], nobody)]
-    lead, air = [("W1", "LEAD")], ("air", "", [("W2", "MEMBER")], nobody)
+    others: list[Shown] = [("new", "", [("W4", "MEMBER")], []), ("crew", "by hand", [("guest", "MEMBER")], [])]
+    lead = [("W1", "LEAD")]
+    air: Shown = ("air", "", [("W2", "MEMBER")], [])
     assert pictures(NOW + timedelta(days=1)) == [("archive", "keep it flowing", lead, ["W3"]), air, *others]
     assert pictures(NOW + timedelta(days=8)) == [("archive", "keep it flowing", lead, []), air, *others]
