@@ -76,11 +76,11 @@ class AuditLook:
             for entry in found.entries
         ]
         nobody = bool(wanted.issuer) and not shown and not actors_called(connection, wanted.issuer or "")
-        older = where(OLDER, found.entries[-1].supervisor_id, found.entries[-1].audit_id) if found.older else ""
-        newer_ = where(NEWER, found.entries[0].supervisor_id, found.entries[0].audit_id) if found.newer else ""
+        last = where(OLDER, found.entries[-1].supervisor_id, found.entries[-1].audit_id) if found.older else ""
+        first = where(NEWER, found.entries[0].supervisor_id, found.entries[0].audit_id) if found.newer else ""
         # Below a mention it is an ordinary message: whoever is named in it would be called.
         asking = Asking(self._config.supervisor.id, command, wanted, asked.nonce, alone=asked.message is None)
-        return audit_page(asking, shown, newer=newer_, older=older, nobody=nobody)
+        return audit_page(asking, shown, newer=first, older=last, nobody=nobody)
 
     async def _filed(self, question: Question, wanted: AuditFilter) -> Dealt:
         """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""

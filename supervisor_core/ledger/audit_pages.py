@@ -13,8 +13,8 @@ from supervisor_core.domain.trail import Entry, entry_of
 from supervisor_core.ledger.audit_search import AuditFilter, Place, actors_called, found, in_order, place_of
 from supervisor_core.ledger.tables import audit_log
 
-AT_ONCE = 50
-"""Rows that are read together: of most commands one or two each."""
+AT_ONCE = 30
+"""Rows that are read together: of most commands one or two each, and a page has ten."""
 
 LOOKED_THROUGH = 5_000
 """Rows for one page: a command for a thousand workers has a thousand. What lies behind them is on the next page."""
@@ -42,9 +42,9 @@ def page(
 ) -> Page:
     """The newest entries that fit; with `beside`, those that follow this one, or with `newer` precede it."""
     entries, more = _entries(connection, wanted, size, beside, newer=newer)
+    if beside is not None and len(entries) < (size if newer else 1):  # the top is reached, or there is no such place
+        return page(connection, wanted, size)
     if newer:
-        if len(entries) < size:  # the top is reached: it is shown whole
-            return page(connection, wanted, size)
         return Page(tuple(reversed(entries)), newer=more, older=True)
     return Page(tuple(entries), newer=beside is not None, older=more)
 

@@ -69,10 +69,11 @@ def found(
     # One look for each value, so that the index has its rows in order: those of several would have to be sorted.
     for value in values:
         these = [] if walked is None else [walked == value]
+        these += _before(rows[-1], newer=newer) if len(rows) == wanted.limit else []
         query = select(audit_log).where(and_(True, *these, *others, *when))
         rows += connection.execute(query.order_by(*_order(newer=newer)).limit(wanted.limit)).mappings()
-    rows.sort(key=in_order, reverse=newer)
-    return rows[: wanted.limit]
+        rows = sorted(rows, key=in_order, reverse=newer)[: wanted.limit]
+    return rows
 
 
 def actors_called(connection: Connection, who: str) -> list[str]:
@@ -156,6 +157,12 @@ def _narrowest(
 def _order(*, newer: bool) -> tuple[ColumnElement[Any], ...]:
     at, host, number = audit_log.c.created_at, audit_log.c.supervisor_id, audit_log.c.audit_id
     return (at.asc(), host.desc(), number.asc()) if newer else (at.desc(), host.asc(), number.desc())
+
+
+def _before(last: RowMapping, *, newer: bool) -> list[ColumnElement[bool]]:
+    """Not after this row, the last of as many as are wanted: what comes after it is not needed any more."""
+    at = audit_log.c.created_at
+    return [at <= last["created_at"] if newer else at >= last["created_at"]]
 
 
 def _beyond(connection: Connection, beside: Place, *, newer: bool) -> tuple[ColumnElement[bool], ...]:
