@@ -15,6 +15,7 @@ from bot.outgoing import answer
 from bot.views.approval import Asking
 from bot.views.help import help_of
 from bot.views.overview import BUTTONS, overview
+from bot.views.paging import page_in
 from bot.views.told import Content, words
 from bot.views.waiting import waiting
 from supervisor_core.domain.catalog import OVERVIEW
@@ -104,8 +105,8 @@ class Informing:
         here = [each.name for each in mine if is_here(each)]
         return help_of(str(question.command.params.get("topic") or ""), mine, here)
 
-    async def _waiting(self, _question: Question) -> Content:
-        return waiting(await self._approvals())
+    async def _waiting(self, question: Question) -> Content:
+        return waiting(await self._approvals(), question.asked.nonce, page_in(question.asked.page))
 
     async def _rest(self, question: Question) -> Content:
         rests = question.command.name == PAUSE

@@ -97,7 +97,7 @@ class AuditLook:
             comment=f"The audit trail of *{escape(host)}*{narrowed(question.command, wanted)}: {len(rows)} rows{cut}. "
             "Times are UTC.",
         )
-        said = words(f":page_facing_up: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
+        said = words(f":paperclip: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
         return Dealt(messages=(whisper(question.asked, said, about=" told"), file_for(question.asked, file)))
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from bot.informing import Look, Question
 from bot.intake.dealing import Dealt
 from bot.outgoing import answer
+from bot.views.paging import page_in
 from bot.views.status import status
 from bot.views.teams import teams
 from supervisor_core.config import SupervisorConfig
@@ -50,9 +51,3 @@ class WorkersLook:
         return await asyncio.to_thread(
             self._ledger.read, lambda connection: team_pictures(connection, self._config, now)
         )
-
-
-def page_in(word: str) -> int:
-    """The number of the page that a button says, from 0."""
-    number = word.partition(":")[2]
-    return int(number) if number.isdecimal() and len(number) < 6 else 0

@@ -55,7 +55,7 @@ def audit_page(
     if not shown:
         return _nothing(asking, title, nobody=nobody)
     texts = [_entry(each, alone=asking.alone) for each in shown]
-    blocks = [section(f":scroll: *{title}*"), *(section(text) for text in texts)]
+    blocks = [section(f":clipboard: *{title}*"), *(section(text) for text in texts)]
     pages = ((newer, "Newer"), (older, "Older"), (FILE, "As a file (CSV)"))
     buttons = [page_button(asking.command, asking.nonce, where, text) for where, text in pages if where]
     blocks.append({"type": "actions", "block_id": "pages", "elements": buttons})
@@ -75,7 +75,7 @@ def narrowed(command: Command, wanted: AuditFilter, *, alone: bool = True) -> st
 
 def _nothing(asking: Asking, title: str, *, nobody: bool) -> Content:
     """That nothing fits, and how to find more."""
-    lines = [f":scroll: *{title}*: nothing fits."]
+    lines = [f":clipboard: *{title}*: nothing fits."]
     if nobody:
         lines.append(
             "Nobody of that name has done anything here. Mention them (`by @name`); who is not in Slack is known by "

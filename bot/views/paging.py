@@ -52,3 +52,9 @@ def sections_of(lines: Sequence[str], most: int) -> list[str]:
         else:
             texts.append(line)
     return texts
+
+
+def page_in(word: str) -> int:
+    """The number of the page that a button says, from 0."""
+    number = word.partition(":")[2]
+    return int(number) if number.isdecimal() and len(number) < 6 else 0

@@ -103,7 +103,7 @@ def _gone(team: TeamPicture) -> str:
 
 def _sign(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
     if not team.members:
-        return ":white_small_square:"
+        return ":white_circle:"
     return ":white_check_mark:" if all(_fine(member, workers) for member in team.members) else ":x:"
 
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from bot.blockkit import escape, fit
 from bot.views.approval import Asking, buttons, what
+from bot.views.paging import part_of, turning
 from bot.views.told import Content, context, moment, section, words
 from bot.views.who import who
 from supervisor_core.domain.approvals import ApprovalState
+from supervisor_core.domain.command import Command
 from supervisor_core.domain.observed import effect
 
 SHOWN = 10
@@ -17,21 +19,24 @@ SHOWN = 10
 EFFECT = 300  # characters
 
 
-def waiting(found: Sequence[Asking]) -> Content:
-    """All that wait, oldest first."""
+def waiting(found: Sequence[Asking], nonce: str, page: int = 0) -> Content:
+    """One page of all that wait, oldest first."""
     if not found:
         return words(":white_check_mark: Nothing waits for an approval.")
     number = len(found)
     title = f"{number} {'command waits' if number == 1 else 'commands wait'} for an approval"
     blocks = [section(f":raised_hand: *{title}*")]
-    for asking in found[:SHOWN]:
+    part = part_of(found, SHOWN, page)
+    for asking in part.items:
         blocks.append(section(_line(asking)))
         if asking.approval.state is ApprovalState.PENDING:
             elements = buttons(asking.approval, decides=True)
             blocks.append({"type": "actions", "block_id": asking.approval.approval_id, "elements": elements})
-    if number > SHOWN:
-        blocks.append(context(f"… and {number - SHOWN} more: on the host, `supervisor approvals` lists them all."))
-    text = "\n".join([f"{title}:", *(_line(asking) for asking in found[:SHOWN])])
+    blocks += turning(part, Command("approvals"), nonce)
+    if part.pages > 1:
+        far = f"Page {part.number + 1} of {part.pages}."
+        blocks.append(context(f"{far} On the host, `supervisor approvals` lists them all."))
+    text = "\n".join([f"{title}:", *(_line(asking) for asking in part.items)])
     return {"text": fit(text, 3000), "blocks": blocks}
 
 

@@ -21,12 +21,15 @@ from bot.access import Person
 from bot.attached import MOST_BYTES
 from bot.blockkit import check_message
 from bot.looking.audit import PAGE, filter_of, place_in, where, zone_of
-from bot.looking.workers import page_in
+from bot.views.approval import Asking as Waits
 from bot.views.audit import NEWER, OLDER, Asking, Shown, audit_page
 from bot.views.logs import as_file, fits, logs
+from bot.views.paging import page_in
 from bot.views.status import status
 from bot.views.teams import teams
 from bot.views.told import Content
+from bot.views.waiting import waiting
+from supervisor_core.domain.approvals import Approval, ApprovalState, Terms
 from supervisor_core.domain.audit_csv import COLUMNS, audit_csv
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.trail import Entry
@@ -98,7 +101,20 @@ FILTERED = AuditFilter(issuer="U0OPERATOR", since=NOW, action="ROLLBACK_CODE", t
 FILTERING = audit_command("OrionMX", by="U0OPERATOR", since="2d", command="rollback")
 KNOWN = {each["id"]: each for each in (worker(), ILL)}
 
+
+def asked_for(number: int, label: str = "hotfix", worker_id: str = "OrionMX", link: str = LINK) -> Waits:
+    command = Command("rollback", worker_id, (worker_id,), {"steps": 3}, label, OPERATOR, f"task_{number}")
+    approval = Approval(
+        f"approval_{number}", "Host", command, "slack", None, (), "f" * 64, Terms(OPERATOR.id), ApprovalState.PENDING,
+        NOW, NOW + timedelta(minutes=15),
+    )  # fmt: skip
+    return Waits(approval, link=link)
+
+
 CASES: Mapping[str, Callable[[], Content]] = {
+    "approvals": lambda: waiting([asked_for(1), asked_for(2, HOSTILE, "VegaMX")], NONCE),
+    "approvals_none": lambda: waiting([], NONCE),
+    "approvals_of_many": lambda: waiting([asked_for(number) for number in range(12)], NONCE, 1),
     "audit": lambda: audit_page(asking(), [Shown(ENTRY, LINK), Shown(FAILED), Shown(WAITS)], older="older:5:Host"),
     "audit_in_a_thread": lambda: audit_page(
         asking(alone=False), [Shown(ENTRY, LINK), Shown(FAILED)], newer="newer:7:Host"
@@ -192,6 +208,12 @@ def test_the_longest_teams_and_workers_fit() -> None:
         assert check_message(teams(Command("teams"), many, ill, NONCE, page), update=True) == []
         made = status(Command("status", "team:" + "&" * 64), list(ill.values()), NONCE, page, many[0])
         assert check_message(made, update=True) == []
+
+
+def test_the_longest_list_of_approvals_fits() -> None:
+    many = [asked_for(number, "&" * 100, "W" * 64, LINK * 3) for number in range(200)]
+    for page in (0, 19, 99):
+        assert check_message(waiting(many, NONCE, page), update=True) == []
 
 
 def test_workers_in_trouble_stand_on_the_first_page() -> None:
