@@ -106,7 +106,7 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
     blocks.extend(section(f"```{in_code(error_of(job))}```") for job in tried[:ERRORS])
     if _ended(jobs) and (len(tried) > ERRORS or any(is_cut(job) for job in tried)):
         blocks.append(context("All that went wrong is in the thread."))
-    if step := _next_step(jobs, failed):
+    if step := _next_step(jobs, failed, about):
         blocks.append(section(step))
     if buttons := _undo_buttons(jobs, about):
         blocks.append({"type": "actions", "block_id": "undo", "elements": buttons})
@@ -222,15 +222,17 @@ def _changed(details: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _next_step(jobs: Sequence[Job], failed: Sequence[Job]) -> str:
+def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: About) -> str:
     """What a person does now; empty while it goes on, and where nothing is left to do."""
     if not _ended(jobs):
         return ""
     if not failed:
         return _afterwards(jobs[0]) if len(jobs) == 1 else ""
     look, again = _command(failed, "status"), _again(failed)
-    if any(SEEN in job.params for job in failed):
+    if any(SEEN in job.params for job in failed) and about.asking is None:
         return f"How it is now: {look}."  # asked for by what a preview showed: a new one comes first
+    if about.asking is not None:
+        again += "; what it would do by then is shown first"
     if any(job.state is JobState.INTERRUPTED for job in failed):
         return f"*What to do:* {look}, then if need be {again}."
     return f"*What to do:* put right what is said here, then ask again: {again}. How it is now: {look}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.blockkit import check_message
+from bot.views.approval import Asking
 from bot.views.card import WORDS, About, card
 from supervisor_core.domain.baking import Bake, BakeState
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.definitions import CommandDefinition
 from supervisor_core.domain.jobs import MOST_PROGRESS, Job, JobState, Progress
+from tests.unit.test_approvals import an_approval
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -229,3 +232,13 @@ def test_of_many_workers_those_who_do_not_do_well_have_their_button_first_and_th
     (actions,) = (block for block in content["blocks"] if block["type"] == "actions")
     assert [each["text"]["text"] for each in actions["elements"]] == ["Rollback W8", *(f"Undo W{n}" for n in range(4))]
     assert f"For the other 4: `/supervisor undo WORKER {TASK}`" in json.dumps(content["blocks"])
+
+
+def test_what_was_agreed_to_and_failed_is_asked_for_anew_with_a_new_preview() -> None:
+    failed = replace(
+        job(handler="rollback_code", outcome=Outcome.failed("pip failed.")), params={"commits_back": 3, "state": "abc"}
+    )
+    agreed = json.dumps(card([failed], NOW, About(Asking(an_approval()))))
+    assert "/supervisor rollback OrionMX 3 hotfix test`; what it would do by then is shown first. How it is" in agreed
+    held = json.dumps(card([failed], NOW))
+    assert "rollback OrionMX 3" not in held, "held to a preview by whoever asked, and to be held to a new one by them"
