@@ -199,9 +199,7 @@ def voted(received: Received, choice: str) -> Vote:
     """A press of a button of an approval, whose value is the approval's id."""
     approval_id = str(received.payload["actions"][0].get("value") or "")
     trigger = str(received.payload.get("trigger_id") or "")
-    return Vote(
-        replace(pressed(received, choice), button=None, replaces=False), approval_id, choice, trigger_id=trigger
-    )
+    return Vote(replace(pressed(received, choice), button=None), approval_id, choice, trigger_id=trigger)
 
 
 def denied(received: Received) -> Vote:
@@ -220,6 +218,7 @@ def denied(received: Received) -> Vote:
         key=received.key,
         thread=place.get("thread"),
         response_url=place.get("response_url"),
+        replaces=place.get("replaces") is True,
     )
     return Vote(asked, str(place["approval_id"]), "deny", reason=str(said or ""))
 

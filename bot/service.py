@@ -40,6 +40,7 @@ from bot.people import People
 from bot.reports import Reports
 from bot.rights import ChatRights
 from bot.speaking import Speaker
+from bot.views.approval import Asking
 from bot.voting import Voting
 from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.carriers.local import LocalCarrier
@@ -200,12 +201,16 @@ class SlackService:
         rules = Rules(slack, config.teams, config.workers, identity.team_id)
         judging = Judging(People(self._client, {who for who, _ in listed(slack, config.teams)}), rules)
         composing, offering = self._composing(identity), Offering(config, judging)
+
+        async def waiting() -> list[Asking]:
+            return await asyncio.to_thread(self._ledger.read, composing.waiting)
+
         informing = Informing(
             config.supervisor.id,
             offering,
             look=self._doors.look,
             monitoring=self._doors.monitoring,
-            approvals=lambda: asyncio.to_thread(self._ledger.read, composing.waiting),
+            approvals=waiting,
             looks=looks(config, self._ledger, self._doors, composing),
         )
         commands = Commands(
@@ -216,7 +221,7 @@ class SlackService:
             submitted=self._doors.filed,
         )
         pages = HomePages(config, judging, offering, composing, self._ledger, self._doors)
-        return Room(judging, commands, offering, Voting(self._approvals, judging, self._open_form), pages)
+        return Room(judging, commands, offering, Voting(self._approvals, judging, self._open_form, waiting), pages)
 
     def _composing(self, identity: Identity) -> Composing:
         return Composing(lambda name: self._config.needs_approval(name, "slack"), identity.url)

@@ -16,13 +16,17 @@ from bot.blockkit import escape
 from bot.intake.dealing import Dealt
 from bot.judging import Judging, is_late, not_now
 from bot.outgoing import whisper
-from bot.views.approval import decision, denial
+from bot.views.approval import Asking, decision, denial
 from bot.views.told import words
+from bot.views.waiting import waiting
 from bot.weather import reason_of
 from supervisor_core.desk.approvals import Approvals, NoSuchApproval, VoteRefused
 from supervisor_core.domain.approvals import ApprovalState, Choice
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.errors import SupervisorError
+
+Waiting = Callable[[], Awaitable[list[Asking]]]
+"""All approvals that wait by now."""
 
 OpenForm = Callable[[str, dict[str, object]], Awaitable[object]]
 """Opens a form with a trigger; what goes wrong is raised as the SDK raises it."""
@@ -35,10 +39,11 @@ log = logging.getLogger(__name__)
 class Voting:
     """Deals with votes. Whoever's vote does not count is told why, alone; the card tells all others what did."""
 
-    def __init__(self, approvals: Approvals, judging: Judging, open_form: OpenForm) -> None:
+    def __init__(self, approvals: Approvals, judging: Judging, open_form: OpenForm, waiting: Waiting) -> None:
         self._approvals = approvals
         self._judging = judging
         self._open_form = open_form
+        self._waiting = waiting
 
     async def deal(self, vote: Vote) -> Dealt:
         """Count a vote, or say why it does not count; done again after a crash, it comes to the same."""
@@ -55,7 +60,10 @@ class Voting:
             if error.retryable and not is_late(vote.asked):
                 raise not_now(vote.asked, error) from error
             return _told(vote, f":warning: {escape(str(error))}")
-        return Dealt()
+        if not vote.asked.replaces:
+            return Dealt()
+        # It was pressed in a list that only its reader sees, and that no card tells anew.
+        return Dealt(messages=(whisper(vote.asked, waiting(await self._waiting()), replace=True),))
 
     async def ask_why(self, vote: Vote) -> Dealt:
         """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""

@@ -222,6 +222,7 @@ def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
         "channel": asked.channel,
         "thread": asked.thread,
         "response_url": asked.response_url,
+        "replaces": asked.replaces,
     }
     title = escape(fit(about(approval.command), TITLE))
     return {

@@ -77,3 +77,22 @@ async def test_two_who_press_the_same_button_ask_once_and_the_second_hears_who_w
     (told,) = texts(await room.press("ann", restart))
     approval = asked(desk)
     assert told == f":warning: Operator has asked for this already, as {approval.task_id}. Nothing more was done."
+
+
+async def test_who_decides_in_the_list_that_only_they_see_has_it_told_anew_there(desk: Desk, slack: Playground) -> None:
+    room = SlackRoom(desk, slack)
+    await room.slash("operator", "restart North")
+    await room.slash("operator", "restart South")
+    room.alone = True
+    first, second = (approval.approval_id for approval, _ in desk.approvals.waiting())
+    for approval_id in (first, second):  # of two votes each needs
+        (told,) = (await room.press("approver", {"action_id": "approval:approve", "value": approval_id})).messages
+        payload = told.payload or {}
+        assert payload["replace"] is True
+        assert payload["content"]["text"].startswith("2 commands wait for an approval")
+    assert not (await room.press("ann", {"action_id": "approval:deny", "value": first})).messages
+    (told,) = (await room.send("ann", room.forms[-1], reason="not tonight")).messages
+    payload = told.payload or {}
+    assert payload["replace"] is True
+    assert payload["content"]["text"].startswith("1 command waits for an approval")
+    assert desk.approvals.find(first)[0].reason == "not tonight"

@@ -11,11 +11,13 @@ from bot.access import Rules, listed
 from bot.app import Doors, Identity, SlackApp
 from bot.asked import Asked, Vote
 from bot.commands import Commands
+from bot.composing import Composing
 from bot.form_doors import FormDoors
 from bot.intake.dealing import Dealt
 from bot.judging import Judging
 from bot.people import People
 from bot.playground import Playground
+from bot.views.approval import Asking
 from bot.voting import Voting
 from supervisor_core.domain.definitions import CommandDefinition
 from supervisor_core.ledger.envelopes import Received
@@ -34,6 +36,8 @@ class SlackRoom:
         doors = Doors(self._command, self._vote, self._ask_why, self._ask_how)
         forms = FormDoors(self._client, lambda: self.desk.config, self._offered)
         self._app = SlackApp(self._client, identity, doors, forms)
+        self.alone = False
+        """Whether what is pressed stands on a message that only its reader sees."""
         self._keys = 0
 
     async def slash(self, name: str, text: str, **more: Any) -> Dealt:
@@ -52,9 +56,17 @@ class SlackRoom:
         action = {"type": "static_select", "action_id": menu["action_id"], "selected_option": option}
         return await self._act(name, {**action, "block_id": block_id, "action_ts": "1.0"}, {})
 
+    async def send(self, name: str, view: dict[str, Any], **said: str) -> Dealt:
+        """Somebody sends a form in which they say this."""
+        values = {block: {block: {"type": "plain_text_input", "value": words}} for block, words in said.items()}
+        filled = {**view, "id": "V1", "hash": "1.a", "state": {"values": values}}
+        who = {"id": self.slack.user(name).id, "team_id": self.workspace}
+        body = {"type": "view_submission", "user": who, "team": {"id": self.workspace}, "view": filled}
+        return await self.deal("interactive", body)
+
     async def _act(self, name: str, action: dict[str, Any], user: dict[str, Any]) -> Dealt:
         who = {"id": self.slack.user(name).id, "team_id": self.workspace, **user}
-        place = {"type": "message", "message_ts": "1.0", "channel_id": "C0OPS"}
+        place = {"type": "message", "message_ts": "1.0", "channel_id": "C0OPS", "is_ephemeral": self.alone}
         body: dict[str, Any] = {
             "type": "block_actions",
             "user": who,
@@ -79,10 +91,13 @@ class SlackRoom:
         return await commands.deal(asked)
 
     async def _vote(self, vote: Vote) -> Dealt:
-        return await Voting(self.desk.approvals, self._judging(), self._open).deal(vote)
+        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).deal(vote)
 
     async def _ask_why(self, vote: Vote) -> Dealt:
-        return await Voting(self.desk.approvals, self._judging(), self._open).ask_why(vote)
+        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_why(vote)
+
+    async def _waiting(self) -> list[Asking]:
+        return self.desk.ledger.read(Composing().waiting)
 
     async def _ask_how(self, vote: Vote) -> Dealt:
         return await Voting(self.desk.approvals, self._judging(), self._open).ask_how(vote)
