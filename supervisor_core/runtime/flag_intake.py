@@ -22,7 +22,7 @@ from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.code import count
-from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.command import Issuer, person_of
 from supervisor_core.domain.flags import (
     FlagIncomplete,
     FlagName,
@@ -166,8 +166,8 @@ class FlagIntake:
     def _check_agreed(self, order: FlagOrder, name: str) -> None:
         """What needs an approval brings it along: those in a signed flag are people's, not the writer's."""
         terms = self._host.config.slack.approvals
-        asker = "" if terms.self_approval or order.issuer is None else order.issuer.id
-        agreed = {str(each.get("id")) for each in order.approvals} - {asker, ""}
+        asker = "" if terms.self_approval or order.issuer is None else person_of(order.issuer.id)
+        agreed = {person_of(str(each.get("id"))) for each in order.approvals} - {asker, ""}
         if len(agreed) < terms.votes:
             raise FlagRejected(
                 f"{name} needs an approval here, with {count(terms.votes, 'vote')}, and this flag brings "

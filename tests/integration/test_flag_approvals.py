@@ -36,7 +36,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def signed(*voters: str, **changes: Any) -> dict[str, Any]:
-    votes = [{"id": f"slack:T/{voter}", "name": voter, "at": "2026-02-05T14:29:00Z"} for voter in voters]
+    people = [voter if "/" in voter else f"T/{voter}" for voter in voters]
+    votes = [{"id": f"slack:{person}", "name": person, "at": "2026-02-05T14:29:00Z"} for person in people]
     body = {
         "task_id": "t1",
         "handler": "pause",
@@ -54,7 +55,7 @@ def test_a_signed_flag_with_enough_votes_is_carried_out_and_keeps_them(scene: Sc
     assert [vote["id"] for vote in job.approvals] == ["slack:T/U2", "slack:T/U3"]
 
 
-@pytest.mark.parametrize("voters", [(), ("U2",), ("U2", "U2"), ("U1", "U2")])
+@pytest.mark.parametrize("voters", [(), ("U2",), ("U2", "U2"), ("U1", "U2"), ("T2/U1", "U2")])
 def test_too_few_votes_the_same_twice_or_the_asker_s_own_do_not_do(scene: Scene, voters: tuple[str, ...]) -> None:
     scene.drop(signed(*voters))
     assert scene.sweep(TRUST) == Swept(rejected=1)
