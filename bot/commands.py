@@ -99,8 +99,8 @@ def _taken(asked: Asked) -> Dealt:
     """The command is on its way, and its card says the rest; a button that only its reader saw is replaced by that."""
     if not asked.replaces:
         return Dealt()
-    name, _, target = asked.text.partition(" ")
-    return Dealt(messages=(whisper(asked, asked_for(name, target, asked.nonce), replace=True),))
+    name, _, said = asked.text.partition(" ")
+    return Dealt(messages=(whisper(asked, asked_for(name, asked.target or said, asked.nonce), replace=True),))
 
 
 def _refused(asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:

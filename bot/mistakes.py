@@ -17,6 +17,9 @@ from supervisor_core.gateway import grammar_context
 MOST_CHOICES = 100
 """Options of a menu."""
 
+FEW = 50
+"""Workers that stand before the teams in a menu; of more of them not all may find room in it."""
+
 LONGEST_BLOCK_ID = 255
 
 
@@ -76,9 +79,12 @@ class Mistakes:
         except SupervisorError:  # there is more wrong with it: that is told once a target is named
             return None
         teams = [f"{TEAM}{name}" for name, members in self._context.teams.items() if members]
-        targets = [*error.choices, *teams, ALL][:MOST_CHOICES]
+        # What stands for several comes first where not all of them fit.
+        several = [*teams, ALL]
+        targets = [*error.choices, *several] if len(error.choices) <= FEW else [*several, *error.choices]
         may = [each for each in targets if self._may_for(command, each, asked, person)]
-        return Choice(block_id, command, may, self._asks(command)) if may else None
+        left = max(len(may) - MOST_CHOICES, 0)
+        return Choice(block_id, command, may[:MOST_CHOICES], self._asks(command), left) if may else None
 
     def _may_for(self, command: Command, target: str, asked: Asked, person: Person | None) -> bool:
         workers = self._context.teams.get(target.removeprefix(TEAM), (target,))

@@ -30,6 +30,8 @@ class Choice:
     """What is given, with any of the targets."""
     targets: Sequence[str]
     asks: bool = False
+    left: int = 0
+    """How many more targets there are than a menu holds."""
 
 
 def mistake(
@@ -44,6 +46,8 @@ def mistake(
     lines = [f":warning: {escape(fit(message, SAID))}"]
     if meant:
         lines.append("Did you mean: " + " or ".join(f"`/supervisor {_in_code(text)}`" for text in meant))
+    if choice is not None and choice.left:
+        lines.append(f"{choice.left} more do not fit into the menu: type `/supervisor {choice.command.name} WORKER`.")
     blocks: list[dict[str, Any]] = [section("\n".join(lines))]
     if offered:
         buttons = [_button(command, nonce, number, asks=asks) for number, (command, asks) in enumerate(offered)]

@@ -77,3 +77,19 @@ async def test_each_of_several_buttons_that_are_offered_for_a_mistake_does_what_
     await room.press("operator", other)
     found = desk.ledger.read(lambda connection: connection.execute(select(jobs.c.worker_id, jobs.c.label)).all())
     assert [tuple(each) for each in found] == [("North", "slow since noon"), ("South", "north slow since noon")]
+
+
+async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_how_many_are_missing(
+    desk: Desk, slack: Playground
+) -> None:
+    worker = desk.document["workers"]["North"]
+    desk.document["teams"] = {"archive": {"objective": "keep it"}}
+    desk.document["workers"] = {f"W{number:03}": {**worker, "team": "archive"} for number in range(150)}
+    desk.configure()
+    (asked,) = (await SlackRoom(desk, slack).slash("operator", "restart hotfix")).messages
+    content = (asked.payload or {})["content"]
+    assert check_message(content) == []
+    (menu,) = content["blocks"][-1]["elements"]
+    options = [option["value"] for option in menu["options"]]
+    assert (options[:3], len(options)) == (["team:archive", "all", "W000"], 100)
+    assert "52 more do not fit into the menu: type `/supervisor restart WORKER`." in content["text"]
