@@ -63,7 +63,7 @@ class Voting:
         if not vote.asked.replaces:
             return Dealt()
         # It was pressed in a list that only its reader sees, and that no card tells anew.
-        return Dealt(messages=(whisper(vote.asked, waiting(await self._waiting()), replace=True),))
+        return Dealt(messages=(whisper(vote.asked, waiting(await self._waiting(), vote.asked.nonce), replace=True),))
 
     async def ask_why(self, vote: Vote) -> Dealt:
         """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""
