@@ -118,7 +118,8 @@ def _summary(picture: Picture, only: str) -> Json:
     if only not in [option["value"] for option in options]:
         options.append(_option(f"Team {only.removeprefix(OF_TEAM)}", only[:150]))
     chosen = next(option for option in options if option["value"] == only[:150])
-    menu = {"type": "static_select", "action_id": SHOW, "options": options, "initial_option": chosen}
+    menu: Json = {"type": "static_select", "action_id": SHOW, "options": options, "initial_option": chosen}
+    menu["placeholder"] = {"type": "plain_text", "text": "What to show"}
     return section(said) | {"block_id": "summary", "accessory": menu}
 
 

@@ -49,8 +49,8 @@ def worker_blocks(worker: Mapping[str, Any], picture: Picture, reader: Reader) -
 def worker_line(worker: Mapping[str, Any], version: str) -> str:
     """How one worker is: a sign and words, since when it runs, its code, and what is wrong."""
     why = fit(escape(worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]), WHY)
-    rests = worker["paused"] and worker["state"] == "stopped" and worker["fine"]
-    words = why if rests else f"{worker['state'].replace('_', ' ')}, {worker['health']}"
+    rests = worker["fine"] and worker["state"] == "stopped" and not worker["pid"]
+    words = why.removeprefix("stopped, ") if rests else f"{worker['state'].replace('_', ' ')}, {worker['health']}"
     facts = [f"{sign(worker)} *{escape(worker['id'])}* {words}"]
     if worker["pid"] and worker.get("started_at"):
         facts.append(f"started {ago(datetime.fromisoformat(worker['started_at']))}")

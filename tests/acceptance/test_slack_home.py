@@ -58,3 +58,58 @@ async def test_a_page_follows_what_happens_on_the_host_and_its_buttons_open_the_
     rows = await asked(home, "audit")
     assert [(row["action"], row["target_id"]) for row in reversed(rows)] == [("RESUME", "South"), ("PAUSE", "North")]
     assert len(slack.calls("views.publish")) < 20
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Iterator[SlackHome]:
+    many = {f"W{number:03}": {**WORKER, "enabled": False} for number in range(70)}
+    workers = {**many, "North": FRAGILE}
+    with a_slack_home(tmp_path / "home", workers, approvals={"required_for": ["pause"]}, channels=["C0OPS"]) as made:
+        yield made
+
+
+async def test_pages_are_turned_approvals_decided_and_all_of_it_outlasts_an_outage_and_a_kill(
+    large: SlackHome, slack: Playground
+) -> None:
+    daemon = await started(large, slack)
+    operator, approver = slack.user("operator"), slack.user("approver")
+    page = await operator.opens_home()
+    await page.shows("W000")
+    await page.lacks("W069")
+    await page.button("Page 2 of 2 ▶").click()
+    await page.shows("W069")
+    await page.lacks("W000")
+    await page.menu("What to show").choose("trouble")
+    await page.shows("Nobody is in trouble")
+
+    await page.button("Pause…").click()
+    modal = await operator.modal("an approver must agree to it first")
+    await modal.menu("Worker").choose("North")
+    await modal.shows("Where its card goes: [#ops]")
+    await modal.submit()
+    card = await slack.channel("ops").shows("North: pause needs an approval")
+    theirs = await approver.opens_home()
+    await theirs.shows("Waiting for you (1)")
+    assert "Waiting for you" not in page.text
+    await theirs.button("Decide…").click()
+    vote = await approver.modal("asked by @operator")
+    await vote.fill("What do you say?", "approve")
+    await vote.fill("Why?", "it may rest")
+    await vote.submit()
+    await card.becomes("North: paused")
+    await theirs.lacks("Waiting for you")
+    await theirs.shows("pause North: done")
+    await settled(large)
+
+    slack.fault("status", "views.publish", status=503, times=1000)
+    await sent_by_shell(large, "resume North")
+    (pid,) = large.running_copies("North")
+    os.kill(pid, signal.SIGKILL)
+    daemon.send_signal(signal.SIGKILL)
+    daemon.wait()
+    slack.server.world.faults.clear()
+    await started(large, slack)
+    await page.shows("North stopped, missing")
+    await theirs.shows("71 workers, 1 needs a look")
+    await settled(large)
+    assert "W000" not in page.text, "the choice of those in trouble is kept"
