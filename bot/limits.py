@@ -15,12 +15,13 @@ POST_SECONDS, POST_BURST = 1.0, 3  # chat.postMessage: one a second in a channel
 OF_A_WHISPER = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
 UPLOADS = Gate("files", 0.6, burst=20)  # files.*: 100
 
-HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 5.0, 8, 5
+HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 7.5, 12, 9
 """views.publish: 100. Of all pages together no more than 20 in any minute, however much happens: a burst, and then one
 in so many seconds. The last three of the burst are for whoever opens their page or turns it over."""
 
 HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST = 2.0, 3
-"""A restart is several changes within a second, and one page when it is over."""
+"""A restart is several changes within two seconds: the first is shown at once, then how it is when they are over. Who
+turns their page over does not wait for that."""
 
 
 def method(message: Waiting) -> str:
@@ -62,9 +63,8 @@ def of_a_file(message: Waiting) -> tuple[Gate, ...]:
 
 def of_a_home(message: Waiting) -> tuple[Gate, ...]:
     """The limits of a page."""
-    burst = HOMES_BURST if is_asked_for(message) else BURST_OF_CHANGES
-    mine = Gate((HOME, message.outbox_id), HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST)
-    return Gate("homes", HOMES_SECONDS, burst), mine
+    burst, own = (HOMES_BURST, HOME_OF_ONE_BURST) if is_asked_for(message) else (BURST_OF_CHANGES, 1)
+    return Gate("homes", HOMES_SECONDS, burst), Gate((HOME, message.outbox_id), HOME_OF_ONE_SECONDS, own)
 
 
 def is_asked_for(message: Waiting) -> bool:

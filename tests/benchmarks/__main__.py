@@ -10,6 +10,7 @@ from tests.benchmarks import (
     bench_death,
     bench_faults,
     bench_forward,
+    bench_home,
     bench_many,
     bench_pass,
     bench_preview,
@@ -28,6 +29,7 @@ ALL = (
     bench_faults,
     bench_death,
     bench_many,
+    bench_home,
 )
 
 if __name__ == "__main__":
