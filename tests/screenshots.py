@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, HEIGHT = 1180, 830
 SHARPNESS = 1.5  # of small letters, where a page shows them smaller than they are
+APP = "supervisor"
 KINDS = ("slack", "approvals", "terminal")
 PATIENCE_MS = 20_000
 
@@ -86,6 +87,10 @@ async def _take(stage: Stage) -> None:
         await page.get_by_role("button", name="Restart OrionMX").click()
         await page.get_by_role("dialog").wait_for(timeout=PATIENCE_MS)
         await _save(page, "confirm.png")
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name=APP, exact=True).click()
+        await page.locator("#home").get_by_text("healthy").wait_for(timeout=PATIENCE_MS)
+        await _save(page, "home.png")
         await browser.close()
 
 
