@@ -1,4 +1,5 @@
-"""A change on the host, from the `kill -9` of a worker until App Home shows it: with one reader, and with five."""
+"""A change on the host, from the `kill -9` of a worker until the App Home of five readers shows it; and what making one
+page takes, for 200 workers beside a long history."""
 
 from __future__ import annotations
 
@@ -9,14 +10,29 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+import yaml
+from slack_sdk.web.async_client import AsyncWebClient
+from sqlalchemy import Connection
+
+from bot.home import order
+from bot.outgoing import HOME
 from bot.playground import Playground
+from bot.views.home_values import Place
+from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.config import load_supervisor_config
+from supervisor_core.ledger import outbox
+from supervisor_core.ledger.store import Ledger
+from tests.support.home_pages import pages_of
+from tests.support.home_pictures import worker
 from tests.support.homes import ROOT, demo_command
 from tests.support.slack_home import SlackHome, a_slack_home, started
 
-ROUNDS = 2
-APART_SECONDS = 12.0
+ROUNDS = 8
+APART_SECONDS = 45.0
 """Between two changes, so that each meets a quiet minute; what comes at once is told by `bot/limits.py`."""
 
 PATIENCE = 30.0
@@ -24,6 +40,22 @@ WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "restart": {"po
 SIZES = (1, 40, 400)
 FEW = 12  # of many workers that run; the others are configured and not enabled
 READERS = ("operator", "approver", "viewer", "anna", "bert")
+
+AUDIT_ROWS, JOBS, MADE = 1_000_000, 200_000, 20
+_NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
+_AT = "'2026-02-05T14:30:15.000000Z'"
+HISTORY = (
+    _NUMBERS.format(AUDIT_ROWS)
+    + "INSERT INTO audit_log_t (supervisor_id, audit_id, outcome, actor, action, target_type, target_id, created_at,"
+    " details_json, task_id, previous_hash, hash) SELECT 'Old', i, 'success', 'cli:anna', 'PAUSE', 'worker',"
+    f" 'W' || (i % 200), {_AT}, '{{}}', 'task_' || (i / 200), '', '' FROM n",
+    _NUMBERS.format(JOBS)
+    + "INSERT INTO jobs_t (task_id, worker_id, supervisor_id, handler, params_json, issuer_id, issuer_name, door,"
+    " approvals_json, state, tier, filed_at, created_at, finished_at, success, details_json)"
+    " SELECT 'task_' || (i / 200), 'W' || (i % 200), 'Host', 'pause', '{}', 'cli:anna', 'anna', 'cli', '[]', 'done',"
+    f" 1, {_AT}, {_AT}, {_AT}, 1, '{{}}' FROM n",
+)
+"""Commands for 200 workers each, as rows that somebody long ago has left."""
 
 
 def measure() -> str:
@@ -36,7 +68,34 @@ def measure() -> str:
         with tempfile.TemporaryDirectory() as folder:
             first, last = asyncio.run(_with(Path(folder), size))
         lines.append(f"| {size} | {_both(first)} | {_both(last)} |")
-    return "\n".join(lines)
+    with tempfile.TemporaryDirectory() as folder:
+        made = asyncio.run(_made(Path(folder)))
+    return "\n".join(
+        [*lines, "", f"One page of 200 workers, but for the look at them, ms (median, longest): {_both(made)}"]
+    )
+
+
+async def _made(folder: Path) -> list[float]:
+    """What making a page takes, beside a ledger with a history."""
+    names = [f"W{number}" for number in range(200)]
+    document = {"supervisor": {"id": "Host"}, "workers": {name: {"command": ["true"]} for name in names}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    config = load_supervisor_config(folder / "config.yaml", environ={})
+    seen, times = [worker(name) for name in names], []
+    async with Playground(ROOT / "manifest.yml") as slack:
+        with Ledger(folder / "ledger.db", "Host", HeadFile(folder)) as ledger:
+            for statement in HISTORY:
+                ledger.write(partial(Connection.exec_driver_sql, statement=statement))
+            client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+            pages = pages_of(config, ledger, client, slack.server.world.app.team_id, lambda: seen)
+            user = slack.user("operator").id
+            for _ in range(MADE):
+                ledger.order([order(user, datetime.now(UTC), Place())])
+                (message,) = ledger.read(partial(outbox.waiting, kinds=(HOME,), now=datetime.now(UTC)))
+                begun = time.perf_counter()
+                await pages.compose(message)
+                times.append((time.perf_counter() - begun) * 1000)
+    return times
 
 
 async def _with(folder: Path, size: int) -> tuple[list[float], list[float]]:

@@ -16,16 +16,11 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.access import Rules
-from bot.composing import Composing
 from bot.delivery import SHORTEST_SECONDS, Delivery
 from bot.home import FORGOTTEN, KEPT, Homes, forget_old, opened, order
 from bot.home_page import Composed, HomePages
-from bot.judging import Judging
-from bot.offering import Offering
 from bot.outgoing import HOME
 from bot.pace import Pace
-from bot.people import People
 from bot.playground import Playground
 from bot.speaking import Speaker
 from bot.views.home_values import Place
@@ -35,8 +30,8 @@ from supervisor_core.domain.events import Event, EventType
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime.chat import ChatDoors
 from supervisor_core.runtime.event_bus import EventBus
+from tests.support.home_pages import pages_of
 from tests.support.home_pictures import worker
 from tests.support.reconciling import until
 
@@ -79,7 +74,8 @@ class Host:
 
     @cached_property
     def pages(self) -> HomePages:
-        return self._pages()
+        team = self.slack.server.world.app.team_id
+        return pages_of(self.config, self.ledger, self.client, team, self._looked)
 
     @cached_property
     def delivery(self) -> Delivery:
@@ -97,21 +93,9 @@ class Host:
         self.config = config
         del self.pages
 
-    def _pages(self) -> HomePages:
-        async def look() -> list[dict[str, Any]]:
-            self.looks += 1
-            return [dict(each) for each in self.workers]
-
-        async def versions() -> Mapping[str, str]:
-            return {}
-
-        async def monitoring(*_: object) -> str:
-            raise AssertionError("nobody asked for that")
-
-        config, team = self.config, self.slack.server.world.app.team_id
-        judging = Judging(People(self.client, ()), Rules(config.slack, config.teams, config.workers, team))
-        doors = ChatDoors(look, lambda: None, monitoring, versions, partial(self.bus.subscribe, name="home"))  # type: ignore[arg-type]
-        return HomePages(config, judging, Offering(config, judging), Composing(), self.ledger, doors)
+    def _looked(self) -> list[dict[str, Any]]:
+        self.looks += 1
+        return self.workers
 
     async def open(self, user: str) -> None:
         self.ledger.order([await self.homes.opened(user, self.today)])
