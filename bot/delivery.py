@@ -70,7 +70,8 @@ class Wait:
 
 class Delivery:
     """Sends what waits. `fallback`: a channel for what no other place takes; `name`: how the bot is invited;
-    `compose`: what somebody's page shows."""
+    `compose`: what somebody's page shows; `told`: called when a card was told, by which alone it is known here what
+    another process has done."""
 
     def __init__(
         self,
@@ -83,8 +84,10 @@ class Delivery:
         clock: Callable[[], float] = time.monotonic,
         compose: Compose | None = None,
         read_report: Callable[[str], str] = lambda _: "",
+        told: Callable[[], object] = lambda: None,
     ) -> None:
         self._ledger = ledger
+        self._after_telling = told
         self._clock = clock
         self._pace = pace or Pace(clock)
         self._teller = Teller(
@@ -147,6 +150,7 @@ class Delivery:
                         return SHORTEST_SECONDS
                 if wait is None and message.kind in PARENTS:
                     soonest = SHORTEST_SECONDS  # what stands below it has waited for it
+                    self._after_telling()
                 if wait is not None:
                     soonest = min(soonest, max(wait.seconds, SHORTEST_SECONDS))
                     problem = problem or wait.words

@@ -155,6 +155,7 @@ class SlackService:
             self._composing(identity),
             compose=self._compose,
             read_report=reports.read,
+            told=self._homes.wake,
         )
         self._known, self._room = identity, self._room_for(identity)
         self._rights.connected(self._still_may)

@@ -26,8 +26,9 @@ from bot.speaking import Speaker
 from bot.views.home_values import Place
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.events import Event, EventType
-from supervisor_core.ledger import outbox
+from supervisor_core.ledger import jobs, outbox
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.event_bus import EventBus
@@ -62,6 +63,7 @@ class Host:
         self.slack, self.ledger, self.config = slack, ledger, config
         self.now, self.today = 1000.0, datetime.now(UTC)
         self.looks = 0
+        self.cards_told: list[str] = []
         self.workers = [worker(each) for each in config.workers]
         self.bus = EventBus()
         self.homes = Homes(ledger, lambda: self.today)
@@ -80,7 +82,10 @@ class Host:
     @cached_property
     def delivery(self) -> Delivery:
         speaker, pace = Speaker(self.client), Pace(lambda: self.now)
-        return Delivery(self.ledger, speaker, "bot", pace=pace, clock=lambda: self.now, compose=self._compose)
+        told = partial(self.cards_told.append, "")
+        return Delivery(
+            self.ledger, speaker, "bot", pace=pace, clock=lambda: self.now, compose=self._compose, told=told
+        )
 
     async def _compose(self, message: Waiting) -> Composed:
         return await self.pages.compose(message)
@@ -345,3 +350,23 @@ async def test_where_slack_does_not_say_who_somebody_is_their_page_waits(host: H
     host.starts_anew()  # whoever looks people up waits by the real clock
     await host.deliver()
     assert "W000" in host.shown(OPERATORS[0])
+
+
+async def test_what_another_process_did_is_known_by_the_card_that_tells_of_it(host: Host, slack: Playground) -> None:
+    await host.open(OPERATORS[0])
+    await host.deliver()
+    assert host.cards_told == []
+    with Ledger(host.ledger.path, "TestHost", HeadFile(host.ledger.path.parent)) as another:
+        place = {"channel": slack.channel("ops").id}
+        new = jobs.NewJob(
+            "t1", "W000", "pause", {}, None, Issuer("cli:anna", "anna"), "cli", datetime.now(UTC), card=place
+        )
+        another.write(
+            lambda connection: jobs.file(connection, "TestHost", new, datetime.now(UTC) - timedelta(seconds=1))
+        )
+    await host.deliver()
+    assert host.cards_told == [""]
+    host.now += 60
+    await asyncio.to_thread(host.homes.order_all)
+    await host.deliver()
+    assert "*pause* W000: under way" in host.shown(OPERATORS[0])
