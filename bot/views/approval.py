@@ -242,6 +242,8 @@ def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
 def decision(approval: Approval) -> dict[str, Any]:
     """The form in which somebody votes: all that the card shows of it, the choice, and why. It asks nothing more."""
     about = f"{_names(approval.command)}: {escape(what(approval.command))}"
+    label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
+    facts = f"asked by {who(approval.requester)}{label} · expires {moment(approval.expires_at)}"
     seen = [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
     cut = [context("More than a form holds: all of it is in the thread of its card.")]
     choices = (("Approve", "approve", effect(approval.previews)), ("Deny", "deny", "One denial ends it."))
@@ -257,7 +259,7 @@ def decision(approval: Approval) -> dict[str, Any]:
         "submit": {"type": "plain_text", "text": "Vote"},
         "close": {"type": "plain_text", "text": "Not now"},
         "blocks": [
-            section(f"*{fit(about, TITLE)}*\nasked by {who(approval.requester)}"),
+            section(f"*{fit(about, TITLE)}*\n{facts}"),
             *seen,
             *(cut if is_cut(approval.previews) else []),
             {

@@ -31,7 +31,7 @@ from tests.support.home_pictures import worker
 from tests.support.homes import ROOT, demo_command
 from tests.support.slack_home import SlackHome, a_slack_home, started
 
-ROUNDS = 8
+ROUNDS = 4
 APART_SECONDS = 45.0
 """Between two changes, so that each meets a quiet minute; what comes at once is told by `bot/limits.py`."""
 
