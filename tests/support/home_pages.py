@@ -16,6 +16,7 @@ from bot.offering import Offering
 from bot.people import People
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.command import Issuer
+from supervisor_core.handlers.newest_lines import Written
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.chat import ChatDoors
 from supervisor_core.runtime.event_bus import EventBus
@@ -39,6 +40,9 @@ def pages_of(
     async def monitoring(_rests: bool, _issuer: Issuer) -> str:
         raise AssertionError("nobody asked for that")
 
+    async def written(_workers: Sequence[str], _count: int) -> list[Written]:
+        raise AssertionError("nobody asked for that")
+
     judging = Judging(People(client, ()), Rules(config.slack, config.teams, config.workers, team))
-    doors = ChatDoors(look, lambda: None, monitoring, versions, partial(EventBus().subscribe, name="home"))
+    doors = ChatDoors(look, lambda: None, monitoring, versions, partial(EventBus().subscribe, name="home"), written)
     return HomePages(config, judging, Offering(config, judging), Composing(), ledger, doors)

@@ -100,7 +100,7 @@ class SlackRoom:
         return self.desk.ledger.read(Composing().waiting)
 
     async def _ask_how(self, vote: Vote) -> Dealt:
-        return await Voting(self.desk.approvals, self._judging(), self._open).ask_how(vote)
+        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_how(vote)
 
     async def _open(self, _trigger: str, view: dict[str, object]) -> None:
         self.forms.append(view)

@@ -197,7 +197,7 @@ def is_harmless(content: Mapping[str, Any]) -> None:
 def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
     is_harmless(approval_card(asking))
     is_harmless(question(asking))
-    is_harmless(waiting([asking]))
+    is_harmless(waiting([asking], "n1"))
     asked = Asked("", clicker.id, "T0", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 100)
     view = denial(asking.approval, asked)
     assert check_view(view) == []
