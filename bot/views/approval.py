@@ -136,7 +136,7 @@ def about(command: Command) -> str:
 
 def _effect(approval: Approval) -> str:
     """What it does, or would have done, as a sentence that stands by itself."""
-    return f"Effect: {sentence(fit(effect(approval.previews), WHY))}"
+    return f"Effect: {sentence(fit(effect(approval.previews) or about(approval.command), WHY))}"
 
 
 def _says_why(asking: Asking) -> bool:
