@@ -145,7 +145,7 @@ class Approvals:
             return Decision(approval, votes, counted=False)
         if not by.is_same_as(approval.requester.id):
             self._refuse(approval, by, "cancel", door, self._why_not(approval, by, allowed), moment)
-        said = rows.as_reason(f"Cancelled by {by.name or by.id}{f': {reason}' if reason else '.'}")
+        said = rows.as_reason(f"By {by.name or by.id}{f': {reason}' if reason else '.'}")
         while (
             approval.state in OPEN
         ):  # again where somebody has voted meanwhile: an approved one can be taken back, too

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from getpass import getuser
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,7 @@ def test_what_was_sent_here_is_not_approved_here_and_can_be_cancelled(home: Appr
     own = home.supervisor("approvals", "approve", approval_id)
     assert (own.returncode, "You asked for it yourself" in own.stderr) == (1, True)
     cancelled = home.supervisor("approvals", "cancel", approval_id, "typo")
-    assert (cancelled.returncode, cancelled.stdout) == (0, "cancelled: restart OrionMX hotfix. typo\n")
+    assert (cancelled.returncode, cancelled.stdout) == (0, f"cancelled: restart OrionMX hotfix. By {getuser()}: typo\n")
     assert actions(home, sent["task_id"]) == ["APPROVAL_REQUESTED", "REFUSED", "CANCELLED"]
 
 

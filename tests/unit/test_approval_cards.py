@@ -53,7 +53,7 @@ ENDS: Mapping[ApprovalState, str] = {
     S.APPROVED: "Slack can't be asked at the moment who may approve.",
     S.FAILED: "It failed on OrionMX.",
     S.DENIED: "not before the backup",
-    S.CANCELLED: "Cancelled by operator.",
+    S.CANCELLED: "By operator.",
     S.EXPIRED: "Nobody decided within 15 minutes. Ask again: rollback OrionMX 2 hotfix",
     S.STALE: MOVED,
 }
