@@ -84,7 +84,7 @@ class HomePages:
         refused = may_give(person, Command("status"), self._judging.rules)
         if refused is not None:
             nothing = Picture(config.supervisor.id, (), now, kept)
-            view = not_for_you(config.supervisor.id, refused.words, nothing)
+            view = not_for_you(refused.words, nothing)
             return Composed(view, view)
         looked = await self._look(message.due_at)
         waiting, alerts, recent = await asyncio.to_thread(self._ledger.read, self._rows)

@@ -79,9 +79,12 @@ def home(picture: Picture, reader: Reader, place: Place = Place()) -> Json:  # n
     return {"type": "home", "blocks": [*blocks, footer(picture)]}
 
 
-def not_for_you(host: str, words: str, picture: Picture) -> Json:
+def not_for_you(words: str, picture: Picture) -> Json:
     """For whom nothing may be shown: what right is missing, and who can give it."""
-    return {"type": "home", "blocks": [_title(host), section(f":no_entry: {words}"), _refresh_row(), footer(picture)]}
+    return {
+        "type": "home",
+        "blocks": [_title(picture.host), section(f":no_entry: {words}"), _refresh_row(), footer(picture)],
+    }
 
 
 def in_words(picture: Picture) -> Json:

@@ -485,3 +485,13 @@ def test_writes_from_many_threads_are_all_there(ledger: Ledger, folder: Path) ->
         thread.start()
     wait_until(lambda: not any(thread.is_alive() for thread in threads), 30, "all have written")
     assert verified(ledger, folder) == (120, [])
+
+
+def test_whoever_listens_hears_of_the_kinds_that_they_named_and_of_all_where_they_named_none(ledger: Ledger) -> None:
+    heard: list[str] = []
+    with ledger.listening(lambda: heard.append("any")), ledger.listening(lambda: heard.append("cards"), ("card", "x")):
+        ledger.order([Message("home", "U1", {})])
+        ledger.order([Message("card", "t1", {}), Message("home", "U1", None)])
+        ledger.audit(entry())
+    ledger.order([Message("card", "t1", None)])
+    assert heard == ["any", "any", "cards"]

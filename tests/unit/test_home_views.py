@@ -21,7 +21,7 @@ from bot.views.home import COMMANDS, home, in_words, not_for_you, page_count
 from bot.views.home_parts import FOR_THE_PAUSED, FOR_THE_UNWELL, FOR_THE_WELL
 from bot.views.home_values import EVERYTHING, OF_TEAM, TROUBLE, OpenAlert, Picture, Place, Reader
 from supervisor_core.domain.catalog import CATALOG
-from tests.support.home_pictures import HOSTILE, NOW, READERS, UNTIL, asking, hostile, picture, texts, worker
+from tests.support.home_pictures import NOW, READERS, UNTIL, asking, hostile, picture, texts, worker
 
 GOLDEN = Path(__file__).parent / "golden"
 ALL = Reader(list(CATALOG), lambda *_: True)
@@ -68,7 +68,7 @@ def test_each_page_is_as_it_was_last_looked_at(role: str, count: int) -> None:
 
 def test_the_other_pages_are_as_they_were_last_looked_at() -> None:
     golden("empty", home(Picture("Host", (), NOW, UNTIL), READERS["operator"]))
-    golden("stranger", not_for_you("Host", "`status` is for viewers: <@U0ANNA>.", Picture("Host", (), NOW, UNTIL)))
+    golden("stranger", not_for_you("`status` is for viewers: <@U0ANNA>.", Picture("Host", (), NOW, UNTIL)))
     golden("in_words", in_words(picture(40)))
     golden("page_2_of_400", home(picture(400), READERS["operator"], Place(1)))
     golden("only_trouble", home(picture(40), READERS["operator"], Place(0, TROUBLE)))
@@ -144,7 +144,7 @@ def test_the_worst_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
         found = [mark for text in texts(view) for mark in MARKED_UP.findall(text)]
         assert [mark for mark in found if not OURS.fullmatch(mark)] == []
     checked(in_words(hostile()))
-    checked(not_for_you(HOSTILE[0], "w" * 5000, hostile()))
+    checked(not_for_you("w" * 5000, hostile()))
     checked(decision(hostile().approvals[0].approval))
     golden("hostile", home(hostile(4), ALL))
 
