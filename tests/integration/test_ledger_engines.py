@@ -13,6 +13,8 @@ from sqlalchemy import Engine, insert, select, text, update
 from supervisor_core.domain.audit import AuditEntry, ChainHead
 from supervisor_core.ledger import audit, schema, steps
 from supervisor_core.ledger import outbox as outbox_queries
+from supervisor_core.ledger.audit_pages import page
+from supervisor_core.ledger.audit_search import Place
 from supervisor_core.ledger.engine import shared_engine
 from supervisor_core.ledger.tables import audit_log, jobs, metadata, outbox
 
@@ -210,3 +212,14 @@ def test_the_trail_is_asked_by_worker_person_action_and_time(engine: Engine) -> 
     assert ids(issuer="U0OPER") == ids(issuer="operator") == ids(issuer="slack:T0TEAM/U0OPER") == [6]
     assert ids(issuer="anna", since=NOW + timedelta(seconds=3)) == [5, 4]
     assert ids(issuer="%") == ids(issuer="nobody") == []
+    assert ids(issuer="Operator", worker="W1", action="ROLLBACK_CODE") == [6]
+    assert ids(issuer="anna", targets=("W1", "W0"), since=NOW) == [
+        row for row in ids(issuer="anna") if row in ids(targets=("W1", "W0"))
+    ]
+    with engine.connect() as connection:
+        first = page(connection, audit.AuditFilter(), 2)
+        assert [entry.audit_id for entry in first.entries] == [6, 5]
+        second = page(connection, audit.AuditFilter(), 2, Place(HOST, 5))
+        assert [entry.audit_id for entry in second.entries] == [4, 3]
+        back = page(connection, audit.AuditFilter(), 2, Place(HOST, 4), newer=True)
+        assert (back.entries, back.newer, back.older) == (first.entries, False, True)
