@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.blockkit import escape, fit
 from bot.views.buttons import page_button
 from bot.views.told import Content, context, moment, section
+from bot.views.who import MENTIONABLE
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.trail import Entry
 from supervisor_core.ledger.audit_search import AuditFilter
@@ -21,7 +21,6 @@ SHORT, MIDDLE, LONG = 60, 110, 200
 
 APPROVERS = 2  # with a name
 
-_USER_ID = re.compile(r"[UW][A-Z0-9]{5,20}")
 _UNSTYLED = str.maketrans("", "", "*~`")
 """Words that are not ours are not styled; underscores stay, since labels and ids have some."""
 
@@ -51,7 +50,7 @@ def audit_page(
 ) -> Content:
     """One page. `newer`, `older`: the places of the pages beside it, where there are any; `nobody`: there is no row by
     whom was asked for."""
-    title = f"Audit trail of {escape(asking.host)}{narrowed(asking.command, asking.wanted, alone=asking.alone)}"
+    title = f"Audit trail of {_data(asking.host, MIDDLE)}{narrowed(asking.command, asking.wanted, alone=asking.alone)}"
     if not shown:
         return _nothing(asking, title, nobody=nobody)
     texts = [_entry(each, alone=asking.alone) for each in shown]
@@ -112,8 +111,8 @@ def _who(issuer: Issuer, *, alone: bool) -> str:
     """Somebody: in Slack by mention where only the asker reads it, else by name and id."""
     door, _, rest = issuer.id.partition(":")
     user = rest.rpartition("/")[2]
-    of_slack = door == "slack" and user.isalnum() and user.isascii()
-    if of_slack and alone and len(user) <= SHORT:
+    of_slack = door == "slack" and MENTIONABLE.fullmatch(user) is not None
+    if of_slack and alone:
         return f"<@{user}>"
     name = _data(issuer.name or (user if of_slack else rest) or issuer.id, SHORT // 2)
     where = f"{door} {user}" if of_slack and issuer.name else door
@@ -122,7 +121,7 @@ def _who(issuer: Issuer, *, alone: bool) -> str:
 
 def _person(who: str, *, alone: bool) -> str:
     """Whom was asked for: a mention comes as the id of somebody in Slack."""
-    return f"<@{who}>" if alone and _USER_ID.fullmatch(who) else _data(who, MIDDLE)
+    return f"<@{who}>" if alone and MENTIONABLE.fullmatch(who) else _data(who, MIDDLE)
 
 
 def _data(text: str, most: int) -> str:

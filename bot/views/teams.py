@@ -54,7 +54,7 @@ def headed(team: TeamPicture, workers: Sequence[Mapping[str, Any]]) -> list[str]
 def role_of(team: TeamPicture | None, agent_id: str) -> str:
     """The role of a member, where it is more or less than that of a member."""
     role = next((each.role for each in team.members if each.agent_id == agent_id), "") if team else ""
-    return f" · {role.lower()}" if role and role != MemberRole.MEMBER else ""
+    return f" · {_in_words(role)}" if role and role != MemberRole.MEMBER else ""
 
 
 def _team(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
@@ -68,10 +68,14 @@ def _team(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _member(member: Member, workers: Mapping[str, Mapping[str, Any]]) -> str:
-    role = f" ({member.role.lower()})" if member.role != MemberRole.MEMBER else ""
+    role = f" ({_in_words(member.role)})" if member.role != MemberRole.MEMBER else ""
     worker = workers.get(member.agent_id)
     trouble = "" if worker is None or worker["fine"] else f" :x: {_how(worker)}"
     return f"{fit(escape(member.agent_id), NAME)}{role}{trouble}"
+
+
+def _in_words(role: str) -> str:
+    return fit(escape(role.lower()), NAME)
 
 
 def _health(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:

@@ -19,7 +19,7 @@ SHOWN = 10
 EFFECT = 300  # characters
 
 
-def waiting(found: Sequence[Asking], nonce: str, page: int = 0) -> Content:
+def waiting(found: Sequence[Asking], nonce: str = "", page: int = 0) -> Content:
     """One page of all that wait, oldest first."""
     if not found:
         return words(":white_check_mark: Nothing waits for an approval.")

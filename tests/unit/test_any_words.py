@@ -13,19 +13,27 @@ from hypothesis import strategies as st
 
 from bot.asked import Asked
 from bot.blockkit import check_message, check_view
+from bot.views import audit
 from bot.views.approval import Asking, approval_card, denial, question
 from bot.views.card import About, Undone, card
 from bot.views.listed import unknown_ids
+from bot.views.logs import logs
 from bot.views.mistake import Choice as Menu
 from bot.views.mistake import mistake
 from bot.views.overview import overview
 from bot.views.refused import Kind, Wanted, elsewhere, lacking
+from bot.views.status import status
+from bot.views.teams import teams
 from bot.views.told import deaf, listing, others, with_hint, words
 from bot.views.waiting import waiting
 from supervisor_core.domain.approvals import ApprovalState, Choice, Vote
 from supervisor_core.domain.baking import Bake, BakeState
 from supervisor_core.domain.command import Command, Issuer, Outcome
 from supervisor_core.domain.jobs import Job, JobState, Progress
+from supervisor_core.domain.trail import Entry
+from supervisor_core.handlers.newest_lines import Written
+from supervisor_core.ledger.audit_search import AuditFilter
+from supervisor_core.runtime.team_pictures import Member, TeamPicture
 from tests.support.asking import LINK, NOW, TASK, approval
 from tests.unit.test_views import worker
 
@@ -250,3 +258,31 @@ def test_a_notice(host: str, reason: str, troubles: Sequence[str]) -> None:
         with_hint(words("Well."), "small print"),
     ):
         is_harmless(content)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(text, issuer, repeated(issuer, 4), st.sampled_from([True, False, None]), st.booleans())
+def test_a_page_of_the_audit_trail(
+    said: str, by: Issuer, approved: Sequence[Issuer], well: bool | None, alone: bool
+) -> None:
+    entry = Entry("Host", 7, NOW, said, said, by, said, tuple(approved), said, well, said, said)
+    command = Command("audit", "team:x", ("W",), {"by": said, "since": "2d", "limit": 20, "command": said})
+    wanted = AuditFilter(issuer=said, since=NOW, targets=("W",))
+    asking = audit.Asking(said, command, wanted, "nonce", alone)
+    is_harmless(audit.audit_page(asking, [audit.Shown(entry, LINK)] * 10, newer="newer:1:H", older="older:1:H"))
+    is_harmless(audit.audit_page(asking, [], nobody=True))
+
+
+@given(repeated(text, 20), text)
+def test_what_workers_wrote(lines: Sequence[str], said: str) -> None:
+    found = [Written("W", said, tuple(lines), 1), Written("V", said, problem=said), Written("U", said, nothing=True)]
+    is_harmless(logs(found, filed=True))
+
+
+@given(text, text)
+def test_a_team_and_how_its_workers_are(said: str, reason: str) -> None:
+    members = (Member("A", "LEAD"), Member("B", "MEMBER"), Member(said, said))
+    team = TeamPicture(said, said, members, (Member(said, said, NOW),))
+    known = {each: worker(each, reason=reason, last_error=said, fine=each == "A") for each in ("A", "B")}
+    is_harmless(teams(Command("teams"), [team] * 9, known, "nonce"))
+    is_harmless(status(Command("status", "team:x"), [*known.values()] * 20, "nonce", 0, team))

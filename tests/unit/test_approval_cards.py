@@ -164,6 +164,17 @@ def test_twenty_votes_are_named_and_more_are_counted() -> None:
     assert "and 10 more" in json.dumps(made)
 
 
+@pytest.mark.parametrize("number", [11, 500])
+def test_of_many_that_wait_the_oldest_have_buttons_and_the_rest_is_on_further_pages(number: int) -> None:
+    found = [asking(replace(approval(), approval_id=f"a{each:07}")) for each in range(number)]
+    made, last = waiting(found, "nonce"), waiting(found, "nonce", 99)
+    assert check_message(made, update=True) == check_message(last, update=True) == []
+    assert len(buttons(made)) == 30 + 1
+    assert buttons(made)[-1] == "Next page"
+    assert f"a{number - 1:07}" in json.dumps(last)
+    assert buttons(last)[-1] == "Previous page"
+
+
 ASKED = Asked("", "U0ADA", "T0TEAM", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 200)
 
 
