@@ -40,7 +40,7 @@ class Mistakes:
         commands = [command for text in meant if (command := self._offered(text, asked, person))]
         needs = None if meant else self._needs_target(error)
         choice = self._choice(asked, needs, person) if needs else None
-        offered = commands or ([] if choice else [self._help(asked)])
+        offered = commands or ([] if choice else self._help(asked, person))
         return mistake(error.message, asked.nonce, meant, [(each, self._asks(each)) for each in offered], choice)
 
     def _needs_target(self, error: GrammarError) -> NeedsTarget | None:
@@ -53,10 +53,11 @@ class Mistakes:
             return None
         return None
 
-    def _help(self, asked: Asked) -> Command:
+    def _help(self, asked: Asked, person: Person | None) -> list[Command]:
         """What helps whoever meant nothing that can be offered: all about the command that they named, or about all."""
         definition = find(asked.text.strip().partition(" ")[0])
-        return Command("help", params={"topic": definition.name} if definition else {})
+        command = Command("help", params={"topic": definition.name} if definition else {})
+        return [command] if may_press(person, command, asked.channel, self._rules) else []
 
     def _offered(self, text: str, asked: Asked, person: Person | None) -> Command | None:
         """The command in this text, where this person may give it here."""

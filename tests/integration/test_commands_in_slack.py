@@ -44,8 +44,7 @@ async def test_what_has_to_wait_for_this_host_is_said_to_whoever_waits(desk: Des
     ("name", "typed", "button"),
     [
         ("operator", "yes", "help"),
-        ("operator", "rollback 11", "help rollback"),
-        ("operator", "restart `now`", "help restart"),
+        ("operator", "pause team:nobody", "help pause"),
         ("viewer", "restrt North", "help"),
         ("operator", "restrt North", "restart North"),
     ],
