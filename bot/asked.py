@@ -180,7 +180,7 @@ def pressed(received: Received, command: str) -> Asked:
         thread=container.get("thread_ts"),
         response_url=payload.get("response_url"),
         button=f"{nonce} {command} {target}",
-        target=_first_word(target) if _is_for_workers(command) else "",
+        target=_named_in(command, target),
         replaces=bool(container.get("is_ephemeral")),
     )
 
@@ -192,7 +192,8 @@ def turned(received: Received, command: str) -> Asked:
     _, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
     where, _, arguments = rest.partition(" ")
     direct = asked.channel.startswith("D")
-    return replace(asked, text=f"{command} {arguments}", page=where, button=None, replaces=asked.replaces or direct)
+    replaces, target = asked.replaces or direct, _named_in(command, arguments)
+    return replace(asked, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
 
 
 def voted(received: Received, choice: str) -> Vote:
@@ -250,14 +251,10 @@ def chosen(received: Received) -> Asked:
     return replace(pressed(received, ""), text=text, target=target, button=f"{nonce} {text}")
 
 
-def _is_for_workers(command: str) -> bool:
+def _named_in(command: str, arguments: str) -> str:
+    """The target that a button names: of a command for workers it stands first, and is never left out there."""
     definition = CATALOG.get(command)
-    return definition is not None and definition.target is TargetRule.WORKERS
-
-
-def _first_word(arguments: str) -> str:
-    """Where a button's command is for workers, its target stands first: it is never left out there."""
-    return arguments.partition(" ")[0]
+    return arguments.partition(" ")[0] if definition and definition.target is TargetRule.WORKERS else ""
 
 
 def _digest(text: str) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from bot.blockkit import check_message
 from bot.playground import Playground
-from bot.views.buttons import command_button
+from bot.views.buttons import command_button, page_button
 from supervisor_core.ledger.tables import approvals, jobs
 from tests.support.approvals import Desk, a_desk
 from tests.support.slack_room import SlackRoom, texts
@@ -43,6 +43,17 @@ async def test_a_button_of_a_worker_that_was_removed_is_never_for_the_one_that_i
     (told,) = texts(await room.press("operator", button))
     assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
     assert asked_for(desk) == [0, 0]
+
+
+async def test_the_next_page_is_of_the_same_worker_or_of_none(desk: Desk, slack: Playground) -> None:
+    room, button = SlackRoom(desk, slack), page_button(desk.gateway.parse("status North"), "n1", "next:1", "Next page")
+    (told,) = texts(await room.press("operator", button))
+    assert "North" not in told
+    assert "next:1" not in told
+    desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
+    desk.configure()
+    (told,) = texts(await room.press("operator", button))
+    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
 
 
 async def test_a_choice_of_a_worker_that_was_removed_is_never_for_the_one_that_is_left(
