@@ -9,14 +9,18 @@ from typing import Any
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 
 from bot.asked import Vote, at_home, decided, opened
+from bot.blockkit import escape
 from bot.form_doors import FormDoors, not_opened
 from bot.home import Homes
 from bot.intake.dealing import Dealt
+from bot.outgoing import whisper
 from bot.views.approval import DECISION
 from bot.views.home import PAGE, REFRESH, SHOW
 from bot.views.home_parts import DECIDE, DO
+from bot.views.told import words
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.words import shown
 from supervisor_core.ledger.envelopes import Received
 
 DealWithVote = Callable[[Vote], Awaitable[Dealt]]
@@ -68,6 +72,10 @@ class HomeDoors:
         value = str((action.get("selected_option") or action).get("value") or "")
         name, _, worker_id = value.partition(":")
         if name not in CATALOG:
+            return
+        if worker_id and worker_id not in self._config().workers:  # else the form would begin with another one
+            told = words(f":warning: {escape(shown(worker_id))} is not among the workers here any more.")
+            context["dealt"] = Dealt(messages=(whisper(opened(received), told),))
             return
         trigger, text = str(received.payload.get("trigger_id") or ""), f"{name} {worker_id}" if worker_id else ""
         if not await self._forms.open_form(trigger, name, text=text, chosen=self._place(name)):

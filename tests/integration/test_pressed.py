@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from bot.blockkit import check_message
 from bot.playground import Playground
 from bot.views.buttons import command_button, page_button
+from bot.views.home_parts import DO
 from supervisor_core.ledger.tables import approvals, jobs
 from tests.support.approvals import Desk, a_desk
 from tests.support.slack_room import SlackRoom, texts
@@ -54,6 +55,17 @@ async def test_the_next_page_is_of_the_same_worker_or_of_none(desk: Desk, slack:
     desk.configure()
     (told,) = texts(await room.press("operator", button))
     assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+
+
+async def test_a_page_of_somebody_opens_no_form_for_another_worker_than_its_button_names(
+    desk: Desk, slack: Playground
+) -> None:
+    desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
+    desk.configure()
+    button = {"action_id": f"{DO}:restart", "value": "restart:North"}
+    (told,) = texts(await SlackRoom(desk, slack).press("operator", button))
+    assert told == ":warning: “North” is not among the workers here any more."
+    assert not slack.calls("views.open")
 
 
 async def test_a_choice_of_a_worker_that_was_removed_is_never_for_the_one_that_is_left(

@@ -13,6 +13,8 @@ from bot.asked import Asked, Vote
 from bot.commands import Commands
 from bot.composing import Composing
 from bot.form_doors import FormDoors
+from bot.home import Homes
+from bot.home_doors import HomeDoors
 from bot.intake.dealing import Dealt
 from bot.judging import Judging
 from bot.people import People
@@ -35,7 +37,8 @@ class SlackRoom:
         identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
         doors = Doors(self._command, self._vote, self._ask_why, self._ask_how)
         forms = FormDoors(self._client, lambda: self.desk.config, self._offered)
-        self._app = SlackApp(self._client, identity, doors, forms)
+        homes = HomeDoors(Homes(desk.ledger), forms, lambda: self.desk.config)
+        self._app = SlackApp(self._client, identity, doors, forms, homes)
         self.alone = False
         """Whether what is pressed stands on a message that only its reader sees."""
         self._keys = 0
