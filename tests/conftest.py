@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import databases
+
+# How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
+settings.register_profile("supervisor", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("supervisor")
 
 ENGINES = ("sqlite", "postgresql", "mariadb")
 

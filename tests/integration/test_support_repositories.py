@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from tests.support.commits import LINK, PROGRAM, Entry, Given, History
 from tests.support.histories import KINDS, Merge, Step, changes_nothing, grown, histories
@@ -27,7 +27,7 @@ ONE_OF_EACH = grown(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(histories())
 def test_git_agrees_on_a_generated_history_to_the_last_hash(history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -240,4 +240,4 @@ class AnyCommands(RuleBasedStateMachine):
 
 
 TestAnyCommands = AnyCommands.TestCase
-TestAnyCommands.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAnyCommands.settings = settings(max_examples=60, stateful_step_count=30)

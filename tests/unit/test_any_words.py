@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.asked import Asked
@@ -200,7 +200,7 @@ def is_harmless(content: Mapping[str, Any]) -> None:
     assert list(alive(content)) == []
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(asked_about(), issuer)
 def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
     is_harmless(approval_card(asking))
@@ -212,7 +212,7 @@ def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
     assert list(alive(view)) == []
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(jobs(), st.none() | asked_about(), repeated(st.tuples(st.sampled_from(BakeState), text), 15), st.booleans())
 def test_a_card_of_a_command(
     found: list[Job], asking: Asking | None, bakes: Sequence[tuple[BakeState, str]], undone: bool
@@ -260,7 +260,7 @@ def test_a_notice(host: str, reason: str, troubles: Sequence[str]) -> None:
         is_harmless(content)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(text, issuer, repeated(issuer, 4), st.sampled_from([True, False, None]), st.booleans())
 def test_a_page_of_the_audit_trail(
     said: str, by: Issuer, approved: Sequence[Issuer], well: bool | None, alone: bool

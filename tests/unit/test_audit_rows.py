@@ -24,7 +24,7 @@ labels = st.none() | st.from_regex(r"[A-Za-z0-9 _-]{1,100}", fullmatch=True)
 @example("a - b - c", "", "x - y")
 @example("-" * 60, "- - -", "-")
 @example("\ud800\n - \0", "slack:\nT/U", "x" * 100)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_an_audit_label_is_short_plain_and_says_where_the_issuer_ends(name: str, user: str, label: str | None) -> None:
     assert validate_label(label)[0]
     said = audit_label(name, user, label)

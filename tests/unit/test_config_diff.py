@@ -175,7 +175,7 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(DOCUMENTS, DOCUMENTS)
 def test_taking_a_configuration_over_leaves_only_what_needs_a_restart(tmp_path: Path, first: Any, second: Any) -> None:
     running, new = configured(tmp_path, **first), configured(tmp_path, **second)

@@ -262,7 +262,7 @@ def test_nothing_that_json_can_hold_breaks_the_reader() -> None:
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.lists(st.text(max_size=5)),
     )
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_heartbeat_gives_a_verdict_in_one_line(document: dict[str, Any]) -> None:
     verdict = health(running(heartbeat=read_heartbeat(document)), NOW)
     assert verdict.reason.isprintable()

@@ -172,7 +172,7 @@ WORKERS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(WORKERS, max_size=150, unique_by=lambda each: each["id"]),
     st.integers(-1, 10),

@@ -62,7 +62,7 @@ def test_the_nearest_label_keeps_what_may_be_kept(text: str, label: str | None) 
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_nearest_label_is_always_a_label(text: str) -> None:
     nearest = nearest_label(text)
     assert nearest is None or clean_label(nearest) == nearest

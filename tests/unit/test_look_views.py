@@ -168,7 +168,7 @@ def test_the_longest_page_of_the_trail_fits_and_is_cut_in_no_mark(alone: bool) -
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_name_calls_or_links_anybody(text: str) -> None:
     hostile = replace(
         ENTRY,

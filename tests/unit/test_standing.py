@@ -238,5 +238,5 @@ class Life(RuleBasedStateMachine):
         assert self.standing.waits is None or self.standing.seen is S.STOPPED
 
 
-Life.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Life.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestAnyRowOfMoves = Life.TestCase

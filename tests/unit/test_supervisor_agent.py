@@ -154,7 +154,7 @@ def test_the_agent_does_exactly_what_the_table_says(
     run(story())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(moves=st.lists(st.sampled_from(list(Move)), max_size=12))
 def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(database: OfEngine, moves: list[Move]) -> None:
     world = World(database)

@@ -27,7 +27,7 @@ def _plainly(one: str, other: str) -> int:
 
 
 @given(WORD, WORD, st.integers(0, 4))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_the_banded_distance_is_the_distance_up_to_its_limit(one: str, other: str, limit: int) -> None:
     assert edit_distance(one, other, limit) == min(_plainly(one, other), limit + 1)
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.attached import Attached
@@ -243,7 +243,6 @@ def only_ours(made: Content | None) -> None:
     assert set(re.findall(r"<([^>]*)", said)) <= {"@U0OPER", "@U0APPROVER", "@U0SECOND"}
 
 
-@settings(deadline=None)
 @given(jobs_of_any_kind(), st.sampled_from([0, 1, 100]), st.booleans())
 def test_whatever_came_of_it_slack_takes_the_reply_and_nobody_else_is_told(
     jobs: list[Job], seconds: float, approved: bool
@@ -251,7 +250,6 @@ def test_whatever_came_of_it_slack_takes_the_reply_and_nobody_else_is_told(
     only_ours(outcome([after(seconds, each) for each in jobs], EXECUTING if approved else None))
 
 
-@settings(deadline=None)
 @given(texts, texts, texts, st.sampled_from([0, 1, 6, 210]))
 def test_whatever_commits_files_and_notes_are_called_the_reply_is_well(
     subject: str, path: str, note: str, number: int
@@ -266,7 +264,6 @@ def test_whatever_commits_files_and_notes_are_called_the_reply_is_well(
     only_ours(outcome([changed(1, "North", message=note, **details), changed(1)], EXECUTING))
 
 
-@settings(deadline=None)
 @given(st.sampled_from(FINAL), texts, texts, texts)
 def test_whatever_people_are_called_and_gave_as_their_reason_the_reply_is_well(
     state: ApprovalState, name: str, reason: str, worker: str
@@ -277,7 +274,6 @@ def test_whatever_people_are_called_and_gave_as_their_reason_the_reply_is_well(
     only_ours(outcome([replace(ROLLED_BACK, issuer=odd)], EXECUTING))
 
 
-@settings(deadline=None)
 @given(texts, texts, st.lists(texts, max_size=30))
 def test_whatever_a_report_says_its_words_are_well(message: str, path: str, tests: list[str]) -> None:
     found = [{"name": each, "message": each, "passed": True} for each in tests]

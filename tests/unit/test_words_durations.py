@@ -33,7 +33,7 @@ def test_anything_else_is_no_duration(text: str) -> None:
 
 
 @given(st.integers(0, 10**6).map(lambda minutes: minutes * 60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_duration_survives_being_written(seconds: int) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
 
