@@ -204,7 +204,7 @@ def _notes(jobs: Sequence[Job], about: About) -> list[str]:
             notes.append(f"The report: `{in_code(str(details['report_path']))}`")
         if details.get("drive"):
             notes.append(f":warning: {escape(fit(str(details['drive']), LINE))}")
-    return notes[:WORKERS]
+    return [note for note in notes if note.strip()][:WORKERS]
 
 
 def _changed(details: Mapping[str, Any]) -> list[str]:

@@ -25,6 +25,7 @@ from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.jobs import Job, Progress
 from supervisor_core.ledger import jobs, outbox
+from supervisor_core.ledger.replies import DETAILS
 from supervisor_core.ledger.store import Ledger
 
 CARDS, STEPS = 20, 300
@@ -59,14 +60,18 @@ class CountingSlack(Speaker):
         self._rates = Rates(clock, on=True)
         self.refused: list[str] = []
         self.shown: dict[str, Content] = {}
+        self.replies: list[Content] = []
         self.edits: dict[str, list[float]] = defaultdict(list)
 
     async def post(self, channel: str, thread_ts: str | None, content: Content, subject: str) -> Address:
         self._count("chat.postMessage", "t4")  # hundreds a minute in all, and of each channel one a second
         if wait := self._rates.post(channel):
             self.refused.append(f"post into {channel} at {self._clock.at}: {wait} s")
-        ts = f"{self._clock.at:.6f}{len(self.shown)}"
-        self.shown[ts] = content
+        ts = f"{self._clock.at:.6f}{len(self.shown) + len(self.replies)}"
+        if thread_ts:
+            self.replies.append(content)
+        else:
+            self.shown[ts] = content
         return {"channel": channel, "ts": ts}
 
     async def edit(self, address: Address, content: Content) -> None:
@@ -133,7 +138,7 @@ async def _a_long_update(tmp_path: Path) -> None:
             while coming and coming[0][0] <= clock.at:
                 coming.pop(0)[1]()
             seconds = await delivery.round()
-            waits = ledger.read(lambda c: {each.subject for each in outbox.waiting(c, (jobs.CARD,), datetime.now(UTC))})
+            waits = ledger.read(lambda c: {each.subject for each in outbox.waiting(c, (jobs.CARD, DETAILS), datetime.now(UTC))})
             behind = {subject: behind.get(subject, clock.at) for subject in waits}
             longest = max([longest, *(clock.at - since for since in behind.values())])
             if not waits and not coming:
@@ -141,7 +146,7 @@ async def _a_long_update(tmp_path: Path) -> None:
             following = coming[0][0] if coming else float("inf")
             clock.at = following if not waits else min(clock.at + seconds, following)
     assert slack.refused == []
-    assert len(slack.shown) == CARDS
+    assert (len(slack.shown), len(slack.replies)) == (CARDS, CARDS)  # who asked waited for long, and is told once
     assert sorted(content["text"].split(":")[0] for content in slack.shown.values()) == sorted(
         f"W{n}" for n in range(CARDS)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -172,7 +173,8 @@ def jobs(draw: st.DrawFn) -> list[Job]:
                 NOW - timedelta(seconds=3), (), outcome if ended else None, NOW if ended else None, steps,
             )
         )  # fmt: skip
-    return made * draw(st.sampled_from([1, 8]))
+    alike = made * draw(st.sampled_from([1, 8]))
+    return [replace(each, worker_id=f"W{number}") for number, each in enumerate(alike)]
 
 
 def alive(content: Mapping[str, Any]) -> Iterator[str]:
