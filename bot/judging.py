@@ -51,7 +51,7 @@ class Judging:
         command, rules = approval.command, self.rules
         here = None if vote.at_home else vote.asked.channel
         card = str((approval.card or {}).get("channel") or "")
-        own = approval.requester.is_same_as(vote.asked.actor)
+        own = approval.requester.person.is_same_as(vote.asked.actor)
 
         def judge(person: Person | None) -> Refusal | None:
             if vote.choice == "cancel":

@@ -72,7 +72,7 @@ class Voting:
         except NoSuchApproval as error:
             return _told(vote, f":no_entry: {escape(error.message)}")
         _, refused = await self._judging.of_vote(vote, approval)
-        own = approval.requester.is_same_as(vote.asked.actor) and not approval.terms.self_approval
+        own = approval.requester.person.is_same_as(vote.asked.actor) and not approval.terms.self_approval
         if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
             return await self.deal(vote)  # it says why not, and writes it down
         try:

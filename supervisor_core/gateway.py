@@ -8,15 +8,18 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.config.context import grammar_context
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.domain.approvals import Approval
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.errors import RefusedError
-from supervisor_core.domain.grammar import GrammarContext, GrammarError, parse
+from supervisor_core.domain.grammar import GrammarError, parse
 from supervisor_core.domain.jobs import Job, new_task_id
 from supervisor_core.domain.targets import resolve
 from supervisor_core.domain.words import shown
+
+__all__ = ["Carrier", "Gateway", "NotBuiltError", "Submitted", "grammar_context"]
 
 
 class NotBuiltError(RefusedError):
@@ -108,11 +111,3 @@ class Gateway:
         if self._approvals is None:
             raise NotBuiltError(f"{definition.name} needs an approval here, which can't be asked for from this door.")
         return Submitted(issued, self._approvals.request(issued, door, place, now))
-
-
-def grammar_context(config: SupervisorConfig) -> GrammarContext:
-    """What the grammar must know of this configuration."""
-    teams = {
-        name: tuple(worker.id for worker in config.workers.values() if worker.team == name) for name in config.teams
-    }
-    return GrammarContext(workers=tuple(config.workers), teams=teams, default_worker=config.supervisor.default_worker)

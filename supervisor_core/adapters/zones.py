@@ -40,11 +40,15 @@ def is_zone(name: str) -> bool:
     return True
 
 
+def known_zone(name: str) -> str:
+    """This zone, where this host knows it; else, and for what is the same, UTC."""
+    return name if is_zone(name) and name not in _SAME else UNKNOWN
+
+
 def host_zone() -> str:
     """The zone of this host's clocks; UTC where it does not say."""
     names = [os.environ.get("TZ", "").removeprefix(":"), _linked(LOCALTIME), _written(TIMEZONE)]
-    found = next((name for name in names if name and is_zone(name)), UNKNOWN)
-    return UNKNOWN if found in _SAME else found
+    return next((known_zone(name) for name in names if name and is_zone(name)), UNKNOWN)
 
 
 def _linked(path: Path) -> str:

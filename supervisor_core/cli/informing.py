@@ -21,6 +21,10 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
         from supervisor_core.cli.monitoring import monitoring
 
         return monitoring(command.name, config, as_json=as_json)
+    if command.name.startswith("schedule "):
+        from supervisor_core.cli.schedules import scheduling
+
+        return scheduling(command, config, as_json=as_json)
     words = ["--config", config] if config else []
     words += ["--json"] if as_json else []
     if command.name in ("teams", "logs"):

@@ -86,10 +86,17 @@ class Approvals:
         self._carrying = CarryingOut(ledger, observe, self._rights)
 
     def request(
-        self, command: Command, door: str, card: Mapping[str, Any] | None = None, now: datetime | None = None
+        self,
+        command: Command,
+        door: str,
+        card: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
+        along: Callable[[Connection], bool] | None = None,
     ) -> Approval:
         """Ask for an approval of a command that was issued; it is durable when this returns. The same one again for a
-        task id that is known; `NotAsked` where nobody could agree to it or where it would fail as things are."""
+        task id that is known; `NotAsked` where nobody could agree to it or where it would fail as things are.
+
+        `along` is done in the same transaction; where it says no, nothing of it is, and `NotAsked` says so."""
         known = self.of_task(command.task_id)
         if known is not None:
             if command.issuer is None or not command.issuer.is_same_as(known.requester.id):
@@ -98,9 +105,17 @@ class Approvals:
             return known
         moment = now or datetime.now(UTC)
         approval = self._new(command, door, card, moment)
+
+        def file(connection: Connection) -> Approval | None:
+            if along is not None and not along(connection):
+                return None
+            return rows.file(connection, approval, self._asked_in(card))
+
         crashpoints.reach("approvals_t.pending:before")
-        filed = self._ledger.write(lambda connection: rows.file(connection, approval, self._asked_in(card)))
+        filed = self._ledger.write(file)
         crashpoints.reach("approvals_t.pending:after")
+        if filed is None:
+            raise NotAsked("Somebody else was first.")
         return filed
 
     def vote(
@@ -143,7 +158,7 @@ class Approvals:
         approval, votes = self.find(approval_id)
         if approval.state is ApprovalState.CANCELLED:
             return Decision(approval, votes, counted=False)
-        if not by.is_same_as(approval.requester.id):
+        if not by.is_same_as(approval.terms.requester_id):
             self._refuse(approval, by, "cancel", door, self._why_not(approval, by, allowed), moment)
         said = rows.as_reason(f"By {by.name or by.id}{f': {reason}' if reason else '.'}")
         while (
@@ -233,7 +248,7 @@ class Approvals:
             card=card,
             previews=previews,
             fingerprint=fingerprint(command, previews),
-            terms=Terms(command.issuer.id, terms.votes, terms.self_approval),
+            terms=Terms(command.issuer.person.id, terms.votes, terms.self_approval),
             state=ApprovalState.PENDING,
             requested_at=now,
             expires_at=expires_at,

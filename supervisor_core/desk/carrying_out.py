@@ -118,7 +118,7 @@ class CarryingOut:
         unknown = ""
         for who, right, role in asked:
             try:
-                why = self._rights(who, approval.command, right)
+                why = self._rights(who.person, approval.command, right)
             except SupervisorError as error:
                 if not error.retryable:
                     return f"{who.name or who.id}, {role}, may not any more: {error}", ""

@@ -7,7 +7,8 @@ from dataclasses import replace
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.baking import BakingChore
 from supervisor_core.desk.observing import observer
-from supervisor_core.desk.rights import Rights
+from supervisor_core.desk.rights import Rights, host_rights
+from supervisor_core.desk.running_schedules import Answering, SchedulesChore, nobody_to_answer
 from supervisor_core.desk.scheduler import ApprovalsChore, Scheduler
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.scheduling import SchedulerDoors
@@ -20,7 +21,16 @@ def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
     return Approvals(parts.ledger, lambda: parts.host.config, observe, rights)
 
 
-def scheduler_of(parts: Parts, approvals: Approvals, doors: SchedulerDoors) -> Scheduler:
-    """The service that looks after what comes due: approvals, and workers whose code was changed."""
+def scheduler_of(
+    parts: Parts,
+    approvals: Approvals,
+    doors: SchedulerDoors,
+    *,
+    rights: Rights | None = None,
+    answering: Answering = nobody_to_answer,
+) -> Scheduler:
+    """The service that looks after what comes due: approvals, workers whose code was changed, schedules."""
     baking = BakingChore(parts.ledger, lambda: parts.host.config, doors.look)
-    return Scheduler(parts.ledger, doors.blocking, (ApprovalsChore(approvals), baking), doors.filed)
+    asked = rights or host_rights(lambda: parts.host.config)
+    schedules = SchedulesChore(parts.ledger, lambda: parts.host.config, approvals, asked, answering)
+    return Scheduler(parts.ledger, doors.blocking, (ApprovalsChore(approvals), baking, schedules), doors.filed)

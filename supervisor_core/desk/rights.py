@@ -61,6 +61,9 @@ def _listed(config: SupervisorConfig, command: Command, right: Right) -> Sequenc
     own = config.slack.access.commands.get(command.name)
     if own is not None and right is not Right.APPROVER:
         return own
+    if right is Right.VIEWER:
+        access = config.slack.access
+        return (*access.viewers, *access.operators, *access.approvers)
     role = "approvers" if right is Right.APPROVER else "operators"
     general: tuple[str, ...] = getattr(config.slack.access, role)
     if general:
@@ -77,7 +80,7 @@ def _listed(config: SupervisorConfig, command: Command, right: Right) -> Sequenc
 
 
 def _as(right: Right) -> str:
-    return "as an approver" if right is Right.APPROVER else "as an operator"
+    return {Right.APPROVER: "as an approver", Right.VIEWER: "as a viewer"}.get(right, "as an operator")
 
 
 def _doing(right: Right) -> str:

@@ -23,6 +23,13 @@ class Issuer:
 
     id: str
     name: str
+    owner: str = ""
+    """The actor whose rights count, where it is another one: a schedule's is whoever added it."""
+
+    @property
+    def person(self) -> Issuer:
+        """Whose rights count."""
+        return Issuer(self.owner, self.name) if self.owner else self
 
     def is_same_as(self, other_id: str) -> bool:
         """Whether that is the same person, whatever they are called by now."""

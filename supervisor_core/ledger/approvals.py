@@ -71,6 +71,7 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
         "label": command.label,
         "issuer_id": approval.requester.id,
         "issuer_name": approval.requester.name[:ISSUER_NAME],
+        "owner_id": approval.requester.owner or None,
         "door": approval.door,
         "card_json": canonical_json(approval.card) if approval.card is not None else None,
         "preview_json": canonical_json(approval.previews),
@@ -238,6 +239,7 @@ def _entry(approval: Approval, action: str, decided: Decided, *, failure: bool =
             "label": command.label,
             "door": approval.door,
             "requester": {"id": approval.requester.id, "name": approval.requester.name},
+            **({"owner": approval.requester.owner} if approval.requester.owner else {}),
             "fingerprint": approval.fingerprint,
             "votes": [vote.as_told() for vote in decided.votes],
             "votes_needed": approval.terms.votes_needed,
@@ -248,7 +250,7 @@ def _entry(approval: Approval, action: str, decided: Decided, *, failure: bool =
 
 
 def _approval(row: RowMapping) -> Approval:
-    issuer = Issuer(row["issuer_id"], row["issuer_name"])
+    issuer = Issuer(row["issuer_id"], row["issuer_name"], row["owner_id"] or "")
     return Approval(
         approval_id=row["approval_id"],
         supervisor_id=row["supervisor_id"],
@@ -265,7 +267,7 @@ def _approval(row: RowMapping) -> Approval:
         card=json.loads(row["card_json"]) if row["card_json"] is not None else None,
         previews=tuple(json.loads(row["preview_json"])),
         fingerprint=row["fingerprint"],
-        terms=Terms(issuer.id, row["votes_needed"], row["self_approval"]),
+        terms=Terms(issuer.person.id, row["votes_needed"], row["self_approval"]),
         state=ApprovalState(row["state"]),
         requested_at=row["requested_at"],
         expires_at=row["expires_at"],

@@ -37,6 +37,8 @@ jobs = Table(
     Column("label", String(100)),
     Column("issuer_id", String(128), nullable=False),
     Column("issuer_name", String(255), nullable=False),
+    # Whose rights count, where it is not the issuer: the owner of a schedule.
+    Column("owner_id", String(128)),
     Column("door", String(16), nullable=False),
     Column("approvals_json", LongText, nullable=False),
     Column("state", String(16), nullable=False),
@@ -201,6 +203,7 @@ approvals = Table(
     Column("label", String(100)),
     Column("issuer_id", String(128), nullable=False),
     Column("issuer_name", String(255), nullable=False),
+    Column("owner_id", String(128)),
     Column("door", String(16), nullable=False),
     Column("card_json", LongText),
     Column("preview_json", LongText, nullable=False),
@@ -345,6 +348,46 @@ suppressions = Table(
     Column("reason", LongText, nullable=False),
     Index(None, "until"),
     Index(None, "target_type", "target_id", "until"),
+    **_MYSQL,
+)
+
+schedules = Table(
+    "schedules_t",
+    metadata,
+    Column("schedule_id", String(32), primary_key=True),
+    Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
+    Column("name", String(64), nullable=False),
+    # The name in lower case for as long as it is taken, then nothing, which is unlike any other nothing.
+    Column("taken_name", String(64)),
+    Column("cron", String(100), nullable=False),
+    Column("zone", String(64), nullable=False),
+    Column("command", LongText, nullable=False),
+    # Which word of it is the target: one that is none any more must not be taken for the label of another worker.
+    Column("target", LongText, nullable=False),
+    Column("owner_id", String(128), nullable=False),
+    Column("owner_name", String(255), nullable=False),
+    Column("card_json", LongText),
+    Column("task_id", String(TASK_ID), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("added_at", UtcDateTime, nullable=False),
+    # The run that comes next, and when somebody must look at it: later, while nobody can be asked about it.
+    Column("next_at", UtcDateTime, nullable=False),
+    Column("due_at", UtcDateTime),
+    Column("waiting_since", UtcDateTime),
+    Column("waiting_for", LongText),
+    Column("last_at", UtcDateTime),
+    Column("last_state", String(16)),
+    Column("last_reason", LongText),
+    Column("last_task_id", String(TASK_ID)),
+    Column("refused_since", UtcDateTime),
+    Column("refusals", Integer, nullable=False),
+    Column("removed_at", UtcDateTime),
+    Column("removed_by", String(128)),
+    Column("removed_name", String(255)),
+    Column("removed_task_id", String(TASK_ID)),
+    UniqueConstraint("supervisor_id", "taken_name"),
+    UniqueConstraint("task_id"),
+    Index(None, "state", "due_at"),
     **_MYSQL,
 )
 
