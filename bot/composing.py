@@ -16,14 +16,17 @@ from bot.views.approval import Asking, approval_card, question
 from bot.views.card import UNDOABLE, About, Undone, card
 from bot.views.home_values import Told
 from bot.views.preview import code
+from bot.views.schedules import refused_run, schedule_card
 from bot.views.told import Content
+from supervisor_core.desk.schedules import standing
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
 from supervisor_core.domain.jobs import Job
-from supervisor_core.ledger import approvals, bakes, jobs, outbox
+from supervisor_core.ledger import approvals, bakes, jobs, outbox, schedules
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.recent import recent
 from supervisor_core.ledger.replies import DETAILS, PREVIEW
+from supervisor_core.ledger.schedules import TOLD
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
 
@@ -48,6 +51,8 @@ class Composing:
             return question(asking) if asking else None
         if message.kind == DETAILS:
             return self._reply(connection, message)
+        if message.kind == TOLD:
+            return self._schedule(connection, message, now)
         content: Content = message.payload["content"]
         return content
 
@@ -61,6 +66,12 @@ class Composing:
             rest=code(path) + (f" on {escape(job.supervisor_id)}" if job else ""),
             comment=thread.of_report(job) if job else "",
         )
+
+    def _schedule(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+        if "note" in message.payload:
+            return refused_run(message.payload["note"])
+        found = schedules.find(connection, message.subject)
+        return schedule_card(standing(found, now)) if found else None
 
     def waiting(self, connection: Connection) -> list[Asking]:
         """All approvals that wait, with the places of their cards."""

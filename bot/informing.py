@@ -35,11 +35,13 @@ class Question:
     command: Command
     person: Person | None
     """Who asks; None where Slack did not say it in time."""
+    by: Issuer | None = None
+    """As whom it is asked, where that is not this person: a schedule."""
 
     @property
     def issuer(self) -> Issuer:
         """Who asks, as the audit trail knows them."""
-        return Issuer(self.asked.actor, self.person.name if self.person else "")
+        return self.by or Issuer(self.asked.actor, self.person.name if self.person else "")
 
 
 Tell = Callable[[Question], Awaitable[Dealt]]

@@ -11,6 +11,7 @@ from bot.views.told import Content
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.replies import DETAILS, FILE, below
+from supervisor_core.ledger.schedules import TOLD
 from supervisor_core.ledger.steps import Message
 
 NOTICE = "notice"
@@ -25,7 +26,7 @@ HOME = "home"
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
-KINDS = (CARD, ASKED, NOTICE, WHISPER, DETAILS, FILE, HOME)
+KINDS = (CARD, ASKED, TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME)
 
 
 def answer(asked: Asked, content: Content) -> Message:

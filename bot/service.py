@@ -17,6 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import heard
 from bot.access import Rules, listed
+from bot.answers import ChatAnswers
 from bot.app import Doors, Identity, SlackApp
 from bot.asked import Asked, Vote
 from bot.commands import Commands
@@ -39,6 +40,7 @@ from bot.outgoing import NOTICE, WHISPER
 from bot.people import People
 from bot.reports import Reports
 from bot.rights import ChatRights
+from bot.schedules import Scheduling
 from bot.speaking import Speaker
 from bot.views.approval import Asking
 from bot.voting import Voting
@@ -47,9 +49,12 @@ from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
 from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.running_schedules import Answered
+from supervisor_core.desk.schedules import Schedules
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import CommandDefinition, Right
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.schedules import Schedule
 from supervisor_core.domain.times import to_text
 from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import envelopes, outbox
@@ -57,6 +62,7 @@ from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.replies import DETAILS, FILE
+from supervisor_core.ledger.schedules import TOLD as TOLD_OF_SCHEDULES
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.chat import ChatDoors
 
@@ -81,6 +87,7 @@ class Room:
     offering: Offering
     voting: Voting
     pages: HomePages
+    scheduling: Scheduling
 
 
 class SlackService:
@@ -95,6 +102,7 @@ class SlackService:
         credentials: SlackCredentials,
         approvals: Approvals,
         rights: ChatRights,
+        answers: ChatAnswers,
         doors: ChatDoors,
     ) -> None:
         if credentials.bot_token is None or credentials.app_token is None:
@@ -103,6 +111,7 @@ class SlackService:
         self._ledger = ledger
         self._approvals = approvals
         self._rights = rights
+        self._answers = answers
         self._doors = doors
         self._homes = Homes(ledger)
         self._known: Identity | None = None
@@ -159,6 +168,7 @@ class SlackService:
         )
         self._known, self._room = identity, self._room_for(identity)
         self._rights.connected(self._still_may)
+        self._answers.connected(self._answered)
         forms = FormDoors(self._client, lambda: self._config, self._offered)
         homes = HomeDoors(self._homes, forms, lambda: self._config)
         doors = Doors(self._deal, self._vote, self._ask_why, self._ask_how)
@@ -188,6 +198,7 @@ class SlackService:
                 await asyncio.gather(*tasks)
         finally:
             self._rights.disconnected()
+            self._answers.disconnected()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -214,15 +225,18 @@ class SlackService:
             approvals=waiting,
             looks=looks(config, self._ledger, self._doors, composing),
         )
+        tellers = informing.tellers()
+        scheduling = Scheduling(config, Schedules(self._ledger), judging, tellers)
         commands = Commands(
             config=config,
             gateway=Gateway(config, LocalCarrier(self._ledger), self._approvals),
             judging=judging,
-            tellers=informing.tellers(),
+            tellers={**tellers, **scheduling.tellers()},
             submitted=self._doors.filed,
         )
         pages = HomePages(config, judging, offering, composing, self._ledger, self._doors)
-        return Room(judging, commands, offering, Voting(self._approvals, judging, self._open_form, waiting), pages)
+        voting = Voting(self._approvals, judging, self._open_form, waiting)
+        return Room(judging, commands, offering, voting, pages, scheduling)
 
     def _composing(self, identity: Identity) -> Composing:
         return Composing(lambda name: self._config.needs_approval(name, "slack"), identity.url)
@@ -253,6 +267,9 @@ class SlackService:
 
     async def _still_may(self, user: str, command: Command, right: Right) -> str:
         return await self._at_work().judging.still_may(user, command, right)
+
+    async def _answered(self, schedule: Schedule, command: Command) -> Answered:
+        return await self._at_work().scheduling.answered(schedule, command)
 
     async def _offered(self, user: str) -> list[CommandDefinition]:
         """What this person may be offered now."""
@@ -308,7 +325,9 @@ class SlackService:
             now = datetime.now(UTC)
             await self._written(partial(envelopes.forget_old, now=now))
             await self._written(partial(outbox.forget_told, kinds=(WHISPER, NOTICE, FILE), now=now, kept=TOLD))
-            await self._written(partial(outbox.forget_told, kinds=(CARD, ASKED, DETAILS), now=now, kept=CARDS))
+            await self._written(
+                partial(outbox.forget_told, kinds=(CARD, ASKED, DETAILS, TOLD_OF_SCHEDULES), now=now, kept=CARDS)
+            )
             await self._written(partial(forget_old, now=now))
             if await _within(stopping, TIDY_SECONDS):
                 return

@@ -31,6 +31,7 @@ EFFECTS: Mapping[str, str] = {
     "mute": "Alerts about it are recorded and not told.",
     "unmute": "Alerts about it are told again.",
     "monitoring pause": "The supervisor starts, stops and restarts no worker by itself until it is resumed.",
+    "schedule remove": "Its command is not given any more. What it has begun goes on.",
     "monitoring resume": "The supervisor looks after its workers again.",
 }
 """What each command does that changes something; a button says it before it does anything."""

@@ -42,6 +42,9 @@ async def _serve(config: SupervisorConfig, parts: Parts) -> int:
         approvals = approvals_of(parts)
         return await Daemon(parts, no_chat=no_chat, scheduler=partial(scheduler_of, parts, approvals)).run()
     rights = import_module("bot.rights").ChatRights(host_rights(lambda: parts.host.config))
+    answers = import_module("bot.answers").ChatAnswers()
     approvals = approvals_of(parts, rights)
-    chat = partial(import_module("bot.service").SlackService, config, parts.ledger, credentials, approvals, rights)
-    return await Daemon(parts, chat, scheduler=partial(scheduler_of, parts, approvals)).run()
+    service = import_module("bot.service").SlackService
+    chat = partial(service, config, parts.ledger, credentials, approvals, rights, answers)
+    scheduler = partial(scheduler_of, parts, approvals, rights=rights, answering=answers)
+    return await Daemon(parts, chat, scheduler=scheduler).run()

@@ -247,11 +247,18 @@ _ACTING = (
     ),
     CommandDefinition(
         "schedule add",
-        "Runs a command again and again, at the times that a cron expression names.",
+        "Runs a command again and again, at the times that a cron expression or a few words name, by the clocks of "
+        "whoever asks for it, and with their rights as they are each time.",
         recorded_as="SCHEDULE_ADDED",
         parameters=(
             Parameter("name", Kind.NAME, "NAME", "what the schedule is called", required=True),
-            Parameter("cron", Kind.CRON, '"CRON"', "minute, hour, day, month, weekday", required=True),
+            Parameter(
+                "cron",
+                Kind.CRON,
+                '"CRON"',
+                'minute, hour, day, month, weekday; or words such as "daily 03:00", "weekdays 08:30"',
+                required=True,
+            ),
             Parameter(
                 "command",
                 Kind.COMMAND,
@@ -265,12 +272,15 @@ _ACTING = (
         examples=(
             'schedule add nightly "0 3 * * *" restart OrionMX nightly',
             'schedule add look "*/5 * * * *" status all',
+            'schedule add mornings "weekdays 08:30" diagnostics all',
         ),
+        built=True,
     ),
     CommandDefinition(
         "schedule list",
         "Shows the schedules, and when each is due next.",
         examples=("schedule list",),
+        built=True,
     ),
     CommandDefinition(
         "schedule remove",
@@ -279,6 +289,7 @@ _ACTING = (
         parameters=(Parameter("name", Kind.NAME, "NAME", "what the schedule is called", required=True),),
         risk=Risk.CHANGES,
         examples=("schedule remove nightly",),
+        built=True,
     ),
 )
 

@@ -1,0 +1,175 @@
+"""Schedules in Slack: added, listed and removed by people, and answered for when they only inform."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from bot.access import Person
+from bot.asked import Asked
+from bot.blockkit import escape
+from bot.informing import Question, Tell
+from bot.intake.dealing import Dealt, NotNowError
+from bot.judging import Judging, is_late
+from bot.offering import is_here
+from bot.outgoing import NOTICE, answer, card_of, whisper
+from bot.views import schedules as views
+from bot.views.told import Content, with_hint, words
+from supervisor_core.adapters.zones import known_zone
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.config.context import grammar_context
+from supervisor_core.desk.rights import CHAT
+from supervisor_core.desk.running_schedules import Answered
+from supervisor_core.desk.schedules import Schedules
+from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.errors import RefusedError, SupervisorError
+from supervisor_core.domain.grammar import parse
+from supervisor_core.domain.labels import audit_label
+from supervisor_core.domain.schedules import Schedule
+from supervisor_core.ledger.steps import Message
+
+ADD, LIST, REMOVE = "schedule add", "schedule list", "schedule remove"
+
+
+class Scheduling:
+    """What people do about schedules, by the configuration that is in force. `tellers`: who answers what only informs,
+    for those that are scheduled."""
+
+    def __init__(
+        self,
+        config: SupervisorConfig,
+        schedules: Schedules,
+        judging: Judging,
+        tellers: Mapping[str, Tell],
+    ) -> None:
+        self._config = config
+        self._schedules = schedules
+        self._judging = judging
+        self._tellers = tellers
+
+    def tellers(self) -> Mapping[str, Tell]:
+        """Who answers which command."""
+        return {ADD: self._add, LIST: self._list, REMOVE: self._remove}
+
+    async def answered(self, schedule: Schedule, command: Command) -> Answered:
+        """What a command that only informs answers in the channel of its schedule, as if its owner had asked there."""
+        tell = self._tellers.get(command.name)
+        if tell is None or not is_here(CATALOG[command.name]):
+            raise RefusedError(f"{command.name} can't be answered in Slack yet.")
+        channel = str((schedule.card or self._config.announcement() or {}).get("channel") or "")
+        if not channel:
+            raise RefusedError(f"{command.name} only informs, and there is no channel to answer in.")
+        chat, _, user = schedule.owner.id.rpartition("/")
+        by_chat = schedule.owner.id.startswith(CHAT)
+        asked = Asked(
+            text=schedule.command,
+            user=user if by_chat else "",
+            team=chat.removeprefix(CHAT) if by_chat else "",
+            channel=channel,
+            at=datetime.now(UTC),
+            key=command.task_id,
+            direct=True,
+        )
+        person = await self._judging.known(user) if by_chat else None
+        dealt = await tell(Question(asked, command, person, by=command.issuer))
+        return Answered(tuple(_signed(message, schedule) for message in dealt.messages), dealt.audit)
+
+    async def _add(self, question: Question) -> Dealt:
+        asked, params = question.asked, question.command.params
+        inner = parse(str(params["command"]), grammar_context(self._config))
+        if not self._is_here(inner):
+            said = f":construction: `{inner.name}` can't be asked for in Slack yet, so it can't be scheduled here."
+            return Dealt(messages=(whisper(asked, words(said)),))
+        if refused := await self._may_not(asked, inner, question.person):
+            return refused
+        zone = known_zone(question.person.zone if question.person else "")
+        card = {"channel": asked.channel, "user": asked.user}
+        try:
+            await asyncio.to_thread(
+                self._schedules.add,
+                params,
+                inner.target,
+                question.issuer,
+                zone,
+                asked.task_id,
+                card,
+                asked.at,
+                card_of(asked),
+            )
+        except SupervisorError as error:
+            return _said(asked, error)
+        return Dealt()
+
+    async def _list(self, question: Question) -> Dealt:
+        _, refused = await self._judging.of_command(question.asked, CATALOG[REMOVE], Command(REMOVE))
+        content = await self._listed(question.asked, removes=refused is None)
+        return Dealt(messages=(answer(question.asked, content),))
+
+    async def _listed(self, asked: Asked, *, removes: bool) -> Content:
+        return views.listed(await asyncio.to_thread(self._schedules.list), asked.nonce, removes=removes)
+
+    async def _remove(self, question: Question) -> Dealt:
+        asked, issuer = question.asked, question.issuer
+        try:
+            gone = await asyncio.to_thread(
+                self._schedules.remove, str(question.command.params["name"]), issuer, asked.task_id
+            )
+        except SupervisorError as error:
+            return _said(asked, error)
+        if asked.button and not asked.replaces:
+            return Dealt()  # on its card, which says so
+        told = [_notice(asked, views.removed(gone, issuer, asked.at))]
+        if asked.replaces:  # a list that only its reader sees: without the one that is gone
+            told.append(whisper(asked, await self._listed(asked, removes=True), replace=True))
+        return Dealt(messages=tuple(told))
+
+    def _is_here(self, inner: Command) -> bool:
+        """Whether it will do anything when it is due."""
+        definition = CATALOG[inner.name]
+        return is_here(definition) and (definition.handler is not None or inner.name in self._tellers)
+
+    async def _may_not(self, asked: Asked, inner: Command, person: Person | None) -> Dealt | None:
+        """Nobody schedules what they may not do themselves: it would be refused each time."""
+        _, refused = await self._judging.of_command(asked, CATALOG[inner.name], inner)
+        if refused is None:
+            return None
+        entry = AuditEntry(
+            actor=asked.actor,
+            action="REFUSED",
+            target_id=inner.target or "-",
+            outcome="failure",
+            label=audit_label(person.name if person else "", asked.actor, inner.label),
+            task_id=asked.task_id,
+            details={
+                "command": ADD,
+                "scheduled": inner.name,
+                "error": refused.plain,
+                "missing": refused.missing,
+                "door": "slack",
+                "label": inner.label,
+            },
+        )
+        return Dealt(entry, (whisper(asked, words(f":no_entry: {refused.words}")),))
+
+
+def _signed(message: Message, schedule: Schedule) -> Message:
+    """An answer that nobody asked for just now says why it comes."""
+    payload = dict(message.payload or {})
+    if isinstance(payload.get("content"), dict):
+        payload["content"] = with_hint(payload["content"], views.signature(schedule))
+    return replace(message, payload=payload)
+
+
+def _said(asked: Asked, error: SupervisorError) -> Dealt:
+    if error.retryable and not is_late(asked):
+        raise NotNowError(str(error)) from error
+    return Dealt(messages=(whisper(asked, words(f":warning: {escape(str(error))}")),))
+
+
+def _notice(asked: Asked, content: Content) -> Message:
+    """For the channel: what changes something is seen by all who read there."""
+    return Message(NOTICE, f"{asked.task_id} schedule", {**card_of(asked), "content": content})
