@@ -12,11 +12,26 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.asked import Asked, Vote, chosen, denied, is_said_to_us, mentioned, pressed, said, turned, typed, voted
+from bot.asked import (
+    Asked,
+    Attention,
+    Vote,
+    attended,
+    chosen,
+    denied,
+    is_said_to_us,
+    mentioned,
+    pressed,
+    said,
+    turned,
+    typed,
+    voted,
+)
 from bot.form_doors import FormDoors
 from bot.home_doors import HomeDoors
 from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import whisper
+from bot.views.alert import PRESS
 from bot.views.approval import DENIAL, VOTE
 from bot.views.buttons import ACTION, PAGE, named
 from bot.views.mistake import CHOOSE
@@ -38,6 +53,8 @@ class Doors:
     """Somebody wants to deny: they may say why."""
     ask_how: Callable[[Vote], Awaitable[Dealt]]
     """Somebody wants to vote from their own page."""
+    attend: Callable[[Attention], Awaitable[Dealt]]
+    """Somebody does something about an alert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +101,7 @@ class SlackApp:
         self._bolt.action(re.compile(f"^{PAGE}"))(self._on_page)
         self._bolt.action(CHOOSE)(self._on_choice)
         self._bolt.action(re.compile(f"^{VOTE}"))(self._on_vote)
+        self._bolt.action(re.compile(f"^{PRESS}"))(self._on_alert)
         self._bolt.view(DENIAL)(self._on_denial)
         forms.listen(self._bolt, self._commanded)
         if homes is not None:
@@ -141,6 +159,11 @@ class SlackApp:
         vote = voted(context["received"], action["action_id"].removeprefix(VOTE))
         deal = self._doors.ask_why if vote.choice == "deny" else self._doors.vote
         context["dealt"] = await _careful(vote.asked, deal(vote))
+
+    async def _on_alert(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
+        await ack()
+        attention = attended(context["received"], action["action_id"].removeprefix(PRESS))
+        context["dealt"] = await _careful(attention.asked, self._doors.attend(attention))
 
     async def _on_denial(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()

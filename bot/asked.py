@@ -11,6 +11,7 @@ from typing import Any
 
 from bot.blockkit import unescape
 from bot.forms import chosen_channel
+from bot.views.buttons import ON_ALERT
 from bot.views.form import about
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.definitions import TargetRule
@@ -83,6 +84,16 @@ class Vote:
     """With which a form may be opened, for three seconds."""
     at_home: bool = False
     """Whether it comes from their own page, which is in no channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What somebody does about an alert."""
+
+    asked: Asked
+    alert_id: str
+    choice: str
+    """`acknowledge` or `snooze`."""
 
 
 def typed(received: Received) -> Asked:
@@ -177,7 +188,7 @@ def pressed(received: Received, command: str) -> Asked:
         channel=str(channel.get("id") or container.get("channel_id") or ""),
         at=received.received_at,
         key=received.key,
-        thread=container.get("thread_ts"),
+        thread=container.get("thread_ts") or (container.get("message_ts") if nonce.startswith(ON_ALERT) else None),
         response_url=payload.get("response_url"),
         button=f"{nonce} {command} {target}",
         target=_named_in(command, target),
@@ -201,6 +212,12 @@ def voted(received: Received, choice: str) -> Vote:
     approval_id = str(received.payload["actions"][0].get("value") or "")
     trigger = str(received.payload.get("trigger_id") or "")
     return Vote(replace(pressed(received, choice), button=None), approval_id, choice, trigger_id=trigger)
+
+
+def attended(received: Received, choice: str) -> Attention:
+    """A press of a button of an alert, whose value is the alert's id."""
+    alert_id = str(received.payload["actions"][0].get("value") or "")
+    return Attention(replace(pressed(received, choice), button=None, replaces=False), alert_id, choice)
 
 
 def denied(received: Received) -> Vote:

@@ -9,19 +9,23 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from bot.alert_rows import came_back, said_below, told_of
 from bot.attached import Attached
 from bot.blockkit import escape
 from bot.views import thread
+from bot.views.alert import WORDS, alert_card
 from bot.views.approval import Asking, approval_card, question
 from bot.views.card import UNDOABLE, About, Undone, card
-from bot.views.home_values import Told
+from bot.views.home_values import OpenAlert, Told
 from bot.views.preview import code
 from bot.views.schedules import refused_run, schedule_card
 from bot.views.told import Content
 from supervisor_core.desk.schedules import standing
+from supervisor_core.domain.alerts import SHOWN
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
 from supervisor_core.domain.jobs import Job
-from supervisor_core.ledger import approvals, bakes, jobs, outbox, schedules
+from supervisor_core.ledger import alerts, approvals, bakes, jobs, outbox, schedules
+from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.recent import recent
@@ -29,6 +33,9 @@ from supervisor_core.ledger.replies import DETAILS, PREVIEW
 from supervisor_core.ledger.schedules import TOLD
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
+
+LINKED = 20
+"""So many alerts on a page lead to their messages."""
 
 UNDOS = 50
 """So many tries to take something back are looked through, the newest first."""
@@ -53,6 +60,13 @@ class Composing:
             return self._reply(connection, message)
         if message.kind == TOLD:
             return self._schedule(connection, message, now)
+        if message.kind == ALERT:
+            told = told_of(connection, message.subject, now, new=not message.address.get("ts"))
+            return alert_card(told, now) if told else None
+        if message.kind == REPLY:
+            return said_below(connection, message.payload)
+        if message.kind == LINE:
+            return came_back(connection, message.payload)
         content: Content = message.payload["content"]
         return content
 
@@ -83,6 +97,15 @@ class Composing:
         """The newest commands, with the addresses of their cards."""
         found = recent(connection, most)
         return [Told(each, self.link(connection, each.task_id)) for each in found]
+
+    def open_alerts(self, connection: Connection) -> list[OpenAlert]:
+        """The alerts that are open, the first of them with the places of their messages."""
+        found, shown = alerts.in_states(connection, SHOWN), []
+        for number, alert in enumerate(found):
+            place = outbox.place_of(connection, ALERT, alert.alert_id) if number < LINKED else None
+            link = self._link(place or {})
+            shown.append(OpenAlert(alert.alert_id, alert.target.id, WORDS[alert.condition], alert.opened_at, link))
+        return shown
 
     def link(self, connection: Connection, task_id: str) -> str:
         """The address of the message of a command; empty where it has none."""

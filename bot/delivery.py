@@ -29,6 +29,7 @@ from bot.threads import placed
 from bot.weather import FATAL, is_weather, method_of, reason_of, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger import outbox
+from supervisor_core.ledger.alerts import ALERT
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.outbox import Waiting
@@ -49,7 +50,7 @@ through meanwhile, else at the second, after about a quarter of an hour. Until t
 
 EVERYTHING = "*"
 
-PARENTS = frozenset({CARD, ASKED})
+PARENTS = frozenset({CARD, ASKED, ALERT})
 """Kinds of messages that have others in their thread."""
 
 # About one channel or one message, when they answer a message; about the token elsewhere.

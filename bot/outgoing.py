@@ -8,6 +8,7 @@ from typing import Any
 from bot.asked import Asked
 from bot.attached import Attached
 from bot.views.told import Content
+from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.replies import DETAILS, FILE, below
@@ -26,7 +27,7 @@ HOME = "home"
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
-KINDS = (CARD, ASKED, TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME)
+KINDS = (CARD, ASKED, ALERT, REPLY, LINE, TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME)
 
 
 def answer(asked: Asked, content: Content) -> Message:

@@ -17,9 +17,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import heard
 from bot.access import Rules, listed
+from bot.alert_tellers import AlertTellers
+from bot.alerts import Attending
 from bot.answers import ChatAnswers
 from bot.app import Doors, Identity, SlackApp
-from bot.asked import Asked, Vote
+from bot.asked import Asked, Attention, Vote
 from bot.commands import Commands
 from bot.composing import Composing
 from bot.delivery import Delivery
@@ -48,6 +50,7 @@ from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.carriers.local import LocalCarrier
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.credentials import SlackCredentials
+from supervisor_core.desk.alerts import Alerts
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.running_schedules import Answered
 from supervisor_core.desk.schedules import Schedules
@@ -58,6 +61,7 @@ from supervisor_core.domain.schedules import Schedule
 from supervisor_core.domain.times import to_text
 from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import envelopes, outbox
+from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.outbox import Waiting
@@ -71,9 +75,9 @@ CALL_SECONDS = 10
 
 RETRY_SECONDS = 2.0
 TIDY_SECONDS = 3600.0
-TOLD, CARDS = timedelta(days=1), timedelta(days=30)
+TOLD, CARDS, ALERTS = timedelta(days=1), timedelta(days=30), timedelta(days=365)
 """How long is kept what was told: whispers, notices and files, which nobody edits any more; cards and what
-stands below them, which may be."""
+stands below them, which may be; and alerts, which may be open for as long."""
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +92,7 @@ class Room:
     voting: Voting
     pages: HomePages
     scheduling: Scheduling
+    attending: Attending
 
 
 class SlackService:
@@ -171,7 +176,7 @@ class SlackService:
         self._answers.connected(self._answered)
         forms = FormDoors(self._client, lambda: self._config, self._offered)
         homes = HomeDoors(self._homes, forms, lambda: self._config)
-        doors = Doors(self._deal, self._vote, self._ask_why, self._ask_how)
+        doors = Doors(self._deal, self._vote, self._ask_why, self._ask_how, self._attend)
         app = SlackApp(self._client, identity, doors, forms, homes)
         keeping = Keeping(self._ledger)
         dealing = Dealing(self._ledger, app.deal, keeping.quiet)
@@ -208,6 +213,11 @@ class SlackService:
     async def shut_down(self) -> None:
         """Nothing is left open: the SDK closes its connections after each call."""
 
+    @property
+    def _alert_channel(self) -> str:
+        """Where everybody hears of what goes wrong; empty where there is no such channel."""
+        return self._config.slack.alert_channel or self._config.slack.fallback_channel
+
     def _room_for(self, identity: Identity) -> Room:
         slack, config = self._config.slack, self._config
         rules = Rules(slack, config.teams, config.workers, identity.team_id)
@@ -225,7 +235,11 @@ class SlackService:
             approvals=waiting,
             looks=looks(config, self._ledger, self._doors, composing),
         )
-        tellers = informing.tellers()
+        alerts = Alerts(self._ledger)
+        tellers = {
+            **informing.tellers(),
+            **AlertTellers(self._ledger, alerts, self._alert_channel).tellers(),
+        }
         scheduling = Scheduling(config, Schedules(self._ledger), judging, tellers)
         commands = Commands(
             config=config,
@@ -234,9 +248,9 @@ class SlackService:
             tellers={**tellers, **scheduling.tellers()},
             submitted=self._doors.filed,
         )
-        pages = HomePages(config, judging, offering, composing, self._ledger, self._doors)
+        pages = HomePages(config, judging, offering, composing, self._ledger, self._doors, composing.open_alerts)
         voting = Voting(self._approvals, judging, self._open_form, waiting)
-        return Room(judging, commands, offering, voting, pages, scheduling)
+        return Room(judging, commands, offering, voting, pages, scheduling, Attending(alerts, judging))
 
     def _composing(self, identity: Identity) -> Composing:
         return Composing(lambda name: self._config.needs_approval(name, "slack"), identity.url)
@@ -264,6 +278,9 @@ class SlackService:
 
     async def _compose(self, message: Waiting) -> Composed:
         return await self._at_work().pages.compose(message)
+
+    async def _attend(self, attention: Attention) -> Dealt:
+        return await self._at_work().attending.deal(attention)
 
     async def _still_may(self, user: str, command: Command, right: Right) -> str:
         return await self._at_work().judging.still_may(user, command, right)
@@ -296,9 +313,8 @@ class SlackService:
 
     async def _notice(self, tell: Callable[..., None]) -> None:
         """To the alert channel, where there is one; the log has it in any case."""
-        channel = self._config.slack.alert_channel or self._config.slack.fallback_channel
-        if channel:
-            await self._written(partial(tell, channel=channel))
+        if self._alert_channel:
+            await self._written(partial(tell, channel=self._alert_channel))
 
     async def _written(self, work: Callable[..., object]) -> None:
         """Housekeeping: where the ledger can't be written, it is said, and nothing else stops for it."""
@@ -324,11 +340,14 @@ class SlackService:
         while True:
             now = datetime.now(UTC)
             await self._written(partial(envelopes.forget_old, now=now))
-            await self._written(partial(outbox.forget_told, kinds=(WHISPER, NOTICE, FILE), now=now, kept=TOLD))
+            await self._written(
+                partial(outbox.forget_told, kinds=(WHISPER, NOTICE, FILE, REPLY, LINE), now=now, kept=TOLD)
+            )
             await self._written(
                 partial(outbox.forget_told, kinds=(CARD, ASKED, DETAILS, TOLD_OF_SCHEDULES), now=now, kept=CARDS)
             )
             await self._written(partial(forget_old, now=now))
+            await self._written(partial(outbox.forget_told, kinds=(ALERT,), now=now, kept=ALERTS))
             if await _within(stopping, TIDY_SECONDS):
                 return
 

@@ -37,11 +37,20 @@ class Speaker:
         self._client = client
         self._bot_id = bot_id or None
 
-    async def post(self, channel: str, thread_ts: str | None, content: Content, subject: str) -> Address:
-        """A new message; where it stands. It carries its subject, by which it can be found again."""
+    async def post(
+        self, channel: str, thread_ts: str | None, content: Content, subject: str, *, broadcast: bool = False
+    ) -> Address:
+        """A new message; where it stands. It carries its subject, by which it can be found again. With `broadcast` one
+        in a thread is shown in the channel as well."""
         metadata = {"event_type": EVENT_TYPE, "event_payload": {"subject": subject}}
         answer = await self._client.chat_postMessage(
-            channel=channel, thread_ts=thread_ts, metadata=metadata, unfurl_links=False, unfurl_media=False, **content
+            channel=channel,
+            thread_ts=thread_ts,
+            reply_broadcast=broadcast or None,
+            metadata=metadata,
+            unfurl_links=False,
+            unfurl_media=False,
+            **content,
         )
         return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
 

@@ -210,7 +210,8 @@ class Teller:
         await self._note_try(message, place, thread)
         crashpoints.reach("message.post:before")
         try:
-            address = await self._speaker.post(place, thread, content, message.subject)
+            loud = bool(thread and message.payload.get("broadcast"))
+            address = await self._speaker.post(place, thread, content, message.subject, broadcast=loud)
         except SlackApiError as error:
             if not is_weather(error) or wait_asked(error) is not None:  # an answer: it was not posted
                 await self._write(partial(outbox.addressed, message=message, address={}))

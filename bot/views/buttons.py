@@ -20,6 +20,9 @@ PART = ":"
 PAGE = "page:"
 """Before the name of a command whose answer goes on: the value of the button is `NONCE WHERE ARGUMENTS`."""
 
+ON_ALERT = "alert."
+"""How the nonce of a button on an alert begins: what comes of it belongs into the alert's thread."""
+
 EFFECTS: Mapping[str, str] = {
     "pause": "It finishes what it has in hand and ends. It stays paused, whatever else happens, until it is resumed.",
     "resume": "It is started, and may work again.",

@@ -21,6 +21,12 @@ def heartbeat_path(state_folder: Path, worker_id: str) -> Path:
     return state_folder / f"watcher_heartbeat_{worker_id}.json"
 
 
+def worker_of(name: str) -> str | None:
+    """Whose heartbeat a file of this name is; None where it is none."""
+    inner = name.removeprefix("watcher_heartbeat_").removesuffix(".json")
+    return inner if inner and name == f"watcher_heartbeat_{inner}.json" else None
+
+
 def supervisor_heartbeat_path(state_folder: Path, worker_id: str) -> Path:
     """Where a supervisor says how its last pass for this worker went."""
     return state_folder / f"supervisor_heartbeat_{worker_id}.json"

@@ -47,17 +47,21 @@ class FolderWatch:
             self._watched = folder if added >= 0 else None
         return self._watched is not None
 
-    def drain(self) -> None:
-        """Take what has come, so that the descriptor is quiet again; a folder that went away is watched anew later."""
+    def drain(self) -> list[str]:
+        """Take what has come, so that the descriptor is quiet again, and tell the names of the files; a folder that
+        went away is watched anew later."""
+        names: list[str] = []
         try:
             data = os.read(self._descriptor, _READ_AT_ONCE)
         except BlockingIOError:
-            return
+            return names
         while data:
-            mask = int.from_bytes(data[4:8], sys.byteorder)
+            mask, length = (int.from_bytes(data[at : at + 4], sys.byteorder) for at in (4, 12))
             if mask & (_IN_IGNORED | _IN_DELETE_SELF):
                 self._watched = None
-            data = data[16 + int.from_bytes(data[12:16], sys.byteorder) :]
+            names.append(os.fsdecode(data[16 : 16 + length].rstrip(b"\0")))
+            data = data[16 + length :]
+        return names
 
     def close(self) -> None:
         """Stop watching."""

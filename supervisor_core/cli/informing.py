@@ -25,6 +25,10 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
         from supervisor_core.cli.schedules import scheduling
 
         return scheduling(command, config, as_json=as_json)
+    if command.name in ("mute", "unmute"):
+        from supervisor_core.cli.mute_command import act
+
+        return act(command, config, as_json=as_json)
     words = ["--config", config] if config else []
     words += ["--json"] if as_json else []
     if command.name in ("teams", "logs"):
@@ -33,7 +37,8 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
         return {"teams": looking.teams, "logs": looking.logs}[command.name](command, config, as_json=as_json)
     if command.name == "audit":
         return main(["audit", *words, *_filters(command)])
-    return main([command.name, *words, *([command.target] if command.target else [])])
+    name = "status" if command.name == "why" else command.name  # which says why as well
+    return main([name, *words, *([command.target] if command.target else [])])
 
 
 def _filters(command: Command) -> list[str]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor_core.adapters.ticking import Ticker
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.desk.alerting import Alerting
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.baking import BakingChore
+from supervisor_core.desk.evidence import Evidence
 from supervisor_core.desk.observing import observer
 from supervisor_core.desk.rights import Rights, host_rights
 from supervisor_core.desk.running_schedules import Answering, SchedulesChore, nobody_to_answer
@@ -29,8 +33,14 @@ def scheduler_of(
     rights: Rights | None = None,
     answering: Answering = nobody_to_answer,
 ) -> Scheduler:
-    """The service that looks after what comes due: approvals, workers whose code was changed, schedules."""
-    baking = BakingChore(parts.ledger, lambda: parts.host.config, doors.look)
-    asked = rights or host_rights(lambda: parts.host.config)
-    schedules = SchedulesChore(parts.ledger, lambda: parts.host.config, approvals, asked, answering)
-    return Scheduler(parts.ledger, doors.blocking, (ApprovalsChore(approvals), baking, schedules), doors.filed)
+    """The service that looks after what comes due: alerts, approvals, workers whose code was changed, schedules."""
+
+    def config() -> SupervisorConfig:
+        return parts.host.config
+
+    alerting = Alerting(parts.ledger, config, doors.resting, Evidence(lambda: parts.host))
+    baking = BakingChore(parts.ledger, config, doors.look)
+    schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering)
+    chores = (alerting, ApprovalsChore(approvals), baking, schedules)
+    ticker = Ticker(config().alerts.check_seconds, doors.look_again)
+    return Scheduler(parts.ledger, doors.blocking, chores, doors.filed, seeing=alerting.see, ticker=ticker)

@@ -1,18 +1,21 @@
-"""The scheduler: one loop that sleeps until the earliest row is due, whatever kind of row it is, and then has it dealt
-with. What is due is in the ledger, so it holds across restarts."""
+"""The scheduler: sleeps until the earliest row is due, whatever kind of row it is, and then has it dealt with. What is
+due is in the ledger, so it holds across restarts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from supervisor_core.adapters.ticking import Ticker
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.domain.approvals import ApprovalState
+from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.blocking import Blocking
@@ -60,9 +63,18 @@ class ApprovalsChore:
         return any(each.state is ApprovalState.EXECUTING for each in self._approvals.carry_on(now))
 
 
+@dataclass(eq=False, slots=True)
+class _Lane:
+    """One chore, for which no other waits: carrying out what was agreed to may ask git and Slack, and take its time."""
+
+    chore: Chore
+    woken: asyncio.Event
+    problem: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What one look at all chores came to."""
+    """What one look at a chore came to."""
 
     due_at: datetime | None = None
     filed: bool = False
@@ -70,28 +82,42 @@ class _Round:
 
 
 class Scheduler:
-    """Woken by the commits of this program that people are told of, and by a tick; no chore keeps another from its
-    work. `filed` is called on the event loop when commands were filed."""
+    """Woken by the commits of this program that people are told of, by looks at the workers, and by a tick; no chore
+    keeps another from its work, or has it wait. `filed` is called on the event loop when commands were filed, and
+    `seeing` is told of each look."""
 
     name = NAME
 
     def __init__(
-        self, ledger: Ledger, blocking: Blocking, chores: Sequence[Chore], filed: Callable[[], None] = lambda: None
+        self,
+        ledger: Ledger,
+        blocking: Blocking,
+        chores: Sequence[Chore],
+        filed: Callable[[], None] = lambda: None,
+        *,
+        seeing: Callable[[Iterable[Sight]], None] = lambda _: None,
+        ticker: Ticker | None = None,
     ) -> None:
         self._ledger = ledger
         self._blocking = blocking
-        self._chores = tuple(chores)
+        self._lanes = tuple(_Lane(chore, asyncio.Event()) for chore in chores)
         self._filed = filed
-        self._woken = asyncio.Event()
-        self._problem = ""
+        self._seeing = seeing
+        self._ticker = ticker
 
     def wake(self) -> None:
         """Look now; to be called on the event loop."""
-        self._woken.set()
+        for lane in self._lanes:
+            lane.woken.set()
+
+    def see(self, sights: Iterable[Sight]) -> None:
+        """Workers were just looked at; to be called on the event loop."""
+        self._seeing(sights)
+        self.wake()
 
     def problem(self) -> str:
         """What can't be dealt with."""
-        return self._problem
+        return "; ".join(lane.problem for lane in self._lanes if lane.problem)
 
     async def initialise(self) -> None:
         """Nothing: what is due is in the ledger."""
@@ -102,49 +128,55 @@ class Scheduler:
         stop = asyncio.ensure_future(stopping.wait())
         stop.add_done_callback(lambda _: self.wake())
         try:
-            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)):
-                while not stopping.is_set():
-                    self._woken.clear()
-                    done = await self._blocking(self._round)
-                    self._notice(done.problem)
-                    if done.filed:
-                        self._filed()
-                    await self._sleep(stop, done.due_at)
+            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)), self._ticking():
+                async with asyncio.TaskGroup() as lanes:
+                    for lane in self._lanes:
+                        lanes.create_task(self._follow(lane, stopping, stop), name=f"scheduler {lane.chore.name}")
         finally:
             stop.cancel()
 
     async def shut_down(self) -> None:
         """A round that is under way ends with what it has in hand: each of its moves is a transaction."""
 
-    def _round(self) -> _Round:
-        now, filed, problems, dues = datetime.now(UTC), False, [], []
-        for chore in self._chores:
-            try:
-                filed = chore.work(now) or filed
-                due = chore.due_at()
-            except Exception as error:  # the edge: a chore that fails keeps no other from its work
-                known = isinstance(error, SupervisorError)
-                words = str(error) if known else f"{type(error).__name__}: {error}"
-                if not known and words not in self._problem:
-                    log.exception("%s can't be dealt with", chore.name)
-                problems.append(f"{chore.name}: {words}")
-            else:
-                dues += [due] if due else []
-        return _Round(min(dues, default=None), filed, "; ".join(problems))
+    def _ticking(self) -> AbstractContextManager[object]:
+        return self._ticker.ticking(self.wake) if self._ticker else contextlib.nullcontext()
 
-    def _notice(self, problem: str) -> None:
-        """Log a change, not a state."""
-        if problem and problem != self._problem:
-            log.error("the scheduler goes on with what it can: %s", problem)
-        elif self._problem and not problem:
-            log.info("the scheduler works again")
-        self._problem = problem
+    async def _follow(self, lane: _Lane, stopping: asyncio.Event, stop: asyncio.Future[Any]) -> None:
+        while not stopping.is_set():
+            lane.woken.clear()
+            done = await self._blocking(self._round, lane)
+            _notice(lane, done.problem)
+            if done.filed:
+                self._filed()
+            await _sleep(lane, stop, done.due_at)
 
-    async def _sleep(self, stop: asyncio.Future[Any], due_at: datetime | None) -> None:
-        """Until something is due or new."""
-        if self._problem:
-            await asyncio.wait({stop}, timeout=RETRY_SECONDS)
-        left = (due_at - datetime.now(UTC)).total_seconds() if due_at else TICK_SECONDS
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(max(left, SHORTEST_SECONDS), TICK_SECONDS)):
-                await self._woken.wait()
+    def _round(self, lane: _Lane) -> _Round:
+        chore = lane.chore
+        try:
+            filed = chore.work(datetime.now(UTC))
+            return _Round(chore.due_at(), filed)
+        except Exception as error:  # the edge: a chore that fails is tried again, and keeps no other from its work
+            known = isinstance(error, SupervisorError)
+            words = str(error) if known else f"{type(error).__name__}: {error}"
+            if not known and words not in lane.problem:
+                log.exception("%s can't be dealt with", chore.name)
+            return _Round(problem=f"{chore.name}: {words}")
+
+
+def _notice(lane: _Lane, problem: str) -> None:
+    """Log a change, not a state."""
+    if problem and problem != lane.problem:
+        log.error("the scheduler goes on with what it can: %s", problem)
+    elif lane.problem and not problem:
+        log.info("the scheduler works again")
+    lane.problem = problem
+
+
+async def _sleep(lane: _Lane, stop: asyncio.Future[Any], due_at: datetime | None) -> None:
+    """Until something is due or new."""
+    if lane.problem:
+        await asyncio.wait({stop}, timeout=RETRY_SECONDS)
+    left = (due_at - datetime.now(UTC)).total_seconds() if due_at else TICK_SECONDS
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(min(max(left, SHORTEST_SECONDS), TICK_SECONDS)):
+            await lane.woken.wait()

@@ -60,6 +60,7 @@ _SEEING = (
         right=Right.VIEWER,
         schedulable=True,
         examples=("why", "why OrionMX"),
+        built=True,
     ),
     CommandDefinition(
         "logs",
@@ -122,6 +123,7 @@ _SEEING = (
         suggested_for=("alarms", "incidents"),
         right=Right.VIEWER,
         examples=("alerts",),
+        built=True,
     ),
     CommandDefinition(
         "teams",
@@ -216,6 +218,7 @@ _ACTING = (
         risk=Risk.CHANGES,
         schedulable=True,
         examples=("mute", "mute OrionMX 2h", "mute team:archive 1d12h it's being moved"),
+        built=True,
     ),
     CommandDefinition(
         "unmute",
@@ -227,6 +230,7 @@ _ACTING = (
         risk=Risk.CHANGES,
         schedulable=True,
         examples=("unmute", "unmute OrionMX"),
+        built=True,
     ),
     CommandDefinition(
         "monitoring pause",

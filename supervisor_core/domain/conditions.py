@@ -111,6 +111,8 @@ class Sight:
     """It was started, nobody stopped it, and its process is gone."""
     ended_at: datetime | None = None
     """When that process ended; None where nobody heard it."""
+    ending: str = ""
+    """How it ended, in words; empty where nobody knows."""
     decision: Decision | None = None
     """What follows on its end."""
     start_error: str = ""
@@ -242,5 +244,5 @@ def _not_running(sight: Sight) -> Reading | None:
     soon = since + timedelta(seconds=HEALING_SECONDS)
     comes_at = decision.due_at if decision is not None else None
     held_until = soon if comes_at is None or comes_at <= soon else None
-    words = decision.words if decision is not None else "its process has ended, and it is about to be started again"
+    words = decision.words if decision is not None else sight.ending or "its process has ended"
     return Reading(Condition.DOWN, words, since, held_until, healing=held_until is not None)

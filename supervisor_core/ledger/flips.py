@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    and_,
+    bindparam,
+    delete,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from supervisor_core.domain.conditions import Condition, Target
 from supervisor_core.domain.flips import Flip
@@ -19,6 +33,14 @@ MOST = 10_000
 
 UNSEEN = 0
 """What stands for the flip of a target that has none yet."""
+
+# The compare-and-set: only from the flip that whoever decided this knew of.
+_MOVE = update(conditions).where(
+    *(
+        conditions.c[name] == bindparam(f"its_{name}")
+        for name in ("supervisor_id", "target_type", "target_id", "flip_id")
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +68,65 @@ class Change:
 def record(
     connection: Connection, supervisor_id: str, changes: Sequence[Change], seen_at: datetime
 ) -> list[Flip | None]:
-    """Write these flips, in one transaction; None in the place of one where somebody else was first. What happens to a
-    target happens in an order: no flip is earlier than the one before it, whatever its clock said."""
+    """Write these flips of different targets, in one transaction; None in the place of one where somebody else was
+    first. What happens to a target happens in an order: no flip is earlier than the one before it, whatever its clock
+    said."""
     newest = connection.execute(select(func.max(flips.c.flip_id)).where(flips.c.supervisor_id == supervisor_id))
-    flip_id, made = newest.scalar() or UNSEEN, []
+    flip_id: int = newest.scalar() or UNSEEN
+    there = _flip_ids(connection, supervisor_id, [change.target for change in changes])
+    made: list[Flip | None] = []
+    moved: list[dict[str, Any]] = []
+    begun: list[dict[str, Any]] = []
     for change in changes:
         before = change.known
-        at = min(change.at, seen_at)
-        at = max(at, before.since) if before else at
-        reason = one_line(storable(change.reason), REASON)
-        old = before.condition if before else Condition.UNKNOWN
-        flip = Flip(flip_id + 1, change.target, old, change.condition, reason, at, seen_at)
-        if not _moved(connection, supervisor_id, change, flip):
+        if there.get(change.target, UNSEEN) != (before.flip_id if before else UNSEEN):
             made.append(None)
             continue
-        flip_id = flip.flip_id
-        row = {**_key(supervisor_id, flip.target), "flip_id": flip_id, "old": old, "new": flip.new}
-        connection.execute(insert(flips), {**row, "reason": reason, "at": at, "seen_at": seen_at})
+        there[change.target] = flip_id = flip_id + 1
+        flip = _next_flip(change, flip_id, seen_at)
         made.append(flip)
+        values = {"condition": flip.new, "reason": flip.reason, "since": flip.at, "flip_id": flip_id}
+        if before is None:
+            begun.append({**_key(supervisor_id, flip.target), **values})
+        else:
+            key = {f"its_{name}": value for name, value in _key(supervisor_id, flip.target).items()}
+            moved.append({**key, "its_flip_id": before.flip_id, **values})
+    rows = [_flip_row(supervisor_id, flip) for flip in made if flip is not None]
+    for statement, parameters in ((insert(conditions), begun), (_MOVE, moved), (insert(flips), rows)):
+        if parameters:
+            connection.execute(statement, parameters)
     return made
+
+
+def _next_flip(change: Change, flip_id: int, seen_at: datetime) -> Flip:
+    before = change.known
+    at = min(change.at, seen_at)
+    at = max(at, before.since) if before else at
+    reason = one_line(storable(change.reason), REASON)
+    old = before.condition if before else Condition.UNKNOWN
+    return Flip(flip_id, change.target, old, change.condition, reason, at, seen_at)
+
+
+def _flip_row(supervisor_id: str, flip: Flip) -> dict[str, Any]:
+    values = {"old": flip.old, "new": flip.new, "reason": flip.reason, "at": flip.at, "seen_at": flip.seen_at}
+    return {**_key(supervisor_id, flip.target), "flip_id": flip.flip_id, **values}
+
+
+def _flip_ids(connection: Connection, supervisor_id: str, targets: Sequence[Target]) -> dict[Target, int]:
+    """The newest flip of each of these, locked where the database can: the compare-and-set is to hold."""
+    query = select(conditions.c.target_type, conditions.c.target_id, conditions.c.flip_id)
+    query = query.where(conditions.c.supervisor_id == supervisor_id, _among(targets)).with_for_update()
+    return {Target(row.target_type, row.target_id): row.flip_id for row in connection.execute(query)}
+
+
+def _among(targets: Sequence[Target]) -> ColumnElement[bool]:
+    by_kind: dict[str, list[str]] = {}
+    for target in targets:
+        by_kind.setdefault(target.kind, []).append(target.id)
+    return or_(
+        false(),
+        *(and_(conditions.c.target_type == kind, conditions.c.target_id.in_(ids)) for kind, ids in by_kind.items()),
+    )
 
 
 def standings(connection: Connection, supervisor_id: str) -> dict[Target, Standing]:
@@ -86,6 +148,13 @@ def reworded(connection: Connection, supervisor_id: str, standing: Standing, rea
     mine = (*_mine(supervisor_id, standing.target), conditions.c.flip_id == standing.flip_id)
     words = one_line(storable(reason), REASON)
     return connection.execute(update(conditions).where(*mine).values(reason=words)).rowcount == 1
+
+
+def find(connection: Connection, supervisor_id: str, flip_id: int) -> Flip | None:
+    """The flip at this place."""
+    query = select(flips).where(flips.c.supervisor_id == supervisor_id, flips.c.flip_id == flip_id)
+    row = connection.execute(query).mappings().first()
+    return _flip(row) if row else None
 
 
 def of_target(
@@ -110,23 +179,11 @@ def forget_old(connection: Connection, supervisor_id: str, before: datetime) -> 
     return connection.execute(delete(flips).where(old)).rowcount
 
 
-def _moved(connection: Connection, supervisor_id: str, change: Change, flip: Flip) -> bool:
-    """The compare-and-set: only from the flip that whoever decided this knew of."""
-    values = {"condition": flip.new, "reason": flip.reason, "since": flip.at, "flip_id": flip.flip_id}
-    if change.known is not None:
-        mine = (*_mine(supervisor_id, change.target), conditions.c.flip_id == change.known.flip_id)
-        return connection.execute(update(conditions).where(*mine).values(values)).rowcount == 1
-    if standing_of(connection, supervisor_id, change.target) is not None:
-        return False
-    connection.execute(insert(conditions), {**_key(supervisor_id, change.target), **values})
-    return True
-
-
 def _key(supervisor_id: str, target: Target) -> dict[str, str]:
     return {"supervisor_id": supervisor_id, "target_type": target.kind, "target_id": target.id}
 
 
-def _mine(supervisor_id: str, target: Target) -> tuple[bool, ...]:
+def _mine(supervisor_id: str, target: Target) -> tuple[ColumnElement[bool], ...]:
     return tuple(conditions.c[name] == value for name, value in _key(supervisor_id, target).items())
 
 

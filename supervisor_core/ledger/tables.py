@@ -322,6 +322,8 @@ alerts = Table(
     # What was decided last, by name, and when to decide again although nothing was observed.
     Column("decided", String(32), nullable=False),
     Column("due_at", UtcDateTime),
+    # What there was to see when it began: the last lines of its log.
+    Column("evidence_json", LongText),
     # The alert into which this one was folded.
     Column("parent_id", String(32)),
     Index(None, "state", "due_at"),

@@ -321,6 +321,7 @@ class WorkerActor:
         if decision.what is Next.QUARANTINE:
             await self._blocking(self._tending.give_up, decision)
             self._stand(self.standing.give_up(), reason=decision.words)
+            self._hooks.plan_again(self.worker.id)  # whoever follows its condition hears of it with the next look
             return
         if self.standing.seen is not WorkerState.STOPPED:  # it has come up meanwhile, by somebody else's hand
             return

@@ -10,9 +10,9 @@ from supervisor_core.adapters.threads import DaemonThreads
 
 T = TypeVar("T")
 
-SPARE = 11
-"""Beside one thread for each worker: the queue, the control door, looks, the configuration, heartbeats, moves, what
-is due."""
+SPARE = 15
+"""Beside one thread for each worker: the queue, the control door, looks, the configuration, heartbeats, moves, and each
+kind of what is due."""
 
 
 class Blocking:

@@ -19,6 +19,7 @@ from supervisor_core.adapters.processes_stop import StopReport
 from supervisor_core.adapters.worker import stop_watcher_gracefully
 from supervisor_core.adapters.worker_adapter import ProcessWorkerAdapter
 from supervisor_core.config import Worker
+from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.events import Event, EventType
 from supervisor_core.domain.jobs import Job
@@ -28,6 +29,7 @@ from supervisor_core.handlers.newest_lines import NewestLines, Written
 from supervisor_core.runtime import notify, runtime_file
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.answers import Waiting, stop_answer
+from supervisor_core.runtime.beat_watch import BeatWatch
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.chat import ChatDoors, MakeChat
 from supervisor_core.runtime.config_service import ConfigService, ConfigVersion
@@ -105,6 +107,7 @@ class Daemon:
             progressed=lambda _: self._waiting.tell(),
             resting=lambda: self._agent.rests,
             told=self._stopping.is_set,
+            sighted=self._sighted,
             bus=self._bus,
             senses=self._senses,
         )
@@ -118,12 +121,19 @@ class Daemon:
         )
         self._chat = chat(doors_of_chat) if chat else None
         look = partial(watched, parts, self._reconciler, self._senses)
-        doors = SchedulerDoors(self._blocking, self._reconciler.wake, look)
+        doors = SchedulerDoors(
+            self._blocking,
+            self._reconciler.wake,
+            look,
+            resting=lambda: self._agent.rests,
+            look_again=self._reconciler.look_again,
+        )
         self._scheduler = scheduler(doors) if scheduler else None
         self._registry = self._services(no_chat)
         noting = Noting(partial(self._note, running=True), self._mark)
         self._living = Living(self._agent, parts.ledger, self._blocking, lambda: parts.host.config, self._why_not_well)
-        self._behind = Registry([self._senses, self._configuration, self._living, noting])
+        beats = BeatWatch(parts, self._blocking, self._reconciler.fine, self._reconciler.plan_again)
+        self._behind = Registry([self._senses, self._configuration, self._living, noting, beats])
         """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
         answers: Mapping[str, Answer] = {
             "status": self._status,
@@ -278,6 +288,10 @@ class Daemon:
     def _job_finished(self, _job: Job) -> None:
         self._queue.wake()
         self._waiting.tell()
+
+    def _sighted(self, sights: Sequence[Sight]) -> None:
+        if self._scheduler is not None:
+            self._scheduler.see(sights)
 
     async def _wake(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         self._reconciler.wake()

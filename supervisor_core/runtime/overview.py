@@ -12,6 +12,7 @@ from supervisor_core.domain.agent import SupervisorStatus
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.restarts import Next, Reason, automatic_starts
 from supervisor_core.domain.times import to_text
+from supervisor_core.ledger import suppressions
 from supervisor_core.runtime.actor import WorkerActor
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.checkout_lock import share_checkout
@@ -66,8 +67,11 @@ def status_document(
 def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen]) -> list[dict[str, Any]]:
     """Each worker as it was just seen, with what its actor does and waits for."""
     changing, now, documents = reconciler.changing_code(), datetime.now(UTC), []
+    muted = parts.ledger.read(lambda connection: suppressions.muted_until(connection, now))
     for seen in looked:
         document = seen.as_json()
+        if seen.worker.id in muted:
+            document["muted_until"] = to_text(muted[seen.worker.id].ends_at)
         actor = reconciler.actor(seen.worker.id)
         noted = starts.noted(parts.host.config.state_dir, seen.worker.id)
         if seen.worker.id not in parts.host.config.workers and document["pid"] is not None:

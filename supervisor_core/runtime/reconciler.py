@@ -34,6 +34,7 @@ from supervisor_core.runtime.recovery import report_interrupted
 from supervisor_core.runtime.rollout import Rollout
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import DISPATCHER
+from supervisor_core.runtime.sighting import Sightings, Tell
 from supervisor_core.runtime.strangers import refuse_strays, strangers
 from supervisor_core.runtime.turn import Turn
 from supervisor_core.runtime.unwell import tell_changes
@@ -45,8 +46,9 @@ ROUNDS_MISSED, LONGEST_ROUND_SECONDS = 3, 60.0
 
 
 class Reconciler:
-    """The service `orchestrator_dispatcher`. On the event loop, `finished` is called after each command, and
-    `progressed` after each step that a handler says it takes. `resting` says whether monitoring is paused."""
+    """The service `orchestrator_dispatcher`. On the event loop, `finished` is called after each command, `progressed`
+    after each step that a handler says it takes, and `sighted` with what each look shows. `resting` says whether
+    monitoring is paused."""
 
     name = DISPATCHER
 
@@ -60,6 +62,7 @@ class Reconciler:
         progressed: Callable[[Job], None] = lambda _: None,
         resting: Callable[[], bool] = lambda: False,
         told: Callable[[], object] = lambda: False,
+        sighted: Tell = lambda _: None,
         bus: EventBus | None = None,
         senses: Senses | None = None,
     ) -> None:
@@ -80,6 +83,7 @@ class Reconciler:
         self._snapshot = Snapshot(0, datetime.now(UTC))
         self._reconciled: dict[str, Reconciled] = {}
         self._seen: dict[str, Seen] = {}
+        self._sightings = Sightings(sighted)
         self._due: set[str] = set()
         self._skipped: set[str] = set()
         """Of whom the last look said nothing, because something was just being done."""
@@ -227,11 +231,18 @@ class Reconciler:
                 self._due.clear()
                 if due or whole:
                     await self._careful_round(due, whole=whole)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(next_at - loop.time()):  # `wait_for` may swallow a cancellation
-                        await self._poked.wait()
+                await self._rest(next_at - loop.time())
         finally:
             stop.cancel()
+
+    async def _rest(self, seconds: float) -> None:
+        """Until somebody pokes it, until it is time for the next round, or until somebody must be looked at."""
+        agenda, now = self._sightings.agenda, datetime.now(UTC)
+        self._due.update(agenda.due(now))
+        wait = 0.0 if self._due else min(agenda.wait(now), seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):  # `wait_for` may swallow a cancellation
+                await self._poked.wait()
 
     def _tend_actors(self, stopping: asyncio.Event) -> None:
         """Begin those that are new, and let go of those whose worker was removed."""
@@ -249,8 +260,10 @@ class Reconciler:
                 self._tasks[worker_id] = task
 
     def _let_go(self, worker_id: str) -> None:
+        self._show([worker_id])
         for table in (self._actors, self._tasks, self._seen, self._reconciled):
             table.pop(worker_id, None)
+        self._sightings.forget(worker_id)
         self._senses.forget(worker_id)
         self._publish(EventType.WORKER_REMOVED, worker_id, {})
         log.info("%s is removed: it is not in the configuration any more", worker_id)
@@ -327,6 +340,7 @@ class Reconciler:
             done = self._reconciled.get(worker_id, Reconciled())
             self._reconciled[worker_id] = done.again(self._version, now, applied=_brought_about(action))
         self._swap({each: self._painted(each) for each in fresh})
+        self._show(fresh)
         to_do = {each: str(action.kind) for each, action in actions.items() if action.kind is not ActionKind.NONE}
         payload = {"version": self._version, "actions": to_do}
         self._publish(EventType.RECONCILE_COMPLETED, config.supervisor.id, payload)
@@ -353,8 +367,24 @@ class Reconciler:
         )
         self._blocking.widen(len(self._actors))
 
+    def _show(self, worker_ids: Iterable[str]) -> None:
+        looked = [(self._actors[each], self._seen[each]) for each in worker_ids if each in self._seen]
+        self._sightings.show(self._parts.host.config, looked)
+
+    def fine(self) -> dict[str, bool]:
+        """Of each that was seen running, and is to work, whether it was well."""
+        running = ((each, seen) for each, seen in self._seen.items() if seen.found.identity is not None)
+        return {each: seen.verdict.fine for each, seen in running if seen.pause is None}
+
+    def look_again(self) -> None:
+        """Have those looked at again, now, who run and are unwell: the drive does not always tell of their recovery."""
+        for worker_id, fine in self.fine().items():
+            if not fine:
+                self.plan_again(worker_id)
+
     def _ended(self, ended: WorkerEnded) -> None:
         """A process has ended: a hint. What is true, a look will tell, and what follows, the plan."""
+        self._sightings.heard(ended)
         code = "not known" if ended.exit_code is None else ended.exit_code
         about = {"worker_id": ended.worker_id}
         log.info(
@@ -373,8 +403,13 @@ class Reconciler:
     def _repaint(self, worker_id: str) -> None:
         if worker_id in self._rollout.waits_for and _runs(self._actors[worker_id]):
             self.plan_again()
-        if worker_id in self._seen:
-            self._swap({worker_id: self._painted(worker_id)})
+        if worker_id not in self._seen:
+            return
+        self._swap({worker_id: self._painted(worker_id)})
+        actor, seen = self._actors[worker_id], self._seen[worker_id]
+        stopped = seen.found.identity is None and actor.standing.seen is WorkerState.STOPPED
+        if stopped and (actor.decision is not None or actor.start_error):  # the same look, and what was made of it
+            self._show([worker_id])
 
     def _painted(self, worker_id: str) -> WorkerSnapshot:
         actor, done = self._actors[worker_id], self._reconciled.get(worker_id, Reconciled())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from supervisor_core.domain.baking import Watched
+from supervisor_core.domain.conditions import Sight
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.services import Service
 
@@ -16,6 +17,9 @@ class SchedulerService(Service, Protocol):
 
     def wake(self) -> None:
         """Another program has written something: look now."""
+
+    def see(self, sights: Iterable[Sight]) -> None:
+        """Workers were just looked at; to be called on the event loop, and at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,10 @@ class SchedulerDoors:
     """To be called when commands have been filed."""
     look: Callable[[Collection[str]], Mapping[str, Watched]]
     """How these workers are right now; it blocks."""
+    resting: Callable[[], bool] = lambda: False
+    """Whether monitoring is paused."""
+    look_again: Callable[[], None] = lambda: None
+    """Have those looked at who are unwell: to be called on the event loop, at each tick."""
 
 
 MakeScheduler = Callable[[SchedulerDoors], SchedulerService]

@@ -6,6 +6,7 @@ import sys
 
 from tests.benchmarks import (
     bench_ack,
+    bench_alerts,
     bench_audit,
     bench_death,
     bench_faults,
@@ -28,6 +29,7 @@ ALL = (
     bench_preview,
     bench_faults,
     bench_death,
+    bench_alerts,
     bench_many,
     bench_home,
 )

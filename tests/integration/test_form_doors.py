@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.app import Doors as AppDoors
 from bot.app import Identity, SlackApp
-from bot.asked import Asked, Vote
+from bot.asked import Asked, Attention, Vote
 from bot.form_doors import FormDoors
 from bot.intake.dealing import Dealt, NotNowError
 from bot.playground import Playground
@@ -35,13 +35,16 @@ class Doors:
         self.away = False
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
         self.forms = FormDoors(client, lambda: self.config, self._offered)
-        doors = AppDoors(self._deal, self._voted, self._voted, self._voted)
+        doors = AppDoors(self._deal, self._voted, self._voted, self._voted, self._attended)
         self._app = SlackApp(client, Identity("T0", "U0BOT", "B0", "bot", "team"), doors, self.forms)
 
     async def _offered(self, _user: str) -> Sequence[CommandDefinition]:
         if self.away:
             raise NotNowError("Slack is away")
         return list(CATALOG.values())
+
+    async def _attended(self, _attention: Attention) -> Dealt:
+        raise AssertionError("nobody does anything about an alert")
 
     async def _voted(self, vote: Vote) -> Dealt:
         raise AssertionError(vote)

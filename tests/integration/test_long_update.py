@@ -63,7 +63,9 @@ class CountingSlack(Speaker):
         self.replies: list[Content] = []
         self.edits: dict[str, list[float]] = defaultdict(list)
 
-    async def post(self, channel: str, thread_ts: str | None, content: Content, subject: str) -> Address:
+    async def post(
+        self, channel: str, thread_ts: str | None, content: Content, subject: str, *, broadcast: bool = False
+    ) -> Address:
         self._count("chat.postMessage", "t4")  # hundreds a minute in all, and of each channel one a second
         if wait := self._rates.post(channel):
             self.refused.append(f"post into {channel} at {self._clock.at}: {wait} s")

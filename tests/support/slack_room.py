@@ -8,8 +8,9 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access import Rules, listed
+from bot.alerts import Attending
 from bot.app import Doors, Identity, SlackApp
-from bot.asked import Asked, Vote
+from bot.asked import Asked, Attention, Vote
 from bot.commands import Commands
 from bot.composing import Composing
 from bot.form_doors import FormDoors
@@ -21,6 +22,7 @@ from bot.people import People
 from bot.playground import Playground
 from bot.views.approval import Asking
 from bot.voting import Voting
+from supervisor_core.desk.alerts import Alerts
 from supervisor_core.domain.definitions import CommandDefinition
 from supervisor_core.ledger.envelopes import Received
 from tests.support.approvals import Desk
@@ -35,7 +37,7 @@ class SlackRoom:
         self.forms: list[dict[str, object]] = []
         self._client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
-        doors = Doors(self._command, self._vote, self._ask_why, self._ask_how)
+        doors = Doors(self._command, self._vote, self._ask_why, self._ask_how, self._attend)
         forms = FormDoors(self._client, lambda: self.desk.config, self._offered)
         homes = HomeDoors(Homes(desk.ledger), forms, lambda: self.desk.config)
         self._app = SlackApp(self._client, identity, doors, forms, homes)
@@ -104,6 +106,9 @@ class SlackRoom:
 
     async def _ask_how(self, vote: Vote) -> Dealt:
         return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_how(vote)
+
+    async def _attend(self, attention: Attention) -> Dealt:
+        return await Attending(Alerts(self.desk.ledger), self._judging()).deal(attention)
 
     async def _open(self, _trigger: str, view: dict[str, object]) -> None:
         self.forms.append(view)

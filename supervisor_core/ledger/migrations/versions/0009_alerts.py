@@ -81,6 +81,7 @@ def _alerts() -> None:
         sa.Column("reminders", sa.Integer, nullable=False),
         sa.Column("decided", sa.String(32), nullable=False),
         sa.Column("due_at", UtcDateTime),
+        sa.Column("evidence_json", LongText),
         sa.Column("parent_id", sa.String(32)),
         sa.PrimaryKeyConstraint("alert_id", name="pk_alerts_t"),
         **_MYSQL,

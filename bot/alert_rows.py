@@ -1,0 +1,81 @@
+"""What there is to say about an alert, read off the rows at the moment when it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bot.views.alert import Told, healed, reply
+from bot.views.told import Content
+from supervisor_core.domain.alerts import Alert, AlertState
+from supervisor_core.domain.catalog import HANDLERS
+from supervisor_core.domain.conditions import WORKER, Target
+from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.suppressions import ALERT as OF_ALERT
+from supervisor_core.domain.suppressions import Hush
+from supervisor_core.ledger import alerts, flips, jobs, suppressions
+
+RESTARTS = ("restart_watcher", "resume")
+TRIES = 50
+"""So many commands since it began are looked through."""
+
+REPORTS = ("diagnostics", "verify_db")
+
+
+def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool = False) -> Told | None:
+    """The alert with this id, and what else is known about it; `new`: nothing was said of it yet."""
+    alert = alerts.find(connection, alert_id)
+    if alert is None:
+        return None
+    ended = ""
+    if alert.state is AlertState.CLOSED and alert.closed_flip is not None:
+        flip = flips.find(connection, alert.supervisor_id, alert.closed_flip)
+        ended = flip.reason if flip else ""
+    own = Target(OF_ALERT, alert.alert_id)
+    found = suppressions.about(connection, [alert.target, own], now)
+    snoozed = alert.state is AlertState.SNOOZED
+    hushes = [
+        each
+        for each in {id(each): each for each in (*found[alert.target], *found[own])}.values()
+        if each.holds(now) and (snoozed or each.kind is not Hush.SNOOZE)
+    ]
+    past = _commands(connection, alert)
+    return Told(
+        alert,
+        host=alert.supervisor_id,
+        ended=ended,
+        before=next((job for job in past if job.finished_at and job.finished_at <= alert.opened_at), None),
+        tries=sum(
+            1 for job in past if job.handler in RESTARTS and job.finished_at and job.finished_at > alert.opened_at
+        ),
+        hushes=hushes,
+        new=new,
+    )
+
+
+def said_below(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
+    """What is said in the thread of an alert; nothing where it is over by then: its message says so."""
+    alert = alerts.find(connection, str(payload["alert_id"]))
+    if alert is None or alert.state is AlertState.CLOSED:
+        return None
+    return reply(payload, alert.target.id)
+
+
+def came_back(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
+    """A worker that ended and was brought back by itself, with how often it did so on that day."""
+    alert = alerts.find(connection, str(payload["alert_id"]))
+    if alert is None:
+        return None
+    day = datetime.fromisoformat(str(payload["day"])).replace(tzinfo=UTC)
+    return healed(alert, alerts.count_healed(connection, alert.target, day, day + timedelta(days=1)))
+
+
+def _commands(connection: Connection, alert: Alert) -> list[Job]:
+    """The newest commands for its worker that may have to do with it, newest first."""
+    if alert.target.kind != WORKER:
+        return []
+    handlers = [each for each in HANDLERS if each not in REPORTS]
+    return jobs.ended(connection, [alert.target.id], handlers, TRIES)

@@ -1,0 +1,111 @@
+"""The commands about alerts: `alerts` shows those there are; `mute` and `unmute` keep those about workers quiet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from sqlalchemy import Connection
+
+from bot.alert_rows import told_of
+from bot.alerts import DOOR
+from bot.blockkit import escape
+from bot.informing import Question, Tell, saying
+from bot.intake.dealing import Dealt, NotNowError
+from bot.judging import is_late
+from bot.outgoing import NOTICE, answer
+from bot.views import alerts as views
+from bot.views.alert import Told
+from bot.views.told import Content, words
+from bot.views.who import who
+from supervisor_core.desk.alerts import Alerts, Request
+from supervisor_core.domain.alerts import SHOWN
+from supervisor_core.domain.conditions import WORKER, Target
+from supervisor_core.domain.durations import parse_duration
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.ledger import alerts as rows
+from supervisor_core.ledger import flips
+from supervisor_core.ledger.steps import Message
+from supervisor_core.ledger.store import Ledger
+
+
+class AlertTellers:
+    """What is told of alerts, and done about them by typed commands. `channel`: where everybody hears of a mute."""
+
+    def __init__(self, ledger: Ledger, alerts: Alerts, channel: str) -> None:
+        self._ledger = ledger
+        self._alerts = alerts
+        self._channel = channel
+
+    def tellers(self) -> Mapping[str, Tell]:
+        """Who answers which command."""
+        return {
+            "alerts": saying(self._listed),
+            "why": saying(self._why),
+            "mute": self._mute,
+            "unmute": self._unmute,
+        }
+
+    async def _why(self, question: Question) -> Content:
+        """How these workers are, since when, and what was decided about it."""
+        host, now = self._ledger.supervisor_id, question.asked.at
+
+        def look(connection: Connection) -> list[views.Why]:
+            found = []
+            for worker_id in question.command.workers[: views.SHOWN]:
+                target = Target(WORKER, worker_id)
+                alert = rows.live_of(connection, host, target)
+                told = told_of(connection, alert.alert_id, now) if alert else None
+                past = flips.of_target(connection, target, now - views.LOOKED_BACK, now)
+                found.append(views.Why(worker_id, flips.standing_of(connection, host, target), told, tuple(past)))
+            return found
+
+        return views.why(await asyncio.to_thread(self._ledger.read, look))
+
+    async def _listed(self, question: Question) -> Content:
+        now = question.asked.at
+
+        def look(connection: Connection) -> list[Told]:
+            found = [told_of(connection, alert.alert_id, now) for alert in rows.in_states(connection, SHOWN)]
+            return [told for told in found if told is not None]
+
+        found = await asyncio.to_thread(self._ledger.read, look)
+        return views.listed(found, await asyncio.to_thread(self._alerts.muted))
+
+    async def _mute(self, question: Question) -> Dealt:
+        command, request = question.command, _request(question)
+        seconds = int(command.params["seconds"])
+        try:
+            made = await asyncio.to_thread(self._alerts.mute, command.workers, seconds, request)
+        except SupervisorError as error:
+            return _failed(question, error)
+        said = any(parse_duration(word) is not None for word in question.asked.text.split())
+        return self._everybody(question, views.muted(made, said=said))
+
+    async def _unmute(self, question: Question) -> Dealt:
+        command = question.command
+        try:
+            ended = await asyncio.to_thread(self._alerts.unmute, command.workers, _request(question))
+        except SupervisorError as error:
+            return _failed(question, error)
+        content = views.unmuted(ended, command.workers, who(question.issuer))
+        return self._everybody(question, content) if ended else Dealt(messages=(answer(question.asked, content),))
+
+    def _everybody(self, question: Question, content: Content) -> Dealt:
+        """In the channel of the alerts, and to whoever asked elsewhere."""
+        asked = question.asked
+        messages = [] if asked.channel == self._channel else [answer(asked, content)]
+        if self._channel:
+            messages.append(Message(NOTICE, f"{asked.key} muting", {"channel": self._channel, "content": content}))
+        return Dealt(messages=tuple(messages))
+
+
+def _request(question: Question) -> Request:
+    reason = str(question.command.params.get("reason") or "")
+    return Request(question.issuer, DOOR, question.asked.task_id, reason)
+
+
+def _failed(question: Question, error: SupervisorError) -> Dealt:
+    if error.retryable and not is_late(question.asked):
+        raise NotNowError(str(error)) from error
+    return Dealt(messages=(answer(question.asked, words(f":warning: {escape(str(error))}")),))

@@ -1,0 +1,106 @@
+"""An alert, from the kill of a worker to the call of Slack's Web API; and what looking at ten thousand workers costs.
+
+The worker's restart policy is `never`. The call is timed where the local Slack receives it; the worker is started again
+by a command after each kill, and each kill comes at another moment of the daemon's rounds. The other figures are of the
+desk alone, with a real ledger: a tick when nothing is due, a whole round of looks in which nothing changed, and a
+thousand workers that go down at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bot.playground import Playground
+from supervisor_core.domain.health import WorkerState
+from tests.support.alerting import NEVER, an_alert_desk
+from tests.support.homes import demo_command
+from tests.support.slack_home import SlackHome, a_slack_home, started
+
+KILLS = 30
+WORKERS, STORM = 10_000, 1_000
+TICKS = 50
+PAUSE_SECONDS = 1.0
+"""Between two kills at least: Slack bears one post a second in a channel, and what waits for that is not measured."""
+
+CHANNEL = "C0OPS"
+
+
+def measure() -> str:
+    """A minute, and most of it is restarts."""
+    with tempfile.TemporaryDirectory() as folder:
+        times = asyncio.run(_kills(Path(folder)))
+    rows = [
+        "| what | median, ms | longest, ms |",
+        "| --- | --- | --- |",
+        f"| from `kill` to `chat.postMessage`, {KILLS} times | {_figures(times)} |",
+        *_of_the_desk(),
+    ]
+    return "\n".join(rows)
+
+
+async def _kills(folder: Path) -> list[float]:
+    worker = {"command": demo_command(), "start_grace_seconds": 0.2, "restart": {"policy": "never"}}
+    chance, times = random.Random(1), []
+    async with Playground() as slack:
+        with a_slack_home(folder / "home", {"OrionMX": worker}, alert_channel=CHANNEL, announce=False) as home:
+            await started(home, slack)
+            for _ in range(KILLS):
+                await asyncio.sleep(chance.uniform(PAUSE_SECONDS, 2 * PAUSE_SECONDS))
+                times.append(await _one(home, slack))
+    return times
+
+
+async def _one(home: SlackHome, slack: Playground) -> float:
+    (pid,) = home.running_copies("OrionMX")
+    before = len(slack.channel("ops").messages())
+    begun = time.perf_counter()
+    os.kill(pid, signal.SIGKILL)
+    while len(slack.channel("ops").messages()) == before:  # noqa: ASYNC110 (nobody tells of a message)
+        await asyncio.sleep(0.001)
+    taken = (time.perf_counter() - begun) * 1000
+    await asyncio.to_thread(home.json, "send", "restart OrionMX", "--wait")
+    await slack.channel("ops").shows("OrionMX was down for")
+    return taken
+
+
+def _of_the_desk() -> list[str]:
+    logging.getLogger("supervisor_core").setLevel(logging.CRITICAL)  # who reads the table needs no thousand lines
+    names = [f"W{number}" for number in range(WORKERS)]
+    with tempfile.TemporaryDirectory() as folder, an_alert_desk(Path(folder), *names) as desk:
+        desk.away = True
+        desk.well(*names)
+        ticks = [_timed(lambda: (desk.alerting.work(desk.now), desk.alerting.due_at())) for _ in range(TICKS)]
+        rounds = []
+        for _ in range(5):
+            sights = [desk.sight(name) for name in names]
+            rounds.append(_timed(partial(desk.look, *sights)))
+        known = {"died": True, "decision": NEVER, "ended_at": desk.now}
+        dead = [desk.sight(name, WorkerState.STOPPED, **known) for name in names[:STORM]]
+        storm = _timed(partial(desk.look, *dead))
+        after = [_timed(lambda: (desk.alerting.work(desk.now), desk.alerting.due_at())) for _ in range(TICKS)]
+    return [
+        f"| a tick over {WORKERS:,} workers, nothing due | {_figures(ticks)} |",
+        f"| a tick with {STORM:,} alerts open, nothing due | {_figures(after)} |",
+        f"| {WORKERS:,} looks in which nothing is different | {_figures(rounds)} |",
+        f"| {STORM:,} workers down at once: flips, alerts, orders on disk | {_figures([storm])} |",
+    ]
+
+
+def _timed(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return (time.perf_counter() - begun) * 1000
+
+
+def _figures(times: list[float]) -> str:
+    return f"{statistics.median(times):.1f} | {max(times):.1f}"
