@@ -23,6 +23,7 @@ from bot.asked import (
     mentioned,
     pressed,
     said,
+    shared,
     turned,
     typed,
     voted,
@@ -33,7 +34,7 @@ from bot.intake.dealing import Dealt, NotNowError
 from bot.outgoing import whisper
 from bot.views.alert import PRESS
 from bot.views.approval import DENIAL, VOTE
-from bot.views.buttons import ACTION, PAGE, named
+from bot.views.buttons import ACTION, PAGE, SHARE, named
 from bot.views.mistake import CHOOSE
 from bot.views.told import words
 from supervisor_core.ledger.envelopes import Received
@@ -99,6 +100,7 @@ class SlackApp:
         self._bolt.command(ANYTHING)(self._on_command)
         self._bolt.action(re.compile(f"^{ACTION}"))(self._on_button)
         self._bolt.action(re.compile(f"^{PAGE}"))(self._on_page)
+        self._bolt.action(re.compile(f"^{SHARE}"))(self._on_share)
         self._bolt.action(CHOOSE)(self._on_choice)
         self._bolt.action(re.compile(f"^{VOTE}"))(self._on_vote)
         self._bolt.action(re.compile(f"^{PRESS}"))(self._on_alert)
@@ -149,6 +151,10 @@ class SlackApp:
         await ack()
         command = action["action_id"].removeprefix(PAGE).partition(":")[2]
         context["dealt"] = await self._commanded(turned(context["received"], command))
+
+    async def _on_share(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
+        await ack()
+        context["dealt"] = await self._commanded(shared(context["received"], action["action_id"].removeprefix(SHARE)))
 
     async def _on_choice(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()

@@ -49,6 +49,9 @@ class Asked:
     """Which page of the answer, as the button says whose press it was; empty for the first."""
     target: str = ""
     """Whom a button or a menu names, which may be none any more; empty where the text alone says it."""
+    shares: str = ""
+    """What is to be shown to everybody there, as the button says whose press it was; empty for what only its sender
+    asks for."""
     replaces: bool = False
     """Whether the answer takes the place of the message whose button was pressed: only its reader sees that one."""
 
@@ -205,6 +208,16 @@ def turned(received: Received, command: str) -> Asked:
     direct = asked.channel.startswith("D")
     replaces, target = asked.replaces or direct, _named_in(command, arguments)
     return replace(asked, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
+
+
+def shared(received: Received, command: str) -> Asked:
+    """A press of a button that shows everybody in the channel what was answered to one person; its value is
+    `NONCE WHICH ARGUMENTS`. Pressed twice it is shown once."""
+    asked = pressed(received, command)
+    nonce, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
+    which, _, arguments = rest.partition(" ")
+    button, target = f"{nonce} share {command} {arguments}", _named_in(command, arguments)
+    return replace(asked, text=f"{command} {arguments}", target=target, shares=which, button=button)
 
 
 def voted(received: Received, choice: str) -> Vote:

@@ -40,7 +40,11 @@ class Offering:
 
     def may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
         """Whether a button with this command for this worker would do so for them there."""
-        return may_press(person, Command(name, workers=(worker_id,)), channel, self._judging.rules)
+        return self.may_give(person, Command(name, workers=(worker_id,)), channel)
+
+    def may_give(self, person: Person | None, command: Command, channel: str) -> bool:
+        """Whether a button with exactly this command would do so."""
+        return may_press(person, command, channel, self._judging.rules)
 
     def may_fill_in(self, person: Person | None, name: str, worker_id: str) -> bool:
         """Whether the form of a command for this worker would do so for them, in a place where commands are taken."""

@@ -72,6 +72,12 @@ def file_for(asked: Asked, file: Attached, about: str = "") -> Message:
     return Message(FILE, _file_of(asked.key, about), {**place, "alone": True, **file.as_payload()})
 
 
+def file_in(asked: Asked, file: Attached) -> Message:
+    """A file for everybody in the channel in which a button was pressed; once, however often it was pressed. Where the
+    bot can't write there it goes to whoever pressed it."""
+    return Message(FILE, _file_of(asked.task_id, ""), {**card_of(asked), **file.as_payload()})
+
+
 def file_below(task_id: str, file: Attached, about: str = "") -> Message:
     """A file in the thread of a command's card, wherever that stands; it is sent once the card is told, and dropped
     where there is none. Told as text where Slack takes no file, as with `file_for`."""

@@ -233,7 +233,7 @@ class SlackService:
             look=self._doors.look,
             monitoring=self._doors.monitoring,
             approvals=waiting,
-            looks=looks(config, self._ledger, self._doors, composing),
+            looks=looks(config, self._ledger, self._doors, composing, offering),
         )
         alerts = Alerts(self._ledger)
         tellers = {

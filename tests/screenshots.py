@@ -1,7 +1,7 @@
 """`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo and from real commands.
 
 `python -m tests.screenshots slack` takes those of the demo alone, `… approvals` those of a rollback that people agree
-to, `… terminal` those of the commands. The signs on messages need a font that has them, such as Debian's
+to, `… terminal` those of the commands, `… charts` that of a history. The signs on messages need a font that has them, such as Debian's
 fonts-noto-color-emoji; without one they are boxes.
 """
 
@@ -12,10 +12,13 @@ import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
+from bot.charts import draw
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
 from tests.support import page_story
 from tests.support.browser import ARGUMENTS, CHROMIUM
+from tests.support.histories_drawn import deploy_and_rollback
 from tests.support.terminal_scenes import scenes
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, HEIGHT = 1180, 830
 SHARPNESS = 1.5  # of small letters, where a page shows them smaller than they are
 APP = "supervisor"
-KINDS = ("slack", "approvals", "terminal")
+KINDS = ("slack", "approvals", "charts", "terminal")
 PATIENCE_MS = 20_000
 
 
@@ -43,11 +46,20 @@ async def main(wanted: Collection[str] = KINDS) -> int:
     if "approvals" in wanted:
         async with set_up(0, asyncio.Event(), problems) as stage:
             await stage.during(_take_approvals(stage))
+    if "charts" in wanted:
+        await asyncio.to_thread(_chart)
     if "terminal" in wanted:
         pages = await asyncio.to_thread(lambda: list(scenes()))
         await _draw(pages)
     print("\n".join(problems), end="", file=sys.stderr)
     return 1 if problems else 0
+
+
+def _chart() -> None:
+    """A history as it comes to Slack."""
+    IMAGES.mkdir(exist_ok=True)
+    (IMAGES / "history.png").write_bytes(draw([deploy_and_rollback()], ZoneInfo("Europe/Berlin"), "Europe/Berlin"))
+    print("docs/images/history.png")
 
 
 async def _draw(pages: Sequence[tuple[str, str]]) -> None:

@@ -23,6 +23,9 @@ PAGE = "page:"
 ON_ALERT = "alert."
 """How the nonce of a button on an alert begins: what comes of it belongs into the alert's thread."""
 
+SHARE = "share:"
+"""Before the name of a command whose answer is shown to everybody in the channel: `NONCE WHICH ARGUMENTS`."""
+
 EFFECTS: Mapping[str, str] = {
     "pause": "It finishes what it has in hand and ends. It stays paused, whatever else happens, until it is resumed.",
     "resume": "It is started, and may work again.",
@@ -94,6 +97,18 @@ def page_button(command: Command, nonce: str, where: str, text: str) -> dict[str
         "action_id": f"{PAGE}{where.partition(':')[0]}:{command.name}",
         "text": {"type": "plain_text", "text": fit(text, 75)},
         "value": f"{nonce} {where} {rendered.removeprefix(command.name).lstrip()}"[:MOST],
+    }
+
+
+def share_button(command: Command, nonce: str, which: str, text: str) -> dict[str, Any]:
+    """A button that shows everybody in the channel what was answered to one person. It gives no right: the command is
+    asked for anew, by whoever presses it."""
+    rendered = render(command)
+    return {
+        "type": "button",
+        "action_id": f"{SHARE}{command.name}",
+        "text": {"type": "plain_text", "text": fit(text, 75)},
+        "value": f"{nonce} {which} {rendered.removeprefix(command.name).lstrip()}"[:MOST],
     }
 
 

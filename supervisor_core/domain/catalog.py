@@ -54,12 +54,12 @@ _SEEING = (
     ),
     CommandDefinition(
         "why",
-        "Explains the health of a worker: what was seen, and which rule made what of it.",
+        "Explains why a worker is as it is: the cause, what to do, what happened before, and what its log says of it.",
         target=TargetRule.WORKERS,
         suggested_for=("explain",),
         right=Right.VIEWER,
         schedulable=True,
-        examples=("why", "why OrionMX"),
+        examples=("why", "why OrionMX", "why all"),
         built=True,
     ),
     CommandDefinition(
@@ -75,12 +75,13 @@ _SEEING = (
     ),
     CommandDefinition(
         "history",
-        "Draws the health of a worker over time.",
+        "Draws how a worker was over time, how old its heartbeat was and what was done to it; and says it in words.",
         parameters=(Parameter("span", Kind.CHOICE, "24h|7d", "how far back", default="24h", choices=("24h", "7d")),),
         target=TargetRule.WORKERS,
         suggested_for=("graph", "chart", "uptime"),
         schedulable=True,
         examples=("history", "history OrionMX 7d"),
+        built=True,
     ),
     CommandDefinition(
         "audit",

@@ -69,6 +69,8 @@ class Life:
     end_asked: bool = False
     """Somebody asked for its end: it did not end by itself."""
     lived_seconds: float | None = None
+    memory_kills: int | None = None
+    """How many processes the kernel killed for lack of memory while it lived; None where nobody knows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "started_at", require_aware(self.started_at))

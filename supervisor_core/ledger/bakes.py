@@ -41,6 +41,13 @@ def of_task(connection: Connection, task_id: str) -> list[Bake]:
     return [_bake(row) for row in connection.execute(query).mappings()]
 
 
+def newest_of(connection: Connection, worker_id: str, since: datetime) -> Bake | None:
+    """The last time that this worker was watched, unless that began before this moment."""
+    query = select(bakes).where(bakes.c.worker_id == worker_id, bakes.c.since >= since)
+    row = connection.execute(query.order_by(bakes.c.since.desc()).limit(1)).mappings().first()
+    return _bake(row) if row else None
+
+
 def watching(connection: Connection) -> list[Bake]:
     """Those that go on, the first to end first."""
     query = select(bakes).where(bakes.c.state == BakeState.WATCHING)

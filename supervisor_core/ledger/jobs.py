@@ -19,7 +19,7 @@ from supervisor_core.domain.jobs import FINAL, Job, JobState, Progress, passed_o
 from supervisor_core.domain.times import from_text
 from supervisor_core.ledger import replies, turns
 from supervisor_core.ledger.steps import Message, Step, record, take
-from supervisor_core.ledger.tables import jobs
+from supervisor_core.ledger.tables import audit_log, jobs
 
 RESULT_FILE = "result_file"
 """The kind of outbox row that becomes a file in the outbox folder of the drive."""
@@ -146,6 +146,22 @@ def ended(
         .offset(start)
     )
     return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def lately(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
+    """What was asked of this worker and has come to its end since then, and what waits; the newest first. Found by the
+    audit trail, which knows each end by its worker and its time."""
+    told = (
+        select(audit_log.c.task_id)
+        .where(audit_log.c.target_id == worker_id, audit_log.c.created_at >= since, audit_log.c.task_id.is_not(None))
+        .order_by(audit_log.c.created_at.desc())
+        .limit(most)
+    )
+    ids = set(connection.execute(told).scalars())
+    query = select(jobs).where(jobs.c.worker_id == worker_id, jobs.c.task_id.in_(ids), jobs.c.state.in_(FINAL))
+    ended = [_job(row) for row in connection.execute(query).mappings()]
+    open_ = waiting(connection, [worker_id], [state for state in JobState if state not in FINAL], most)
+    return sorted([*ended, *open_], key=lambda job: (job.filed_at, job.job_id), reverse=True)[:most]
 
 
 def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.domain.explanation import Explanation
 from supervisor_core.handlers.newest_lines import Written
 from supervisor_core.runtime.event_bus import Subscription
 from supervisor_core.runtime.monitoring import Monitoring
@@ -14,6 +15,9 @@ from supervisor_core.runtime.services import Service
 
 ReadWritten = Callable[[Sequence[str], int], Awaitable[list[Written]]]
 """The newest lines that these workers wrote, so many of each."""
+
+Explain = Callable[[Collection[str]], Awaitable[list[Explanation]]]
+"""Why these workers are as they are, by a live look; those in trouble first."""
 
 
 class Chat(Service, Protocol):
@@ -37,6 +41,7 @@ class ChatDoors:
     heard: Callable[[], Subscription]
     """All that happens on this host from now on: hints that a new look shows something new."""
     written: ReadWritten
+    explain: Explain
 
 
 MakeChat = Callable[[ChatDoors], Chat]

@@ -22,6 +22,7 @@ from supervisor_core.config import Worker
 from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.events import Event, EventType
+from supervisor_core.domain.explanation import Explanation
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers.bounds import longest_seconds, stop_seconds
@@ -35,6 +36,7 @@ from supervisor_core.runtime.chat import ChatDoors, MakeChat
 from supervisor_core.runtime.config_service import ConfigService, ConfigVersion
 from supervisor_core.runtime.control_server import Answer, ControlServer
 from supervisor_core.runtime.event_bus import EventBus
+from supervisor_core.runtime.explaining import Explainer
 from supervisor_core.runtime.forwarder import Forwarder
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.heartbeats import Heartbeats
@@ -116,8 +118,9 @@ class Daemon:
         self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
         heard = partial(self._bus.subscribe, name=CHAT)
         self._read_lines = NewestLines()
+        self._explainer = Explainer(parts.ledger)
         doors_of_chat = ChatDoors(
-            self._workers, self._reconciler.wake, self._monitoring, self._versions, heard, self._written
+            self._workers, self._reconciler.wake, self._monitoring, self._versions, heard, self._written, self._explain
         )
         self._chat = chat(doors_of_chat) if chat else None
         look = partial(watched, parts, self._reconciler, self._senses)
@@ -323,6 +326,11 @@ class Daemon:
     async def _written(self, workers: Sequence[str], count: int) -> list[Written]:
         host = self._parts.host
         return await self._blocking(self._read_lines, host.drive, host.config, workers, count)
+
+    async def _explain(self, wanted: Collection[str]) -> list[Explanation]:
+        looked = await self._shared_look()
+        documents = await self._blocking(worker_documents, self._parts, self._reconciler, looked)
+        return await self._blocking(self._explainer, self._parts.host, looked, documents, wanted)
 
     async def _look(self) -> list[Seen]:
         return await self._blocking(self._senses.look, self._reconciler.workers())

@@ -11,6 +11,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from supervisor_core.adapters.beat_ages import BeatAges
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.handlers.context import Host
@@ -44,6 +45,7 @@ class Heartbeats:
         self._parts = parts
         self._blocking = blocking
         self._look = look
+        self._ages = BeatAges(parts.host.config.state_dir)
         self._every = parts.host.config.supervisor.heartbeat_seconds
         self._troubles: dict[str, str] = {}
         """By what it is about: the look, the drive, the ledger."""
@@ -87,12 +89,20 @@ class Heartbeats:
         with self._trouble("look", "the workers could not be looked at"):
             async with asyncio.timeout(LOOK_SECONDS):
                 seen = {each.worker.id: each for each in await self._look()}
+        await self._blocking(self._keep_ages, list(seen.values()))
         await self._rows(host, seen)
         before = self._troubles.get("drive")
         with self._trouble("drive", "heartbeats are not on the drive"):
             await self._blocking(tell_drive, host, [said for said, _ in self._told(host, seen)])
         if self._troubles.get("drive") != before:
             await self._rows(host, seen)
+
+    def _keep_ages(self, looked: Sequence[Seen]) -> None:
+        """For the pictures of `history`."""
+        for seen in looked:
+            beat = seen.observation.heartbeat
+            if beat is not None and beat.at is not None and seen.observation.pid is not None:
+                self._ages.seen(seen.worker.id, (seen.at - beat.at).total_seconds(), seen.at)
 
     async def _rows(self, host: Host, seen: dict[str, Seen]) -> None:
         with self._trouble("ledger", "heartbeats are not in the ledger"):

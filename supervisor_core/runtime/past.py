@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.adapters.memory_kills import memory_kills
 from supervisor_core.adapters.processes_records import WorkerRecord
 from supervisor_core.domain.restarts import LONGEST_PAUSE_SECONDS, Decision, Life, Next, Reason
 from supervisor_core.domain.times import from_text, to_text
@@ -36,6 +37,7 @@ class Past:
         self._asked = document.get("asked") is True
         self._ended = str(document.get("ended") or "")
         self._begun: float | None = None
+        self._kills = _count(document.get("memory_kills"))
 
     def began(self, record: WorkerRecord, now: datetime, *, asked: bool) -> None:
         """It has been started; `asked`: because a person or a change of the configuration wanted it."""
@@ -43,6 +45,7 @@ class Past:
             return
         self._current, self._asked, self.decision = record.generation, asked, None
         self._begun = time.monotonic() - _age(record, now)
+        self._kills = memory_kills()
         self._keep()
 
     def ended(
@@ -58,7 +61,8 @@ class Past:
         known = record.generation == self._current
         lived = max(0.0, time.monotonic() - ago_seconds - self._begun) if known and self._begun is not None else None
         started = from_text(record.started_at) if record.started_at else now
-        life = Life(min(started, now), now, exit_code, start_asked=known and self._asked, lived_seconds=lived)
+        asked, kills = known and self._asked, self._killed_since() if known else None
+        life = Life(min(started, now), now, exit_code, start_asked=asked, lived_seconds=lived, memory_kills=kills)
         self._ended = record.generation
         return self._add(life)
 
@@ -79,6 +83,11 @@ class Past:
             self.decision = None
             self._keep()
 
+    def _killed_since(self) -> int | None:
+        """For lack of memory, since it was started. A count that is smaller now is another boot's."""
+        now = memory_kills()
+        return now - self._kills if now is not None and self._kills is not None and now >= self._kills else None
+
     def _add(self, life: Life) -> Life:
         self.lives = [*self.lives, life][-MOST_LIVES:]
         self.decision = None
@@ -90,10 +99,17 @@ class Past:
             "generation": self._current,
             "asked": self._asked,
             "ended": self._ended,
+            "memory_kills": self._kills,
             "lives": [_life_document(life) for life in self.lives],
             "decision": _decision_document(self.decision) if self.decision else None,
         }
         write_json(self._path, document, mode=PRIVATE)
+
+
+def past_lives(state_dir: Path, worker_id: str) -> tuple[list[Life], Decision | None]:
+    """The same for whoever only looks: its lives, the newest last, and what was decided after that one."""
+    found = Past(state_dir, worker_id)
+    return found.lives, found.decision
 
 
 def _age(record: WorkerRecord, now: datetime) -> float:
@@ -116,6 +132,7 @@ def _life_document(life: Life) -> dict[str, Any]:
         "exit_code": life.exit_code,
         "start_asked": life.start_asked,
         "lived_seconds": life.lived_seconds,
+        "memory_kills": life.memory_kills,
     }
 
 
@@ -141,8 +158,9 @@ def _lives(found: object) -> list[Life]:
                 None if each["exit_code"] is None else int(each["exit_code"]),
                 start_asked=each["start_asked"] is True,
                 lived_seconds=lived,
+                memory_kills=_count(each.get("memory_kills")),
             )
-        except (KeyError, TypeError, ValueError, OverflowError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             continue
         lives.append(life)
     return lives[-MOST_LIVES:]
@@ -158,6 +176,10 @@ def _decision(found: object) -> Decision | None:
         return replace(decision, due_at=from_text(due) if due else None, pause_seconds=pause)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
+
+
+def _count(found: object) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
 def _finite(found: Any) -> float:  # noqa: ANN401 (whatever stands in the file)

@@ -1,0 +1,132 @@
+"""Why workers are as they are: the cause first, what to do with its buttons, what happened before, what the log says.
+Pure.
+
+One worker is told of in full. Of several each that is in trouble has a paragraph, and those that are well share a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from bot.blockkit import escape, fit
+from bot.views.buttons import command_button
+from bot.views.phrases import in_slack, typed
+from bot.views.told import Content, context, moment, section
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.explanation import Explanation
+from supervisor_core.domain.texts import sentence
+
+SHOWN = 12
+"""Workers in trouble with a paragraph of their own: beyond it, all texts together are more than a message holds."""
+
+NAMED = 40
+"""Of those that are well."""
+
+CAUSE, TODO, ALSO, EVENT, HELD, REASON = 900, 900, 300, 350, 250, 200  # characters
+BRIEF = 400
+"""Characters of a cause, and of what to do, among several."""
+
+ASTERISK = "\N{ASTERISK OPERATOR}"
+"""Stands for an asterisk of data where one would end what is bold."""
+
+LOG = 1800
+"""Characters of all lines together."""
+
+May = Callable[[Command], bool]
+"""Whether the reader may give this command there."""
+
+
+def why(explanations: Sequence[Explanation], nonce: str, may: May, asks: Collection[str] = ()) -> Content:
+    """The message. `may`: which buttons its reader has; `asks`: the commands that need an approval."""
+    if not explanations:
+        text = "There are no workers to explain."
+        return {"text": text, "blocks": [section(text)]}
+    if len(explanations) == 1:
+        return _one(explanations[0], nonce, may, asks)
+    return _several(explanations, nonce, may, asks)
+
+
+def _one(told: Explanation, nonce: str, may: May, asks: Collection[str]) -> Content:
+    found, cause = told.found, _cause(told, CAUSE)
+    blocks = [section(f"{_sign(told)} *{cause}*")]
+    also = [fit(sentence(in_slack(phrase)), ALSO) for phrase in found.also[:3]]
+    if also:
+        blocks.append(section("\n".join(also)))
+    todo = fit(in_slack(found.todo), TODO)
+    if todo:
+        blocks.append(section(f"*What to do:* {todo}"))
+    blocks += _buttons(told, nonce, may, asks, block=f"why:{told.worker_id}")
+    held = [_held(each.words, each.since) for each in told.conditions]
+    if held:
+        blocks.append(section("\n".join(["*It is*", *(f"• {each}" for each in held)])))
+    before = [f"• {moment(event.at)}: {fit(in_slack(event.words), EVENT)}" for event in told.before]
+    if before:
+        blocks.append(section("\n".join(["*What happened until then*", *before])))
+    lines = _lines(told)
+    if lines:
+        blocks.append(section(f"*Lines of its log that matter*\n```{lines}```"))
+    notes = [*([f"The whole log: {typed(told.log)}"] if lines else []), *_unknown(told)]
+    if notes:
+        blocks.append(context(" · ".join(notes)))
+    text = "\n".join(filter(None, [cause, *also, f"What to do: {todo}" if todo else "", *before]))
+    return {"text": fit(text, 2900), "blocks": blocks}
+
+
+def _several(explanations: Sequence[Explanation], nonce: str, may: May, asks: Collection[str]) -> Content:
+    unwell = [each for each in explanations if not each.fine]
+    well = [each for each in explanations if each.fine]
+    count = len(explanations)
+    title = f"{len(unwell)} of {count} workers {'needs' if len(unwell) == 1 else 'need'} a look"
+    title = title if unwell else f"All {count} workers are well, or rest because somebody wants it"
+    blocks, text = [section(f"*{title}*")], [title]
+    for told in unwell[:SHOWN]:
+        cause, todo = _cause(told, BRIEF), fit(in_slack(told.found.todo), BRIEF)
+        blocks.append(section("\n".join(filter(None, [f"{_sign(told)} *{cause}*", todo]))))
+        blocks += _buttons(told, nonce, may, asks, block=f"why:{told.worker_id}")
+        text.append(fit(cause, 200))
+    if len(unwell) > SHOWN:
+        blocks.append(context(f"… and {len(unwell) - SHOWN} more in trouble: `/supervisor why NAME` explains each."))
+    if well and unwell:
+        names = ", ".join(escape(each.worker_id) for each in well[:NAMED])
+        more = f" and {len(well) - NAMED} more" if len(well) > NAMED else ""
+        line = f":white_check_mark: Well, or at rest: {names}{more}"
+        blocks.append(section(line))
+        text.append(f"Well, or at rest: {names}{more}")
+    elif well:
+        blocks += [section(fit("\n".join(f"• {_cause(each, REASON)}" for each in well[:SHOWN]), 2900))]
+    if unwell:
+        blocks.append(context("`/supervisor why NAME` tells all of one: since when, what happened before, its log."))
+    return {"text": fit("\n".join(text), 2900), "blocks": blocks}
+
+
+def _buttons(told: Explanation, nonce: str, may: May, asks: Collection[str], block: str) -> list[dict[str, Any]]:
+    offered = [each for each in told.found.remedies if may(each)]
+    if not offered:
+        return []
+    buttons = [command_button(each, nonce, asks=each.name in asks) for each in offered]
+    return [{"type": "actions", "block_id": block, "elements": buttons}]
+
+
+def _sign(told: Explanation) -> str:
+    if not told.fine:
+        return ":x:"
+    return ":double_vertical_bar:" if told.cause in ("paused", "not_enabled", "set_aside") else ":white_check_mark:"
+
+
+def _cause(told: Explanation, most: int) -> str:
+    """Without what would end the bold: an asterisk of data."""
+    return fit(sentence(in_slack(told.found.sentence)).replace("*", ASTERISK), most)
+
+
+def _held(words: str, since: datetime | None) -> str:
+    return fit(escape(words), HELD) + (f", since {moment(since)}" if since else "")
+
+
+def _lines(told: Explanation) -> str:
+    return fit("\n".join(escape(line.replace("`", "'")) for line in told.lines), LOG)
+
+
+def _unknown(told: Explanation) -> list[str]:
+    return [f"Not known: {fit(escape(each), ALSO)}" for each in told.unknown[:3]]

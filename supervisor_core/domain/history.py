@@ -1,0 +1,171 @@
+"""How a worker was over a span of time, as values: what held when, how old its heartbeat was, and what was done to it;
+and the same in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from supervisor_core.domain.code import count
+from supervisor_core.domain.conditions import Condition
+from supervisor_core.domain.endings import times
+from supervisor_core.domain.flips import Stretch, Uptime
+from supervisor_core.domain.phrases import Phrase, span
+
+SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
+"""How far back one can look."""
+
+_LENGTHS = {"24 hours": SPANS["24h"], "7 days": SPANS["7d"]}
+
+TOLD = 12
+"""Commands in words and with a number in the picture, the newest; the others are counted."""
+
+WORDS = {Condition.UNKNOWN: "not known", Condition.RESTART_LIMIT: "given up"}
+
+
+class Sort(StrEnum):
+    """What a mark stands for."""
+
+    DEPLOY = "deploy"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that somebody had done to the worker."""
+
+    at: datetime
+    sort: Sort
+    name: str
+    """`rollback`."""
+    words: Phrase
+    """By whom, and what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How old the heartbeat was."""
+
+    at: datetime
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One worker between two moments."""
+
+    worker_id: str
+    since: datetime
+    until: datetime
+    stretches: tuple[Stretch, ...]
+    uptime: Uptime
+    samples: tuple[Sample, ...] = ()
+    limit_seconds: float = 0.0
+    """How old the heartbeat may be; 0: none is expected."""
+    marks: tuple[Mark, ...] = ()
+    more: int = 0
+    """Marks that are not among them, older ones."""
+
+    @property
+    def length(self) -> str:
+        """How long it is, as people say it."""
+        whole = self.until - self.since
+        return next((words for words, known in _LENGTHS.items() if known == whole), span(whole.total_seconds()))
+
+    @property
+    def numbered(self) -> tuple[Mark, ...]:
+        """The marks that have a number, from 1 on."""
+        return self.marks[-TOLD:]
+
+    @property
+    def changes(self) -> int:
+        """How often its condition changed."""
+        return max(len(self.stretches) - 1, 0)
+
+    @property
+    def known(self) -> bool:
+        """Whether anybody looked in that time."""
+        return any(stretch.condition is not Condition.UNKNOWN for stretch in self.stretches)
+
+    @property
+    def longest_trouble(self) -> Stretch | None:
+        """The longest time in which something was wrong, whatever it was at each moment."""
+        found: list[Stretch] = []
+        for stretch in self.stretches:
+            if stretch.condition.fine or stretch.condition is Condition.UNKNOWN:
+                continue
+            last = found[-1] if found else None
+            if last is not None and last.until == stretch.since:
+                worse = max(last.condition, stretch.condition, key=lambda each: each.rank)
+                found[-1] = Stretch(worse, last.since, stretch.until, last.reason or stretch.reason)
+            else:
+                found.append(stretch)
+        return max(found, key=lambda each: each.length, default=None)
+
+
+def word_of(condition: Condition) -> str:
+    """A condition as people read it."""
+    return WORDS.get(condition, condition.value.replace("_", " "))
+
+
+def from_flips(samples: Sequence[Sample], stretches: Sequence[Stretch], limit: float) -> tuple[Sample, ...]:
+    """The samples, and where there are none in a time in which the heartbeat was too old: how it grew older then. It
+    turned stale when it was as old as its limit."""
+    found = list(samples)
+    for stretch in stretches:
+        measured = any(stretch.since <= each.at <= stretch.until for each in samples)
+        if stretch.condition is Condition.STALE and limit and not measured:
+            found.append(Sample(stretch.since, limit))
+            found.append(Sample(stretch.until, limit + stretch.length.total_seconds()))
+    return tuple(sorted(found, key=lambda each: each.at))
+
+
+def in_words(history: History) -> list[Phrase]:
+    """The whole, for whoever does not see a picture: a sentence for each thing that is worth knowing."""
+    name, length = history.worker_id, history.length
+    if not history.known:
+        return [(f"{name}: nothing is on record of the last {length}",), *_done(history)]
+    share = history.uptime.share
+    up = "nobody wanted it to run" if share is None else f"it did its work {_percent(share)} of the time"
+    changes = history.changes
+    often = "and its condition never changed" if not changes else f"and its condition changed {times(changes)}"
+    sentences: list[Phrase] = [(f"{name} in the last {length}: {up}, {often}",)]
+    trouble = history.longest_trouble
+    if trouble is not None:
+        long = span(trouble.length.total_seconds())
+        open_ = " and goes on" if trouble.until == history.until else ""
+        sentences.append(
+            (f"Its longest trouble took {long}{open_}: {word_of(trouble.condition)}, since ", trouble.since)
+        )
+    now = history.stretches[-1]
+    if now is not trouble:
+        sentences.append((f"It is {word_of(now.condition)} since ", now.since))
+    oldest = max(history.samples, key=lambda each: each.seconds, default=None)
+    if oldest is not None:
+        limit = f" (limit {span(history.limit_seconds)})" if history.limit_seconds else ""
+        sentences.append((f"Its heartbeat was at most {span(oldest.seconds)} old{limit}, at ", oldest.at))
+    return [*sentences, *_done(history)]
+
+
+def _done(history: History) -> list[Phrase]:
+    """What people and schedules had done to it."""
+    shown = history.numbered
+    left = len(history.marks) - len(shown) + history.more
+    if not shown:
+        return [("Nobody had anything done to it in that time",)]
+    earlier: list[Phrase] = [(f"{count(left, 'command')} before those that follow",)] if left else []
+    return [*earlier, *((f"{number}. ", mark.at, ": ", *mark.words) for number, mark in enumerate(shown, 1))]
+
+
+def _percent(share: float) -> str:
+    """Never 100 where something was missing."""
+    if share >= 1:
+        return "100 %"
+    return f"{min(share * 100, 99.99):.2f} %" if share > 0.99 else f"{share * 100:.1f} %"
+
+
+def percent(uptime: Uptime) -> str:
+    """The same beside a picture."""
+    return "-" if uptime.share is None else _percent(uptime.share)

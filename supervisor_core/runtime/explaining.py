@@ -1,0 +1,280 @@
+"""What `explain` is made of, gathered live: a look at the workers, the ledger, their logs, the drive and the disks.
+
+Nothing here waits for long: the drive is asked through its door for at most a second, disks in threads that are left to
+themselves. What could not be found out is named, and the explanation goes without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from supervisor_core.adapters import starts
+from supervisor_core.adapters.disk import space
+from supervisor_core.adapters.drive import DriveUnavailable
+from supervisor_core.adapters.report_masking import Masking
+from supervisor_core.adapters.report_tail import End, last_lines, read_end
+from supervisor_core.adapters.threads import DaemonThreads
+from supervisor_core.adapters.written import written_to
+from supervisor_core.config import SupervisorConfig, Worker
+from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.conditions import WORKER, Target
+from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.explaining import explain
+from supervisor_core.domain.explanation import CodeChange, Disk, Explanation, Facts, Paused
+from supervisor_core.domain.flips import Flip
+from supervisor_core.domain.health import Health, WorkerState
+from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.restarts import automatic_starts
+from supervisor_core.domain.times import from_text
+from supervisor_core.handlers.context import Host
+from supervisor_core.handlers.reports import masking_of
+from supervisor_core.ledger import audit, bakes, flips, jobs, supervisors
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.observing import DRIVE_SECONDS, Seen
+from supervisor_core.runtime.past import past_lives
+
+T = TypeVar("T")
+
+SINCE = timedelta(days=7)
+"""So far back is looked for what may have broken a worker."""
+
+FLIPS_SINCE = timedelta(days=1)
+JOBS, LINES = 30, 400
+"""Of one worker: commands that are looked through, and lines of its log."""
+
+IN_FULL = 20
+"""Workers whose logs are read, those in trouble first. Of the others it is told how they are."""
+
+SECONDS = 1.0
+"""For what is no drive and may hang all the same."""
+
+CODE = ("update_code", "update_code_deps", "rollback_code", "undo_code")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is so for all workers of the host."""
+
+    drive_problem: str = ""
+    disks: tuple[Disk, ...] = ()
+    resting: str = ""
+    resting_by: Issuer | None = None
+    resting_since: datetime | None = None
+    since: Mapping[str, datetime] = field(default_factory=dict)
+    """When the condition of each worker that is not well began."""
+
+
+class Explainer:
+    """Explains workers of this host, for whoever has looked at them. In a thread: it blocks."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._threads = DaemonThreads("why", 2)
+
+    def __call__(
+        self, host: Host, looked: Sequence[Seen], documents: Sequence[Mapping[str, Any]], wanted: Collection[str]
+    ) -> list[Explanation]:
+        """Those that are wanted, in trouble first. `looked` and `documents` are the same look, as it was and as
+        `status` shows it."""
+        shown = {str(document["id"]): document for document in documents}
+        mine = [seen for seen in looked if seen.worker.id in wanted and seen.worker.id in shown]
+        mine.sort(key=lambda seen: (bool(shown[seen.worker.id]["fine"]), seen.worker.id))
+        around = self._surroundings(host)
+        full = mine if len(mine) == 1 else [seen for seen in mine if not shown[seen.worker.id]["fine"]][:IN_FULL]
+        ends = self._ends(host, [seen.worker for seen in full])
+        masking = masking_of(host.config)
+        found = []
+        for seen in mine:
+            facts = facts_of(host.config, seen, shown[seen.worker.id], around)
+            if seen in full:
+                facts = self._recorded(seen, facts)
+                facts = _with_log(facts, host.config, seen.worker, ends.get(seen.worker.id), masking)
+            found.append(explain(facts))
+        return sorted(found, key=lambda each: (each.fine, each.worker_id))
+
+    def _surroundings(self, host: Host) -> Surroundings:
+        config, problem = host.config, ""
+        try:
+            host.drive.call(host.drive.confirm, timeout=DRIVE_SECONDS)
+        except (DriveUnavailable, OSError) as error:
+            problem = str(error)
+        disks = [self._bounded(_disk, "the state folder", config.state_dir)]
+        if not problem:
+            disks.append(_on_drive(host, _disk, "the drive", config.nas.root))
+        around = Surroundings(problem, tuple(disk for disk in disks if disk is not None))
+
+        def read(connection: Connection) -> Surroundings:
+            standing = flips.standings(connection, config.supervisor.id)
+            bad = {
+                each.target.id: each.since
+                for each in standing.values()
+                if each.target.kind == WORKER and not each.condition.fine
+            }
+            row = supervisors.find(connection, config.supervisor.id)
+            if row is None or not row.paused:
+                return replace(around, since=bad)
+            asked = audit.AuditFilter(worker=config.supervisor.id, action="MUTED", limit=1)
+            trail = audit.search(connection, asked)
+            by = Issuer(trail[0]["actor"], _name(trail[0]["label"])) if trail else None
+            since = from_text(trail[0]["created_at"]) if trail else row.changed_at
+            return replace(around, resting=row.reason or "paused", resting_by=by, resting_since=since, since=bad)
+
+        return self._ledger.read(read)
+
+    def _recorded(self, seen: Seen, facts: Facts) -> Facts:
+        """With what the ledger knows of it."""
+        worker_id, now = seen.worker.id, seen.at
+
+        def read(connection: Connection) -> tuple[list[Flip], list[Job], CodeChange | None]:
+            found = flips.of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now)
+            asked = jobs.lately(connection, worker_id, now - SINCE, JOBS)
+            return found, asked, _newest_change(connection, worker_id, now - SINCE)
+
+        changed, asked, change = self._ledger.read(read)
+        paused = _with_job(facts.paused, seen, asked)
+        return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, paused=paused)
+
+    def _ends(self, host: Host, workers: Sequence[Worker]) -> dict[str, End | str]:
+        """The end of what each of them wrote, or why it can't be read."""
+        paths = {worker.id: written_to(host.config, worker) for worker in workers}
+        there = {name: path for name, path in paths.items() if path.is_relative_to(host.drive.root)}
+        local = {name: path for name, path in paths.items() if name not in there}
+        found: dict[str, End | str] = dict(self._bounded(_read_all, local) or dict.fromkeys(local, "its disk hangs"))
+        if there:
+            found |= _on_drive(host, _read_all, there) or dict.fromkeys(there, "it lies on the drive")
+        return found
+
+    def _bounded(self, work: Callable[..., T], *arguments: object) -> T | None:
+        """What it finds out; None where that takes too long or fails."""
+        try:
+            return self._threads.submit(work, *arguments).result(SECONDS)
+        except (FutureTimeout, OSError):
+            return None
+
+
+def facts_of(config: SupervisorConfig, seen: Seen, document: Mapping[str, Any], around: Surroundings) -> Facts:
+    """What a look says of one worker, with what is so for all."""
+    worker_id = seen.worker.id
+    lives, _ = past_lives(config.state_dir, worker_id)
+    due, given_up = document.get("due_at"), seen.quarantine
+    leader = seen.found.identity
+    stuck = seen.observation.state is WorkerState.STUCK
+    left = [str(member) for member in seen.found.leftovers] if stuck else []
+    return Facts(
+        worker_id=worker_id,
+        at=seen.at,
+        state=WorkerState(document["state"]),
+        health=Health(document["health"]),
+        reason=str(document["reason"]),
+        fine=bool(document["fine"]),
+        seen=seen.observation,
+        paused=_paused(seen),
+        given_up=given_up.words if given_up else "",
+        given_up_at=_moment(given_up.at) if given_up else None,
+        survivors=tuple([f"pid {leader.pid}", *left] if stuck and leader else left),
+        start_error=str(document.get("last_error") or "") if leader is None else "",
+        due_at=_moment(str(due)) if due else None,
+        drive=str(config.nas.root),
+        drive_problem=around.drive_problem,
+        disks=around.disks,
+        lives=tuple(lives),
+        starts=automatic_starts(starts.noted(config.state_dir, worker_id), seen.at),
+        policy=seen.worker.restart.policy,
+        resting=around.resting,
+        resting_by=around.resting_by,
+        resting_since=around.resting_since,
+        since=around.since.get(worker_id),
+        log=str(written_to(config, seen.worker)),
+    )
+
+
+def _paused(seen: Seen) -> Paused | None:
+    pause = seen.pause
+    if pause is None:
+        return None
+    name = _name(pause.label)
+    by = Issuer(pause.by, name) if pause.by else None
+    return Paused(by, _moment(pause.at), pause.label.partition(" - ")[2])
+
+
+def _with_job(paused: Paused | None, seen: Seen, asked: Sequence[Job]) -> Paused | None:
+    """With the label as it was given: in the flag it may be cut."""
+    if paused is None or seen.pause is None or not seen.pause.task_id:
+        return paused
+    job = next((each for each in asked if each.task_id == seen.pause.task_id), None)
+    return replace(paused, by=job.issuer, label=job.label or "") if job else paused
+
+
+def _newest_change(connection: Connection, worker_id: str, since: datetime) -> CodeChange | None:
+    """The newest command that changed the code that this worker runs from: its own, or of one that shares it."""
+    own = [job for job in jobs.ended(connection, [worker_id], CODE, JOBS) if _changed(job, since)]
+    found = [CodeChange(job, job.finished_at, worker_id) for job in own[:1] if job.finished_at]
+    bake = bakes.newest_of(connection, worker_id, since)
+    if bake is not None:
+        job = jobs.find(connection, bake.task_id, bake.asked_for)
+        if job is not None and job.finished_at is not None:
+            watched = CodeChange(job, job.finished_at, bake.asked_for, bake.state, bake.reason)
+            found = [each for each in found if each.job.job_id != job.job_id]
+            found.append(watched)
+    if not found:
+        return None
+    newest = max(found, key=lambda each: each.at)
+    tries = jobs.undoing(connection, newest.job.task_id, JOBS)
+    undone = any(each.worker_id == newest.asked_for and each.outcome and each.outcome.success for each in tries)
+    return replace(newest, undone=undone, undoable=newest.job.handler != "undo_code")
+
+
+def _changed(job: Job, since: datetime) -> bool:
+    details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
+    late = job.finished_at is not None and job.finished_at >= since
+    return late and details.get("before") != details.get("after")
+
+
+def _with_log(facts: Facts, config: SupervisorConfig, worker: Worker, end: End | str | None, masking: Masking) -> Facts:
+    if end is None or isinstance(end, str):
+        words = f"{written_to(config, worker)} can't be read: {end or 'it took too long'}"
+        return replace(facts, unknown=(*facts.unknown, masking.text(words)))
+    return replace(facts, lines=tuple(last_lines(end, LINES, masking).lines))
+
+
+def _read_all(paths: Mapping[str, Path]) -> dict[str, End | str]:
+    found: dict[str, End | str] = {}
+    for name, path in paths.items():
+        try:
+            found[name] = read_end(path)
+        except FileNotFoundError:
+            found[name] = End(b"", 0, cut=False)
+        except (SupervisorError, OSError) as error:
+            found[name] = str(error)
+    return found
+
+
+def _on_drive(host: Host, work: Callable[..., T], *arguments: object) -> T | None:
+    try:
+        return host.drive.call(work, *arguments, timeout=DRIVE_SECONDS)
+    except (DriveUnavailable, OSError):
+        return None
+
+
+def _disk(what: str, folder: Path) -> Disk:
+    found = space(folder)
+    return Disk(what, str(folder), found.free, found.percent_free)
+
+
+def _name(label: str | None) -> str:
+    """The name at the beginning of an audit label."""
+    return (label or "").partition(" - ")[0]
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return from_text(text)
+    except ValueError:  # a flag that was made by hand may say anything
+        return None

@@ -1,0 +1,149 @@
+"""`why` with the real core: a host on which each worker is in another trouble, and what is said of it first."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.checkout_homes import CodeHome, code_worker, watcher
+from tests.support.commits import straight
+from tests.support.homes import a_home, demo_command
+from tests.support.repositories import origin_and_checkout
+from tests.support.waiting import wait_until
+
+BROKEN = "import time\ntime.sleep(0.4)\nimport no_such_module\n"
+HISTORY = straight({"watcher.py": BROKEN}, {"watcher.py": watcher(2)})
+RESTS = {"policy": "never"}
+"""One that ended stays as it is, so that it can be looked at."""
+
+
+def script(text: str, **settings: Any) -> dict[str, Any]:
+    """A worker that does this; it sends no heartbeat."""
+    command = ["{python}", "-IS", "-u", "-c", text, "--worker-id", "{worker_id}"]
+    usual = {"start_grace_seconds": 0.1, "stop_timeout_seconds": 5, "heartbeat_max_age_seconds": 0}
+    return {"command": command, **usual, "restart": RESTS, **settings}
+
+
+LATER = "import time; time.sleep(0.4); "
+WORKERS: dict[str, dict[str, Any]] = {
+    "Memory": script(LATER + "print('ERROR archive 17 is too large'); raise MemoryError"),
+    "Disk": script(LATER + "f = open('/dev/full', 'w'); f.write('x' * 9999); f.flush()"),
+    "Twice": script(
+        LATER + "raise ValueError('no such archive')",
+        restart={"policy": "always", "max_per_hour": 2, "backoff_seconds": 0},
+    ),
+    "Killed": script("import signal; signal.pause()"),
+    "Frozen": {"command": demo_command(), "start_grace_seconds": 0.1},
+    "Rests": {"command": demo_command(), "start_grace_seconds": 0.1},
+    "Done": script(LATER + "print('done')", restart={"policy": "on-failure"}),
+    "Off": script("", enabled=False),
+    "Well": {"command": demo_command(), "start_grace_seconds": 0.1},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One trouble, and what must be said of it."""
+
+    worker: str
+    cause: str
+    sentence: str
+    todo: str
+    command: str = ""
+
+
+CASES = [
+    Case(
+        "Code",
+        "deploy",
+        r"Most likely the rollback by \S+ at .* broke Code: since then it ended with exit code 1 after .*: "
+        r"`ModuleNotFoundError: No module named 'no_such_module'`\.",
+        r"Undo puts its code back to [0-9a-f]{7}\.",
+        r"undo Code task_\w+",
+    ),
+    Case("Memory", "out_of_memory", r"Memory ran out of memory: it ended with .* it wrote `MemoryError`", "less to do"),
+    Case(
+        "Disk", "disk_full", r"A disk is full: Disk ended by itself, and says .*No space left on device`", "make room"
+    ),
+    Case(
+        "Twice",
+        "quarantined",
+        r"Twice is quarantined since .*, after it was started 2 times within an hour: it ended with exit code 1 after "
+        r".*, with `ValueError: no such archive`\.",
+        "a restart ends the quarantine",
+        "restart Twice",
+    ),
+    Case("Killed", "killed", r"Killed was killed \(SIGKILL\) at .*, and not by this supervisor\.", "Find who or what"),
+    Case("Frozen", "frozen", r"Frozen was stopped by a signal", r"`kill -CONT [0-9]+`", "restart Frozen"),
+    Case(
+        "Rests", "paused", r"Rests is paused by \S+ since .* with the label “the new disk”\.", "resume", "resume Rests"
+    ),
+    Case("Done", "ended_well", r"Done ended at .* with exit code 0", "restart"),
+    Case(
+        "Off", "not_enabled", r"Off rests because the configuration says that it is not enabled", "workers.Off.enabled"
+    ),
+    Case("Well", "well", r"Well is well: it runs since .*, and its last heartbeat came [0-9]+ s ago\.", ""),
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[CodeHome]:
+    clones = origin_and_checkout(tmp_path / "code", HISTORY)
+    workers = {"Code": code_worker(clones.checkout.folder, restart=RESTS), **WORKERS}
+    with a_home(tmp_path / "home", workers, CodeHome) as made:
+        assert isinstance(made, CodeHome)
+        made.clones = clones
+        yield made
+
+
+def test_the_first_sentence_names_the_true_cause_and_what_to_do(home: CodeHome) -> None:
+    home.start_daemon()
+    for words in ("rollback Code 1", "pause Rests the new disk"):
+        done = home.supervisor("send", words, "--wait")
+        assert done.returncode == 0, done.stderr
+    os.kill(home.worker("Killed")["pid"], signal.SIGKILL)
+    os.kill(home.worker("Frozen")["pid"], signal.SIGSTOP)
+    ended = ("Code", "Memory", "Disk", "Killed", "Done")
+    wait_until(lambda: all(home.worker(each)["pid"] is None for each in ended), 20, "they have ended")
+    wait_until(lambda: home.worker("Twice")["quarantined"], 20, "it is given up")
+    wait_until(lambda: home.worker("Frozen")["health"] == "frozen", 30, "it is frozen")
+    wrong = [problem for case in CASES for problem in problems(case, explained(home, case.worker))]
+    assert not wrong, "\n".join(wrong)
+
+    told = home.supervisor("send", "why Code").stdout
+    assert "supervisor send 'undo Code task_" in told
+    assert "What happened until then:" in told
+    assert re.search(r"rollback by \S+: done \(`task_", told), told
+    everybody = home.supervisor("send", "why all")
+    assert everybody.returncode == 1
+    assert everybody.stdout.count("What to do:") == 6, everybody.stdout
+
+    home.nas.rename(home.folder / "away")
+    wait_until(lambda: "drive" in home.worker("Well")["reason"], 20, "it is known to be away")
+    gone = explained(home, "Well")
+    assert gone["cause"] == "drive_away"
+    assert gone["sentence"].startswith(f"The shared drive at {home.nas} can't be reached, so nobody can read the heart")
+    assert "Mount it" in gone["todo"]
+    assert explained(home, "Frozen")["cause"] == "frozen", "that the drive is away does not stop a process"
+    (home.folder / "away").rename(home.nas)
+
+
+def explained(home: CodeHome, worker: str) -> dict[str, Any]:
+    (found,) = home.json("send", f"why {worker}")
+    return dict(found)
+
+
+def problems(case: Case, told: dict[str, Any]) -> list[str]:
+    """What is not as it should be."""
+    found = [] if told["cause"] == case.cause else [f"{case.worker}: the cause is {told['cause']}"]
+    found += [] if re.match(case.sentence, told["sentence"]) else [f"{case.worker}: {told['sentence']}"]
+    found += [] if re.search(case.todo, told["todo"]) else [f"{case.worker}: what to do is {told['todo']}"]
+    named = any(re.fullmatch(case.command, each) for each in told["commands"])
+    return found + ([] if named or not case.command else [f"{case.worker}: {told['commands']}"])

@@ -1,0 +1,119 @@
+"""Histories to be drawn and looked at: a quiet week, a flapping day, a deploy and its rollback, many workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.conditions import WORKER, Condition, Target
+from supervisor_core.domain.flips import Flip, Stretch, stretches, uptime
+from supervisor_core.domain.history import History, Mark, Sample, Sort, from_flips
+
+UNTIL = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
+LIMIT = 300.0
+STEP = timedelta(minutes=5)
+ANNA, NIGHTLY = Issuer("slack:T1/U0ANNA", "Anna"), Issuer("schedule:nightly", "nightly")
+
+Change = tuple[float, Condition]
+"""Hours before the end, and what held from then on."""
+
+
+def history(
+    hours: float, changes: Sequence[Change], marks: Sequence[Mark] = (), worker_id: str = "OrionMX", beats: bool = True
+) -> History:
+    """One that was well until the first of these changes."""
+    since, flips, old = UNTIL - timedelta(hours=hours), [], Condition.WELL
+    for number, (ago, new) in enumerate([(hours, Condition.WELL), *changes], 1):
+        at = UNTIL - timedelta(hours=ago)
+        flips.append(Flip(number, Target(WORKER, worker_id), old, new, "because", at, at))
+        old = new
+    held = tuple(stretches(flips, since, UNTIL))
+    samples = tuple(_samples(since, held)) if beats else ()
+    limit = LIMIT if beats else 0.0
+    return History(
+        worker_id,
+        since,
+        UNTIL,
+        held,
+        uptime(flips, since, UNTIL),
+        from_flips(samples, held, limit),
+        limit,
+        tuple(marks),
+    )
+
+
+def mark(ago: float, name: str, issuer: Issuer = ANNA, came: str = ": done") -> Mark:
+    """Something that was asked for so many hours before the end."""
+    sort = Sort.DEPLOY if name in ("update", "rollback", "undo", "update-deps") else Sort.COMMAND
+    return Mark(UNTIL - timedelta(hours=ago), sort, name, (f"{name} by ", issuer, came))
+
+
+def _samples(since: datetime, held: Sequence[Stretch]) -> Iterator[Sample]:
+    """A heartbeat of every half minute, sometimes of every minute; none while nothing runs."""
+    at, number = since, 0
+    while at < UNTIL:
+        number += 1
+        now = next((each for each in held if each.since <= at < each.until), None)
+        if now is not None and now.condition is Condition.STALE:
+            yield Sample(at, LIMIT + (at - now.since).total_seconds())
+        elif now is not None and now.condition in (Condition.WELL, Condition.DEGRADED):
+            yield Sample(at, 28 + number * 7919 % 31 + (55 if number % 97 == 0 else 0))
+        at += STEP
+
+
+W, DOWN, STALE, PAUSED, BAD, GONE = (
+    Condition.WELL,
+    Condition.DOWN,
+    Condition.STALE,
+    Condition.PAUSED,
+    Condition.DEGRADED,
+    Condition.RESTART_LIMIT,
+)
+
+
+def quiet_week() -> History:
+    """Nothing but a restart each night, and one pause."""
+    nights = [mark(24 * day + 11.5, "restart", NIGHTLY) for day in range(6, -1, -1)]
+    pauses = [mark(76, "pause"), mark(74, "resume")]
+    marks = sorted([*nights, *pauses], key=lambda each: each.at)
+    return history(168, [(76, PAUSED), (74, W)], marks)
+
+
+def flapping_day() -> History:
+    """It hangs and comes back, again and again, and is given up."""
+    changes: list[Change] = []
+    for number in range(14):
+        begun = 19 - number * 1.1
+        changes += [(begun, STALE if number % 3 else DOWN), (begun - 0.1 - 0.03 * (number % 5), W)]
+    changes += [(2.4, GONE), (1.2, W)]
+    return history(24, changes, [mark(9.4, "restart"), mark(5.0, "restart"), mark(1.2, "restart")])
+
+
+def deploy_and_rollback() -> History:
+    """An update that degrades and then breaks it; the rollback mends it."""
+    return history(
+        24,
+        [(6.0, BAD), (5.2, DOWN), (4.1, W)],
+        [mark(15.0, "restart"), mark(6.1, "update"), mark(4.1, "rollback")],
+    )
+
+
+def many(count: int = 20) -> list[History]:
+    """A row for each."""
+    kinds: list[Sequence[Change]] = [
+        [],
+        [(10, STALE), (9, W)],
+        [(20, PAUSED)],
+        [(6, BAD), (5, DOWN), (4, W)],
+        [(3, GONE)],
+    ]
+    return [
+        history(24, kinds[number % len(kinds)], [mark(4 + number / 2, "restart")], f"Worker-{number:02d}")
+        for number in range(count)
+    ]
+
+
+def of_no_heartbeat() -> History:
+    """One of which none is expected."""
+    return history(24, [(3, DOWN), (2, W)], [mark(2, "restart")], beats=False)
