@@ -1,8 +1,8 @@
 """`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo and from real commands.
 
 `python -m tests.screenshots slack` takes those of the demo alone, `… approvals` those of a rollback that people agree
-to, `… terminal` those of the commands, `… charts` that of a history. The signs on messages need a font that has them, such as Debian's
-fonts-noto-color-emoji; without one they are boxes.
+to, `… terminal` those of the commands, `… charts` that of a history. The signs on messages need a font that has them,
+such as Debian's fonts-noto-color-emoji; without one they are boxes.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ CASES = [
     Case(
         "Off", "not_enabled", r"Off rests because the configuration says that it is not enabled", "workers.Off.enabled"
     ),
-    Case("Well", "well", r"Well is well: it runs since .*, and its last heartbeat came [0-9]+ s ago\.", ""),
+    Case("Well", "well", r"Well is well: it runs since .*, and its last heartbeat came [0-9.]+ s ago\.", ""),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from bot.offering import Offering
 from bot.people import People
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.explanation import Explanation
 from supervisor_core.handlers.newest_lines import Written
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.chat import ChatDoors
@@ -43,6 +44,10 @@ def pages_of(
     async def written(_workers: Sequence[str], _count: int) -> list[Written]:
         raise AssertionError("nobody asked for that")
 
+    async def explain(_workers: Collection[str]) -> list[Explanation]:
+        raise AssertionError("nobody asked for that")
+
     judging = Judging(People(client, ()), Rules(config.slack, config.teams, config.workers, team))
-    doors = ChatDoors(look, lambda: None, monitoring, versions, partial(EventBus().subscribe, name="home"), written)
+    heard = partial(EventBus().subscribe, name="home")
+    doors = ChatDoors(look, lambda: None, monitoring, versions, heard, written, explain)
     return HomePages(config, judging, Offering(config, judging), Composing(), ledger, doors)
