@@ -29,7 +29,7 @@ def words_of(histories: Sequence[History], left_out: int = 0) -> str:
         return "There are no workers to look at."
     if len(histories) == 1:
         lines = [sentence(named(phrase)) for phrase in in_words(histories[0])]
-        lines = [f"*{lines[0].replace('*', '')}*", *(f"• {line}" for line in lines[1:])]
+        lines = [f"*{lines[0].replace('*', '')}*", *(line if line[:1].isdigit() else f"• {line}" for line in lines[1:])]
     else:
         lines = [f"*{len(histories)} workers in the last {histories[0].length}*", *map(_line, histories)]
     if left_out:

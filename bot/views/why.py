@@ -57,7 +57,7 @@ def _one(told: Explanation, nonce: str, may: May, asks: Collection[str]) -> Cont
     todo = fit(in_slack(found.todo), TODO)
     if todo:
         blocks.append(section(f"*What to do:* {todo}"))
-    blocks += _buttons(told, nonce, may, asks, block=f"why:{told.worker_id}")
+    blocks += _buttons(told, nonce, may, asks)
     held = [_held(each.words, each.since) for each in told.conditions]
     if held:
         blocks.append(section("\n".join(["*It is*", *(f"• {each}" for each in held)])))
@@ -84,7 +84,7 @@ def _several(explanations: Sequence[Explanation], nonce: str, may: May, asks: Co
     for told in unwell[:SHOWN]:
         cause, todo = _cause(told, BRIEF), fit(in_slack(told.found.todo), BRIEF)
         blocks.append(section("\n".join(filter(None, [f"{_sign(told)} *{cause}*", todo]))))
-        blocks += _buttons(told, nonce, may, asks, block=f"why:{told.worker_id}")
+        blocks += _buttons(told, nonce, may, asks, named=True)
         text.append(fit(cause, 200))
     if len(unwell) > SHOWN:
         blocks.append(context(f"… and {len(unwell) - SHOWN} more in trouble: `/supervisor why NAME` explains each."))
@@ -101,12 +101,18 @@ def _several(explanations: Sequence[Explanation], nonce: str, may: May, asks: Co
     return {"text": fit("\n".join(text), 2900), "blocks": blocks}
 
 
-def _buttons(told: Explanation, nonce: str, may: May, asks: Collection[str], block: str) -> list[dict[str, Any]]:
+def _buttons(
+    told: Explanation, nonce: str, may: May, asks: Collection[str], *, named: bool = False
+) -> list[dict[str, Any]]:
+    """Those that the reader may press; among several workers they say whose they are."""
     offered = [each for each in told.found.remedies if may(each)]
     if not offered:
         return []
-    buttons = [command_button(each, nonce, asks=each.name in asks) for each in offered]
-    return [{"type": "actions", "block_id": block, "elements": buttons}]
+    buttons = []
+    for each in offered:
+        text = f"{each.name.capitalize()} {each.target}".rstrip() if named else ""
+        buttons.append(command_button(each, nonce, text, asks=each.name in asks))
+    return [{"type": "actions", "block_id": f"why:{told.worker_id}", "elements": buttons}]
 
 
 def _sign(told: Explanation) -> str:

@@ -67,7 +67,8 @@ def _not_known(facts: Facts) -> Found | None:
 
 def _drive_away(facts: Facts) -> Found | None:
     """Also behind an end by itself: what works on the drive can't live without it."""
-    if not facts.drive_problem:
+    alive = facts.runs and facts.fine and facts.seen.max_age_seconds == 0
+    if not facts.drive_problem or alive:  # of that one no heartbeat is expected
         return None
     name, ended = facts.worker_id, began(facts)
     words = f"The shared drive at {facts.drive} can't be reached"

@@ -49,6 +49,9 @@ FLIPS_SINCE = timedelta(days=1)
 JOBS, LINES = 30, 400
 """Of one worker: commands that are looked through, and lines of its log."""
 
+READ_BYTES = 64 * 1024
+"""Of the end of a log."""
+
 IN_FULL = 20
 """Workers whose logs are read, those in trouble first. Of the others it is told how they are."""
 
@@ -107,7 +110,7 @@ class Explainer:
             problem = str(error)
         disks = [self._bounded(_disk, "the state folder", config.state_dir)]
         if not problem:
-            disks.append(_on_drive(host, _disk, "the drive", config.nas.root))
+            disks.append(self._bounded(host.drive.call, _disk, "the drive", config.nas.root))
         around = Surroundings(problem, tuple(disk for disk in disks if disk is not None))
 
         def read(connection: Connection) -> Surroundings:
@@ -148,14 +151,16 @@ class Explainer:
         local = {name: path for name, path in paths.items() if name not in there}
         found: dict[str, End | str] = dict(self._bounded(_read_all, local) or dict.fromkeys(local, "its disk hangs"))
         if there:
-            found |= _on_drive(host, _read_all, there) or dict.fromkeys(there, "it lies on the drive")
+            known = self._bounded(host.drive.call, _read_all, there)
+            found |= known or dict.fromkeys(there, "it lies on the drive, which is away or slow")
         return found
 
-    def _bounded(self, work: Callable[..., T], *arguments: object) -> T | None:
-        """What it finds out; None where that takes too long or fails."""
+    def _bounded(self, work: Callable[..., T], *arguments: Any) -> T | None:  # noqa: ANN401
+        """What it finds out; None where that takes too long or fails. A call to the drive goes on behind that: how
+        long one may take until the drive counts as hanging is not for us to say."""
         try:
             return self._threads.submit(work, *arguments).result(SECONDS)
-        except (FutureTimeout, OSError):
+        except (FutureTimeout, DriveUnavailable, OSError):
             return None
 
 
@@ -248,19 +253,12 @@ def _read_all(paths: Mapping[str, Path]) -> dict[str, End | str]:
     found: dict[str, End | str] = {}
     for name, path in paths.items():
         try:
-            found[name] = read_end(path)
+            found[name] = read_end(path, READ_BYTES)
         except FileNotFoundError:
             found[name] = End(b"", 0, cut=False)
         except (SupervisorError, OSError) as error:
             found[name] = str(error)
     return found
-
-
-def _on_drive(host: Host, work: Callable[..., T], *arguments: object) -> T | None:
-    try:
-        return host.drive.call(work, *arguments, timeout=DRIVE_SECONDS)
-    except (DriveUnavailable, OSError):
-        return None
 
 
 def _disk(what: str, folder: Path) -> Disk:
