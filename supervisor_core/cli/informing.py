@@ -29,14 +29,10 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
         from supervisor_core.cli.mute_command import act
 
         return act(command, config, as_json=as_json)
-    if command.name == "why":
-        from supervisor_core.cli.explaining import why
+    if command.name in ("why", "history"):
+        from supervisor_core.cli import explaining, history
 
-        return why(command, config, as_json=as_json)
-    if command.name == "history":
-        from supervisor_core.cli.history import history
-
-        return history(command, config, as_json=as_json)
+        return {"why": explaining.why, "history": history.history}[command.name](command, config, as_json=as_json)
     words = ["--config", config] if config else []
     words += ["--json"] if as_json else []
     if command.name in ("teams", "logs"):

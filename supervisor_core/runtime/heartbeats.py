@@ -89,7 +89,7 @@ class Heartbeats:
         with self._trouble("look", "the workers could not be looked at"):
             async with asyncio.timeout(LOOK_SECONDS):
                 seen = {each.worker.id: each for each in await self._look()}
-        await self._blocking(self._keep_ages, list(seen.values()))
+        await self._blocking(self.keep_ages, list(seen.values()))
         await self._rows(host, seen)
         before = self._troubles.get("drive")
         with self._trouble("drive", "heartbeats are not on the drive"):
@@ -97,8 +97,8 @@ class Heartbeats:
         if self._troubles.get("drive") != before:
             await self._rows(host, seen)
 
-    def _keep_ages(self, looked: Sequence[Seen]) -> None:
-        """For the pictures of `history`."""
+    def keep_ages(self, looked: Sequence[Seen]) -> None:
+        """Note how old the heartbeat of each running worker is, for the pictures of `history`."""
         for seen in looked:
             beat = seen.observation.heartbeat
             if beat is not None and beat.at is not None and seen.observation.pid is not None:

@@ -133,7 +133,7 @@ hostile = st.text(max_size=120) | st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(lines=st.lists(hostile, max_size=60), words=hostile, name=st.sampled_from(sorted(TROUBLES)))
 def test_whatever_logs_and_people_say_pings_nobody_and_breaks_nothing(lines: list[str], words: str, name: str) -> None:
     issuer = Issuer("cli:x", words)
