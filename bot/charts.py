@@ -308,7 +308,8 @@ def _legend(figure: Figure, histories: Sequence[History]) -> None:
         words = ", ".join(sorted(word_of(each) for each in there if _look(each) == look))
         handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor=edge, linewidth=0.4, label=words))
     sorts = {mark.sort for history in histories for mark in history.marks}
-    for sort, sign, words in ((Sort.DEPLOY, "^", "change of code"), (Sort.COMMAND, "o", "other command")):
+    other = "other command" if Sort.DEPLOY in sorts else "command"
+    for sort, sign, words in ((Sort.DEPLOY, "^", "change of code"), (Sort.COMMAND, "o", other)):
         if sort in sorts:
             handles.append(Line2D([], [], linestyle="", marker=sign, color=INK, label=words))
     figure.legend(
