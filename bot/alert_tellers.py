@@ -20,11 +20,9 @@ from bot.views.told import Content, words
 from bot.views.who import who
 from supervisor_core.desk.alerts import Alerts, Request
 from supervisor_core.domain.alerts import SHOWN
-from supervisor_core.domain.conditions import WORKER, Target
 from supervisor_core.domain.durations import parse_duration
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger import alerts as rows
-from supervisor_core.ledger import flips
 from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.store import Ledger
 
@@ -41,26 +39,9 @@ class AlertTellers:
         """Who answers which command."""
         return {
             "alerts": saying(self._listed),
-            "why": saying(self._why),
             "mute": self._mute,
             "unmute": self._unmute,
         }
-
-    async def _why(self, question: Question) -> Content:
-        """How these workers are, since when, and what was decided about it."""
-        host, now = self._ledger.supervisor_id, question.asked.at
-
-        def look(connection: Connection) -> list[views.Why]:
-            found = []
-            for worker_id in question.command.workers[: views.SHOWN]:
-                target = Target(WORKER, worker_id)
-                alert = rows.live_of(connection, host, target)
-                told = told_of(connection, alert.alert_id, now) if alert else None
-                past = flips.of_target(connection, target, now - views.LOOKED_BACK, now)
-                found.append(views.Why(worker_id, flips.standing_of(connection, host, target), told, tuple(past)))
-            return found
-
-        return views.why(await asyncio.to_thread(self._ledger.read, look))
 
     async def _listed(self, question: Question) -> Content:
         now = question.asked.at
