@@ -148,7 +148,7 @@ def opened(received: Received) -> Asked:
     channel = str((payload.get("channel") or {}).get("id") or container.get("channel_id") or known.channel)
     message: Mapping[str, Any] = payload.get("message") or {}
     on_message = message.get("thread_ts") or message.get("ts") if payload.get("type") == "message_action" else None
-    return _from_person(received, "", channel, on_message or container.get("thread_ts") or known.thread)
+    return _from_person(received, "", channel, on_message or _thread_of(container) or known.thread)
 
 
 def submitted(received: Received, text: str) -> Asked:
@@ -191,12 +191,18 @@ def pressed(received: Received, command: str) -> Asked:
         channel=str(channel.get("id") or container.get("channel_id") or ""),
         at=received.received_at,
         key=received.key,
-        thread=container.get("thread_ts") or (container.get("message_ts") if nonce.startswith(ON_ALERT) else None),
+        thread=_thread_of(container) or (container.get("message_ts") if nonce.startswith(ON_ALERT) else None),
         response_url=payload.get("response_url"),
         button=f"{nonce} {command} {target}",
         target=_named_in(command, target),
         replaces=bool(container.get("is_ephemeral")),
     )
+
+
+def _thread_of(container: Mapping[str, Any]) -> str | None:
+    """The thread in which a message stands. One that has replies names itself, and stands in the channel all the same."""
+    thread = container.get("thread_ts")
+    return thread if thread != container.get("message_ts") else None
 
 
 def turned(received: Received, command: str) -> Asked:

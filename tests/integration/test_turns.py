@@ -240,4 +240,4 @@ class AnyCommands(RuleBasedStateMachine):
 
 
 TestAnyCommands = AnyCommands.TestCase
-TestAnyCommands.settings = settings(max_examples=60, stateful_step_count=30)
+TestAnyCommands.settings = settings(max_examples=30, stateful_step_count=30)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.asked import Asked, is_said_to_us, mentioned, opened, said, submitted
+from bot.asked import Asked, is_said_to_us, mentioned, opened, pressed, said, submitted
 from bot.outgoing import NOTICE, WHISPER, answer, card_of, whisper
 from bot.views.form import form, picker
 from bot.views.told import words
@@ -116,3 +116,13 @@ def test_what_opens_a_form_knows_its_place() -> None:
 
 def test_the_same_submission_is_the_same_command() -> None:
     assert sent("C1").task_id == sent("C1").task_id
+
+
+@pytest.mark.parametrize(("thread", "where"), [(None, None), ("1.1", "1.1"), ("1.2", None)])
+def test_a_button_of_a_message_that_has_replies_is_pressed_in_the_channel(
+    thread: str | None, where: str | None
+) -> None:
+    container = {"type": "message", "channel_id": "C1", "message_ts": "1.2", "thread_ts": thread}
+    action = {"action_id": "command:undo", "value": "n1 OrionMX"}
+    asked = pressed(received({**WHO, "container": container, "actions": [action]}), "undo")
+    assert card_of(asked) == {"channel": "C1", "user": "U0OPER", "thread_ts": where}

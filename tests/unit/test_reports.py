@@ -62,7 +62,7 @@ def test_a_secret_is_hidden_in_whatever_spelling(secret: str) -> None:
         assert secret not in masking.text(f"<{spelling}>").replace("****", "")
 
 
-@given(secret=SECRETS, document=st.recursive(st.none() | st.integers(), st.lists, max_leaves=5))
+@given(secret=SECRETS, document=st.recursive(st.integers(), st.lists, max_leaves=5))
 def test_a_secret_is_hidden_at_any_depth_of_somebody_elses_json(secret: str, document: Any) -> None:
     shown = json.dumps(
         Masking({secret}).foreign({secret: [document, {"x": (secret, {secret: 1})}]}), ensure_ascii=False
