@@ -200,7 +200,7 @@ def pressed(received: Received, command: str) -> Asked:
 
 
 def _thread_of(container: Mapping[str, Any]) -> str | None:
-    """The thread in which a message stands. One that has replies names itself, and stands in the channel all the same."""
+    """The thread in which a message stands. One that has replies names itself, and stands in the channel."""
     thread = container.get("thread_ts")
     return thread if thread != container.get("message_ts") else None
 
