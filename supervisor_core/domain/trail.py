@@ -46,6 +46,9 @@ _ENDED: Mapping[str, str] = {
 """What became of a command that was not carried out, by the row that says it, the last word first."""
 
 _ASKING = ("APPROVAL_REQUESTED",)
+_SCHEDULING = {"SCHEDULE_ADDED": "schedule add", "SCHEDULE_REMOVED": "schedule remove"}
+"""Such a row has the command that is scheduled in its details: that is not what was done."""
+
 _NAMED = 3
 _WORD = {"success": "succeeded", "failure": "failed", "interrupted": "was interrupted"}
 
@@ -85,7 +88,7 @@ def entry_of(row: Mapping[str, Any], details: Mapping[str, Any], siblings: Seque
         audit_id=int(row["audit_id"]),
         at=row["created_at"],
         command=_command(first, details),
-        about=_about(executed or [first]),
+        about=_about(executed or [first]) + _scheduled(first, details),
         asked=issuer_of(first),
         label=str(details.get("label") or "") or _label(first),
         approved=_approved(rows, details),
@@ -121,6 +124,8 @@ def action_of(command: str) -> str:
 
 
 def _command(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    if row["action"] in _SCHEDULING:
+        return _SCHEDULING[str(row["action"])]
     definition = by_handler(str(row["action"]).lower())
     if definition is None:
         return str(details.get("command") or "") or str(row["action"]).replace("_", " ").lower()
@@ -132,6 +137,12 @@ def _about(rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(str(row["target_id"]) for row in reversed(rows) if row["target_id"] != "-"))
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _scheduled(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    """What the schedule runs, of a row about a schedule."""
+    command = str(details.get("command") or "") if row["action"] in _SCHEDULING else ""
+    return f" ({command})" if command else ""
 
 
 def _approved(rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any]) -> tuple[Issuer, ...]:

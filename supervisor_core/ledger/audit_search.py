@@ -33,8 +33,8 @@ class AuditFilter:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """What it is about; empty for anything."""
-        return self.targets or ((self.worker,) if self.worker else ())
+        """What it is about, each of them once; empty for anything."""
+        return tuple(dict.fromkeys(self.targets)) or ((self.worker,) if self.worker else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,23 @@ def test_what_came_of_it_is_said_in_words(ledger: Ledger, actions: list[str], ou
     assert (entry.outcome, entry.well) == (outcome, well)
 
 
+def test_a_worker_that_is_the_target_and_what_it_means_stands_once(ledger: Ledger) -> None:
+    put(ledger, AuditEntry(ANNA, "PAUSE", "North", task_id="t1"), AuditEntry(ANNA, "RESUME", "North", task_id="t2"))
+    assert ids(look(ledger, targets=("North", "North"))) == [2, 1]
+
+
+def test_what_is_scheduled_is_not_told_as_done(ledger: Ledger) -> None:
+    details = {"command": "rollback North 1 weekly", "schedule": "rb", "cron": "0 3 * * 1"}
+    put(
+        ledger,
+        AuditEntry(ANNA, "SCHEDULE_ADDED", "rb", label="Anna", task_id="t1", details=details),
+        AuditEntry(ANNA, "SCHEDULE_REMOVED", "rb", label="Anna", task_id="t2", details=details),
+    )
+    shown = [(each.command, each.about, each.outcome) for each in look(ledger).entries]
+    about = "rb (rollback North 1 weekly)"
+    assert shown == [("schedule remove", about, "done"), ("schedule add", about, "done")]
+
+
 def test_details_that_are_no_object_and_a_place_that_is_not_there_hurt_nobody(ledger: Ledger) -> None:
     put(ledger, AuditEntry(ANNA, "PAUSE", "North", details=["odd"]))  # type: ignore[arg-type]
     assert ids(look(ledger)) == [1]
