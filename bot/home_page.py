@@ -23,6 +23,7 @@ from supervisor_core.domain.approvals import ApprovalState
 from supervisor_core.domain.command import Command
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.ledger.supervisors import resting
 from supervisor_core.runtime.chat import ChatDoors
 
 RECENT = 5  # commands
@@ -87,7 +88,7 @@ class HomePages:
             view = not_for_you(refused.words, nothing)
             return Composed(view, view)
         looked = await self._look(message.due_at)
-        waiting, alerts, recent = await asyncio.to_thread(self._ledger.read, self._rows)
+        waiting, alerts, recent, rests = await asyncio.to_thread(self._ledger.read, self._rows)
         picture = Picture(
             host=config.supervisor.id,
             workers=looked.workers,
@@ -98,6 +99,7 @@ class HomePages:
             approvals=[each for each in waiting if self._waits_for(person, each)],
             alerts=alerts,
             recent=recent,
+            rests=rests,
         )
         return Composed(home(picture, self._reader(person), place_of(message.payload)), in_words(picture))
 
@@ -108,11 +110,12 @@ class HomePages:
             self._looked = _Looked(now, workers, versions)
         return self._looked
 
-    def _rows(self, connection: Connection) -> tuple[list[Asking], Sequence[OpenAlert], list[Told]]:
+    def _rows(self, connection: Connection) -> tuple[list[Asking], Sequence[OpenAlert], list[Told], str]:
         return (
             self._composing.waiting(connection),
             self._alerts(connection),
             self._composing.recent(connection, RECENT),
+            resting(connection, self._config.supervisor.id),
         )
 
     def _waits_for(self, person: Person | None, asking: Asking) -> bool:
@@ -121,7 +124,7 @@ class HomePages:
         if person is None or approval.state is not ApprovalState.PENDING:
             return False
         me = f"slack:{self._judging.rules.workspace}/{person.id}"
-        own = approval.requester.id == me and not approval.terms.self_approval
+        own = approval.requester.person.id == me and not approval.terms.self_approval
         said = any(vote.voter.id == me for vote in asking.votes)
         return not own and not said and may_approve(person, approval.command, self._judging.rules) is None
 

@@ -70,6 +70,7 @@ class Informing:
         look: Look,
         monitoring: Monitoring,
         approvals: Callable[[], Awaitable[list[Asking]]],
+        rests: Callable[[], Awaitable[str]],
         looks: Mapping[str, Tell],
     ) -> None:
         self._host = host
@@ -77,6 +78,7 @@ class Informing:
         self._look = look
         self._monitoring = monitoring
         self._approvals = approvals
+        self._rests = rests
         self._looks = looks
 
     def tellers(self) -> Mapping[str, Tell]:
@@ -100,7 +102,8 @@ class Informing:
         }
         asking = [name for name in BUTTONS if self._offering.asks(name)]
         more = bool(self._offering.in_a_form(person))
-        return overview(self._host, workers, allowed, asked.nonce, asking, more=more)
+        rests = await self._rests()
+        return overview(self._host, workers, allowed, asked.nonce, asking, more=more, rests=rests)
 
     async def _help(self, question: Question) -> Content:
         mine = self._offering.known(question.person)

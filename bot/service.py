@@ -68,6 +68,7 @@ from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.replies import DETAILS, FILE
 from supervisor_core.ledger.schedules import TOLD as TOLD_OF_SCHEDULES
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.ledger.supervisors import resting
 from supervisor_core.runtime.chat import ChatDoors
 
 CALL_SECONDS = 10
@@ -227,12 +228,17 @@ class SlackService:
         async def waiting() -> list[Asking]:
             return await asyncio.to_thread(self._ledger.read, composing.waiting)
 
+        async def rests() -> str:
+            look = partial(resting, supervisor_id=config.supervisor.id)
+            return await asyncio.to_thread(self._ledger.read, look)
+
         informing = Informing(
             config.supervisor.id,
             offering,
             look=self._doors.look,
             monitoring=self._doors.monitoring,
             approvals=waiting,
+            rests=rests,
             looks=looks(config, self._ledger, self._doors, composing, offering),
         )
         alerts = Alerts(self._ledger)

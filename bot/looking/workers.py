@@ -14,6 +14,7 @@ from bot.views.teams import teams
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.targets import TEAM
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.ledger.supervisors import resting
 from supervisor_core.runtime.team_pictures import TeamPicture, team_pictures
 
 
@@ -29,8 +30,9 @@ class WorkersLook:
         """Some workers; of a team, its objective and roles as well."""
         command, asked = question.command, question.asked
         workers = [worker for worker in await self._look() if worker["id"] in command.workers]
-        team = await self._team(command.target)
-        return Dealt(messages=(answer(asked, status(command, workers, asked.nonce, page_in(asked.page), team)),))
+        team, rests = await self._team(command.target), await self._rests()
+        content = status(command, workers, asked.nonce, page_in(asked.page), team, rests=rests)
+        return Dealt(messages=(answer(asked, content),))
 
     async def teams(self, question: Question) -> Dealt:
         """All teams."""
@@ -45,6 +47,10 @@ class WorkersLook:
             return None
         name = target.removeprefix(TEAM)
         return next((each for each in await self._pictures() if each.name == name), None)
+
+    async def _rests(self) -> str:
+        host = self._config.supervisor.id
+        return await asyncio.to_thread(self._ledger.read, lambda connection: resting(connection, host))
 
     async def _pictures(self) -> list[TeamPicture]:
         now = datetime.now(UTC)

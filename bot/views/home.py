@@ -22,6 +22,7 @@ from bot.views.home_parts import (
     worker_blocks,
 )
 from bot.views.home_values import EVERYTHING, OF_TEAM, TROUBLE, Picture, Place, Reader
+from bot.views.overview import resting
 from bot.views.told import context, moment, section
 
 SHOW, PAGE, REFRESH = "home:show", "home:page", "home:refresh"
@@ -57,6 +58,7 @@ def home(picture: Picture, reader: Reader, place: Place = Place()) -> Json:  # n
     pages = _pages(shown)
     page = max(0, min(place.page, len(pages) - 1))
     blocks: list[Json] = [_title(picture.host), _summary(picture, place.only)]
+    blocks += [section(resting(picture.rests))] if picture.rests else []
     if buttons := _commands(reader):
         blocks.append({"type": "actions", "block_id": "commands", "elements": buttons})
     blocks += _on_top("Waiting for you", [approval_block(each) for each in picture.approvals], "approvals")

@@ -71,3 +71,5 @@ class Picture:
     """Those that wait for its reader."""
     alerts: Sequence[OpenAlert] = ()
     recent: Sequence[Told] = ()
+    rests: str = ""
+    """Why monitoring is paused; empty where it is not."""

@@ -32,15 +32,18 @@ def overview(
     asking: Collection[str] = (),
     *,
     more: bool = False,
+    rests: str = "",
 ) -> Content:
     """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message;
-    `asking`: the commands that need an approval; `more`: whether there is a form of theirs to open."""
+    `asking`: the commands that need an approval; `more`: whether there is a form of theirs to open; `rests`: why
+    monitoring is paused, where it is."""
     ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
     title = f"{escape(host)}: {_count(len(workers), 'worker')}, {_well(unwell, len(workers))}"
     title += f", {paused} paused" if paused else ""
-    blocks = [section(f"*{title}*")]
+    heads = [resting(rests)] if rests else []
+    blocks = [section(f"*{title}*"), *map(section, heads)]
     for worker in ordered[:SHOWN]:
         blocks.append(section(line(worker)))
         commands = [_command(name, worker["id"]) for name in _fitting(worker) if name in allowed[worker["id"]]]
@@ -53,7 +56,7 @@ def overview(
         open_ = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": nonce}
         blocks.append({"type": "actions", "block_id": "more", "elements": [open_]})
     blocks.append(context("`/supervisor help` shows what else I can do."))
-    return {"text": fit("\n".join([title, *map(line, ordered[:SHOWN])]), TEXT), "blocks": blocks}
+    return {"text": fit("\n".join([title, *heads, *map(line, ordered[:SHOWN])]), TEXT), "blocks": blocks}
 
 
 def asked_for(command: str, worker_id: str, nonce: str) -> Content:
@@ -66,6 +69,14 @@ def asked_for(command: str, worker_id: str, nonce: str) -> Content:
         "value": nonce,
     }
     return {"text": text, "blocks": [section(text), {"type": "actions", "block_id": "again", "elements": [again]}]}
+
+
+def resting(reason: str) -> str:
+    """That monitoring is paused: all may be well, and nobody looks after it."""
+    return (
+        f":double_vertical_bar: *Monitoring is paused*: {fit(escape(one_line(reason, WHY)), WHY)}. Nothing is started, "
+        "stopped or restarted by itself; `/supervisor monitoring resume` ends that."
+    )
 
 
 def line(worker: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.blockkit import fit
-from bot.views.overview import line
+from bot.views.overview import line, resting
 from bot.views.paging import part_of, sections_of, turning
 from bot.views.teams import headed, role_of
 from bot.views.told import Content, context, section
@@ -21,13 +21,19 @@ TEXT = 2900
 
 
 def status(
-    command: Command, workers: Sequence[Mapping[str, Any]], nonce: str, page: int = 0, team: TeamPicture | None = None
+    command: Command,
+    workers: Sequence[Mapping[str, Any]],
+    nonce: str,
+    page: int = 0,
+    team: TeamPicture | None = None,
+    *,
+    rests: str = "",
 ) -> Content:
-    """One page of them."""
+    """One page of them. `rests`: why monitoring is paused, where it is."""
     ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
     part = part_of(ordered, PAGE, page)
     lines = [f"{line(worker)}{role_of(team, worker['id'])}" for worker in part.items]
-    heads = headed(team, workers) if team else []
+    heads = [*([resting(rests)] if rests else []), *(headed(team, workers) if team else [])]
     if part.pages > 1:
         unwell = sum(1 for worker in workers if not worker["fine"])
         last = part.first + len(part.items) - 1

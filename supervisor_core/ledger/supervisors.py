@@ -144,6 +144,12 @@ def find(connection: Connection, supervisor_id: str) -> SupervisorRow | None:
     return _row(found) if found else None
 
 
+def resting(connection: Connection, supervisor_id: str) -> str:
+    """Why monitoring rests, as far as somebody said; empty where it does not."""
+    row = find(connection, supervisor_id)
+    return (row.reason or "paused") if row is not None and row.status is SupervisorStatus.PAUSED else ""
+
+
 def everyone(connection: Connection) -> list[SupervisorRow]:
     """All supervisors that this database knows, by name."""
     query = select(supervisors).order_by(supervisors.c.supervisor_id)

@@ -26,9 +26,15 @@ async def test_an_operator_has_the_supervisor_rest_and_work_again(home: Home, sl
     await operator.slash("/supervisor monitoring pause")
     await operator.sees("Monitoring is paused, also across restarts")
     assert home.status()["supervisor"]["status"] == "PAUSED"
+    for words in ("/supervisor", "/supervisor status"):
+        shown = await slack.user("viewer").slash(words)
+        await shown.shows("Monitoring is paused: paused by ")
+    page = await slack.user("viewer").opens_home()
+    await page.shows("/supervisor monitoring resume")
     await operator.slash("/supervisor monitoring resume")
     await operator.sees("Monitoring is at work again")
     assert home.status()["supervisor"]["status"] == "ACTIVE"
+    await page.lacks("Monitoring is paused")
     rows = await asked(home, "audit")
     assert [(row["action"], row["target_type"]) for row in rows] == [("UNMUTED", "supervisor"), ("MUTED", "supervisor")]
     assert all(row["actor"].endswith("/U0OPERATOR") for row in rows)
