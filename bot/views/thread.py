@@ -101,9 +101,9 @@ def _concerned(jobs: Sequence[Job], asking: Asking | None, *, asked_here: bool) 
             yield jobs[0].issuer
         return
     if not asked_here:
-        yield asking.approval.requester
+        yield asking.approval.requester.person
     if asked_here or not asking.elsewhere:  # where the question stands elsewhere, those who answered it are there
-        requester = asking.approval.requester.id
+        requester = asking.approval.requester.person.id
         yield from (vote.voter for vote in asking.votes if not (asked_here and vote.voter.id == requester))
 
 

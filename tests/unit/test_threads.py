@@ -169,6 +169,13 @@ def test_of_what_needed_an_approval_all_who_had_a_part_in_it_are_told_once(state
     assert mentioned(outcome(ran, over, by=SECOND.id)) == ["U0OPER", "U0APPROVER"]
 
 
+def test_of_a_schedule_s_command_whose_it_is_is_told() -> None:
+    late = asking(ApprovalState.EXPIRED)
+    of_schedule = Issuer("schedule:nightly", "nightly", owner=OPERATOR.id)
+    late = replace(late, approval=replace(late.approval, command=replace(late.approval.command, issuer=of_schedule)))
+    assert mentioned(outcome([], late, by="supervisor")) == ["U0OPER"]
+
+
 def test_where_people_are_asked_elsewhere_each_is_told_where_they_look_and_only_there() -> None:
     away = replace(EXECUTING, votes=[vote(APPROVER), vote(OPERATOR)], elsewhere="C0APPROVALS")
     assert mentioned(outcome([ROLLED_BACK], away)) == ["U0OPER"]
