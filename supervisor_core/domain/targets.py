@@ -57,7 +57,8 @@ def resolve(word: str, context: GrammarContext) -> tuple[str, ...] | None:
 
 def ask_if_nearly(word: str, context: GrammarContext, *, otherwise: str) -> None:
     """`NearlyNamed` for a word that is almost a target: acting on a guess may act on the wrong worker."""
-    names = nearly(word, context.workers)
+    names = tuple(name for name in context.workers if name.casefold() == word.casefold())
+    names = names or nearly(word, context.workers)
     if not names and word.casefold() == ALL:
         names = (ALL,)
     if not names and word.casefold().startswith(TEAM):

@@ -84,6 +84,12 @@ def test_a_word_that_nearly_names_a_target_is_asked_about(word: str, name: str) 
     assert caught.value.names[0] == name
 
 
+def test_a_worker_in_another_case_is_not_taken_for_one_that_only_looks_like_it() -> None:
+    with pytest.raises(NearlyNamed) as caught:
+        ask_if_nearly("north", GrammarContext(("South", "North")), otherwise="")
+    assert caught.value.names == ("North",)
+
+
 @pytest.mark.parametrize("word", ["hotfix", "vg", "vegaxy", "O", "al", "fall", "x" * 1000, "team"])
 def test_a_word_further_off_is_left_alone(word: str) -> None:
     ask_if_nearly(word, FLEET, otherwise="")
