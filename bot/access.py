@@ -103,7 +103,13 @@ def may_give(person: Person | None, command: Command, rules: Rules) -> Refusal |
 
 
 def may_approve(
-    person: Person | None, command: Command, rules: Rules, *, here: str | None = None, card: str = ""
+    person: Person | None,
+    command: Command,
+    rules: Rules,
+    *,
+    here: str | None = None,
+    card: str = "",
+    cancels: bool = False,
 ) -> Refusal | None:
     """None where this person's vote on this command counts: that of an approver for each of its workers.
 
@@ -115,7 +121,9 @@ def may_approve(
     anywhere = here is None or not rules.slack.channels
     here_too = here in (*rules.slack.channels, rules.slack.approval_channel, card)
     there = None if anywhere or here_too else _elsewhere(here or "", rules, votes=True)
-    return _nobody(person) or there or _lacking(person, CATALOG[command.name], command.workers, rules, votes=True)
+    definition = CATALOG[command.name]
+    lacking = _lacking(person, definition, command.workers, rules, votes=True, cancels=cancels)
+    return _nobody(person) or there or lacking
 
 
 def may_cancel(
@@ -123,7 +131,7 @@ def may_cancel(
 ) -> Refusal | None:
     """None where this person may take an approval back. `own`: they asked for it, and may whatever their role is now;
     anybody else must be an approver, as for a vote."""
-    return _nobody(person) if own else may_approve(person, command, rules, here=here, card=card)
+    return _nobody(person) if own else may_approve(person, command, rules, here=here, card=card, cancels=True)
 
 
 def may_see(person: Person | None, definition: CommandDefinition, rules: Rules) -> bool:
@@ -167,7 +175,13 @@ def _elsewhere(channel: str, rules: Rules, *, votes: bool = False) -> Refusal:
 
 
 def _lacking(
-    person: Person | None, definition: CommandDefinition, workers: Sequence[str], rules: Rules, *, votes: bool = False
+    person: Person | None,
+    definition: CommandDefinition,
+    workers: Sequence[str],
+    rules: Rules,
+    *,
+    votes: bool = False,
+    cancels: bool = False,
 ) -> Refusal | None:
     """Which right they lack, and for which of the workers; None where they lack none."""
     if person is None:
@@ -184,7 +198,8 @@ def _lacking(
     kind = _kind(person, rules)
     helping = circles(frozenset().union(*(those.ids for those in missed))) if kind is Kind.FULL else frozenset()
     only = lacks if len(lacks) < len(teams) else []
-    wanted = refused.Wanted(definition.name, ROLES[_right(definition, votes=votes)], keys, told, votes=votes)
+    role = ROLES[_right(definition, votes=votes)]
+    wanted = refused.Wanted(definition.name, role, keys, told, votes=votes, cancels=cancels)
     missing = keys[0].removeprefix("slack.access.")
     return Refusal(missing, *refused.lacking(wanted, only, kind, circles=bool(helping)), helping)
 

@@ -37,6 +37,8 @@ class Wanted:
     keys: Sequence[str]
     told: Sequence[str]
     votes: bool = False
+    cancels: bool = False
+    """Takes back what somebody else asked for, which is for whoever may vote on it."""
 
     @property
     def by_list(self) -> bool:
@@ -89,6 +91,7 @@ def lacking(wanted: Wanted, only: Sequence[str], kind: Kind, *, circles: bool) -
     if circles:
         sentences.append("Whoever is in one of the groups or channels that stand there may, too.")
     what = f"votes on {wanted.command} are" if wanted.votes else f"{wanted.command} is"
+    what = f"cancelling somebody else's {wanted.command} is" if wanted.cancels else what
     whom = "those whom its own list names" if wanted.by_list else wanted.role
     workers = f"; missing for {_some(only)}" if only else ""
     whose = f"; they are {kind.value}" if kind is not Kind.FULL else ""
@@ -97,6 +100,7 @@ def lacking(wanted: Wanted, only: Sequence[str], kind: Kind, *, circles: bool) -
 
 def _is_for(wanted: Wanted, only: Sequence[str], who: str) -> str:
     what = f"A vote on `{escape(wanted.command)}`" if wanted.votes else f"`{escape(wanted.command)}`"
+    what = f"Cancelling somebody else's `{escape(wanted.command)}`" if wanted.cancels else what
     if wanted.by_list:
         return f"{what} is for those alone whom its own list names: {who}."
     if only:

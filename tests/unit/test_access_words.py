@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.access import Person, Refusal, Rules, may_approve, may_give, refusal
+from bot.access import Person, Refusal, Rules, may_approve, may_cancel, may_give, refusal
 from bot.blockkit import check_message
 from bot.views.told import LONGEST, words
 from supervisor_core.config.chat import Access, Slack
@@ -78,6 +78,13 @@ def test_a_vote_is_told_from_the_command() -> None:
     assert found is not None
     assert found.words.startswith("A vote on `undo` is for approvers: <!subteam^S0ADMINS>.")
     assert found.plain.startswith("votes on undo are for approvers (slack.access.approvers")
+
+
+def test_cancelling_is_told_from_a_vote() -> None:
+    found = may_cancel(ME, Command("undo", workers=("East",)), RULES, own=False)
+    assert found is not None
+    assert found.words.startswith("Cancelling somebody else's `undo` is for approvers: <!subteam^S0ADMINS>.")
+    assert found.plain.startswith("cancelling somebody else's undo is for approvers (slack.access.approvers")
 
 
 @pytest.mark.parametrize(
