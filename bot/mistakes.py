@@ -55,7 +55,8 @@ class Mistakes:
 
     def _help(self, asked: Asked, person: Person | None) -> list[Command]:
         """What helps whoever meant nothing that can be offered: all about the command that they named, or about all."""
-        definition = find(asked.text.strip().partition(" ")[0])
+        typed = asked.text.split()
+        definition = find(" ".join(typed[:2])) or find(" ".join(typed[:1]))
         command = Command("help", params={"topic": definition.name} if definition else {})
         return [command] if may_press(person, command, asked.channel, self._rules) else []
 

@@ -6,6 +6,7 @@ A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/test_answers.py`, the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,15 @@ def test_whoever_may_not_give_it_is_shown_what_was_meant_and_offered_help_alone(
     assert buttons("mistake_of_a_viewer") == ["help"]
     assert "pause OrionMX" in CASES["mistake_of_a_viewer"]["text"]
     assert buttons("mistake_of_somebody_unknown") == []
+
+
+def test_help_is_offered_about_the_whole_command_also_where_its_name_is_two_words() -> None:
+    text = 'schedule add x "tomorrow" restart OrionMX'
+    with pytest.raises(GrammarError) as caught:
+        parse(text, grammar_context(CONFIG))
+    told = Mistakes(CONFIG, RULES).answer(replace(ASKED, text=text), caught.value, OPERATOR)
+    (row,) = [block["elements"] for block in told["blocks"] if block["type"] == "actions"]
+    assert [each["text"]["text"] for each in row] == ["help schedule add"]
 
 
 def test_help_of_each_topic_and_mistakes_name_nobody() -> None:
