@@ -231,7 +231,7 @@ def _wrong(parameter: Parameter, value: object, expected: str, nearest: object =
     else:
         got = repr(value)
     got = got if len(got) <= SHOWN else f"{got[: SHOWN - 1]}…"
-    word = parameter.name if parameter.choices else parameter.word
+    word = parameter.keyword or (parameter.name if parameter.choices else parameter.word)
     return ParameterError(
         f"{parameter.name} must be {expected}, not {got}.",
         typed=f"{word} must be {expected}, not {got}.",
