@@ -230,9 +230,7 @@ class Approvals:
             raise NotAsked(why)
         previews = self._observe(command)
         if against := objections(previews):
-            raise NotAsked(
-                f"No approval was asked for: it would fail as things are. {' '.join(dict.fromkeys(against))}"
-            )
+            raise NotAsked(f"No approval was asked for: it would fail as things are. {' '.join(against)}")
         seen = command.params.get(SEEN)
         if seen and not set(states_of(command.workers, previews).values()) <= set(str(seen).split(",")):
             raise NotAsked("What was seen in the preview is not so any more. Nothing was done; look at a new preview.")

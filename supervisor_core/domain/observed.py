@@ -43,8 +43,13 @@ def fingerprint(command: Command, previews: Sequence[Document]) -> str:
 
 
 def objections(previews: Sequence[Document]) -> list[str]:
-    """What speaks against it as things are."""
-    return [sentence(str(word)) for each in previews if (word := each.get("refused") or each.get("conflict"))]
+    """What speaks against it as things are, and for whom where there are several places."""
+    found: dict[str, list[str]] = {}
+    for each in previews:
+        if word := each.get("refused") or each.get("conflict"):
+            found.setdefault(sentence(str(word)), []).extend(worker["id"] for worker in each["workers"])
+    several = len(previews) > 1
+    return [f"{named(workers, NAMED)}: {words}" if several else words for words, workers in found.items()]
 
 
 def stale(before: Sequence[Document], now: Sequence[Document]) -> str:

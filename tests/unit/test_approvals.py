@@ -294,7 +294,9 @@ def test_what_has_moved_on_is_said(now: dict[str, Any], says: str) -> None:
 
 
 def test_what_speaks_against_it_is_said() -> None:
-    assert objections([a_preview(), a_preview(refused="No."), a_preview(conflict="Not")]) == ["No.", "Not."]
+    assert objections([a_preview(refused="No.")]) == ["No."]
+    elsewhere = a_preview(conflict="Not", workers=[{"id": "North"}])
+    assert objections([a_preview(), elsewhere, {**elsewhere, "workers": [{"id": "South"}]}]) == ["North, South: Not."]
 
 
 @pytest.mark.parametrize(
