@@ -95,8 +95,16 @@ def _message(asking: Asking, *, decides: bool) -> Content:
         blocks.append(context(f"People are asked in <#{asking.elsewhere}>{link}."))
     elif asking.link and decides:
         blocks.append(context(f"<{asking.link}|Its card> tells the rest."))
+    elif _is_unseen(approval):
+        where = "in my Home tab, or with `/supervisor approvals`"
+        blocks.append(context(f"Nobody else sees this card: tell an approver, who decides {where}."))
     blocks.append(context(" · ".join(_facts(asking))))
     return {"text": _text(asking, title), "blocks": blocks}
+
+
+def _is_unseen(approval: Approval) -> bool:
+    """Whether it waits in a direct message, where none of those who may agree come by."""
+    return approval.state is ApprovalState.PENDING and str((approval.card or {}).get("channel") or "").startswith("D")
 
 
 def title_of(approval: Approval) -> str:

@@ -89,6 +89,7 @@ CARDS: Mapping[str, Mapping[str, Any]] = {
             )
         )
     ),
+    "in_a_direct_message": approval_card(asking(replace(approval(), card={"channel": "D0OPER", "thread_ts": None}))),
     "asked_elsewhere": approval_card(asking(approval(), elsewhere="C0APPROVE", link=LINK)),
     "asked_elsewhere_not_yet_posted": approval_card(asking(approval(), elsewhere="C0APPROVE")),
     "question": question(asking(approval(), link=LINK)),
