@@ -235,6 +235,8 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: About) -> str:
         again += "; what it would do by then is shown first"
     if any(job.state is JobState.INTERRUPTED for job in failed):
         return f"*What to do:* {look}, then if need be {again}."
+    if jobs[0].handler == "undo_code":  # what is said is often another way, after which there is nothing to undo
+        return f"*What to do:* what is said here, then if need be {again}. How it is now: {look}."
     return f"*What to do:* put right what is said here, then ask again: {again}. How it is now: {look}."
 
 

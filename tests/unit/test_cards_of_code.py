@@ -138,6 +138,12 @@ def buttons(name: str) -> list[dict[str, Any]]:
     return [button for block in blocks if block["type"] == "actions" for button in block["elements"]]
 
 
+def test_an_undo_that_is_refused_does_not_ask_for_the_same_again_first() -> None:
+    why = "The newest change is itself an undo, which can't be undone. To take it back: rollback OrionMX 1."
+    said = card([undoing(Outcome.failed(why))], NOW)["blocks"]
+    assert any("*What to do:* what is said here, then if need be `/supervisor undo" in str(block) for block in said)
+
+
 @pytest.mark.parametrize("name", ["undone", "undo_under_way", "degraded_and_undone", "nothing_new", "undo"])
 def test_what_is_taken_back_or_changed_nothing_has_no_button(name: str) -> None:
     assert buttons(name) == []
