@@ -169,7 +169,7 @@ function reactButton(message, className) {
 function replies(message, place) {
   if (!message.reply_count) return null;
   const faces = (message.reply_users ?? []).slice(0, 4).map((id) => avatar(store.name(id), store.user(id).is_bot));
-  const last = message.latest_reply ? `, last at ${TIME.format(new Date(Number(message.latest_reply) * 1000))}` : "";
+  const last = message.latest_reply ? `last at ${TIME.format(new Date(Number(message.latest_reply) * 1000))}` : "";
   return el("button.replies", { type: "button", data: { key: `${message.ts} replies` }, onclick: () => place.openThread(message.ts) },
     faces, el("span", {}, `${message.reply_count} ${message.reply_count === 1 ? "reply" : "replies"}`), el("span.dim.small", {}, last));
 }
