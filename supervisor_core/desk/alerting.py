@@ -36,7 +36,7 @@ from supervisor_core.domain.alerts import (
 from supervisor_core.domain.conditions import WORKER, Condition, Reading, Sight, Target, read
 from supervisor_core.domain.flips import Flip
 from supervisor_core.domain.suppressions import ALERT, Suppression, holding
-from supervisor_core.ledger import alerts, flips, jobs, suppressions
+from supervisor_core.ledger import alerts, flips, jobs, suppressions, webhooks
 from supervisor_core.ledger.flips import Change, Standing
 from supervisor_core.ledger.steps import record, take
 from supervisor_core.ledger.store import Ledger
@@ -233,6 +233,8 @@ class Alerting:
         messages = alerts.messages_of(before, final, decision.reason, place, now, broadcast=broadcast)
         if decision.reason is Reason.HEALED and holding(hushes, now) is None and not self._resting():
             messages += alerts.healed(final, place, now)
+        if config.alerts.webhook.url:
+            messages += webhooks.told(final, decision.reason, now)
         if before is None:
             begun.append(final)
             record(connection, host, None, messages, now)

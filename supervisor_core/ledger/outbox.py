@@ -69,6 +69,13 @@ def waiting(
     return [_waiting(row) for row in connection.execute(query).mappings()]
 
 
+def waiting_of(connection: Connection, kind: str, limit: int) -> list[Waiting]:
+    """What waits of this kind, due or not, in the order in which it was first ordered."""
+    query = select(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
+    rows = connection.execute(query.order_by(outbox.c.outbox_id).limit(limit)).mappings()
+    return [_waiting(row) for row in rows]
+
+
 def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapping[str, Any]] | None:
     """The subject and the payload of the last that was ordered, sent or not, whose subject begins so."""
     query = (

@@ -1,0 +1,164 @@
+"""What is told to a program beyond Slack: one JSON document for each thing that people hear, signed. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from supervisor_core.domain.alerts import Alert, Reason
+from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.domain.conditions import WORKER
+from supervisor_core.domain.texts import capitalised, sentence
+from supervisor_core.domain.times import to_text
+
+VERSION = 1
+"""Rises when a key changes its meaning or goes; a new key alone is no reason."""
+
+SIGNATURE, TIMESTAMP, DELIVERY = "X-Supervisor-Signature", "X-Supervisor-Timestamp", "X-Supervisor-Delivery"
+
+REPLAY_SECONDS = 300
+"""What a receiver allows between the timestamp and its own clock; each try has a timestamp of its own."""
+
+PATIENCE = timedelta(days=1)
+"""What nobody has taken for so long is news no more."""
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 900.0
+LONGEST_ASKED_SECONDS = 3600.0
+"""A receiver that asks for more patience than this is asked again all the same."""
+
+_TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+_ID_LETTERS = 32
+
+_SAID: Mapping[Reason, str] = {
+    Reason.WORSE: "worse now: {what}",
+    Reason.BETTER: "better now: {what}",
+    Reason.AGAIN: "{what} again",
+    Reason.REMINDER_DUE: "still {what}, for {lasted}",
+    Reason.RESOLVED: "well again, after {lasted} ({what})",
+}
+
+
+class Verdict(Enum):
+    """What an answer means for what was sent."""
+
+    TAKEN = "taken"
+    AGAIN = "again"
+    """Trying again can help."""
+    REFUSED = "refused"
+
+
+class Judged(NamedTuple):
+    """A verdict, the reason in words, and how long the receiver asked us to wait, where it did."""
+
+    verdict: Verdict
+    words: str = ""
+    seconds: float | None = None
+
+
+def document(alert: Alert, reason: Reason, now: datetime) -> dict[str, Any]:
+    """What is told of one decision about an alert."""
+    over = reason is Reason.RESOLVED
+    until = (alert.closed_at or now) if over else now
+    lasted = max((until - alert.opened_at).total_seconds(), 0.0)
+    by = alert.acknowledged_by
+    return {
+        "version": VERSION,
+        "event": str(reason),
+        "at": to_text(now),
+        "host": alert.supervisor_id,
+        "alert": alert.alert_id,
+        "target": {"type": alert.target.kind, "id": alert.target.id},
+        "condition": str(alert.condition),
+        "severity": str(alert.severity),
+        "state": str(alert.state),
+        "reason": alert.reason,
+        "since": to_text(alert.opened_at),
+        "until": to_text(until) if over else None,
+        "lasted_seconds": round(lasted, 3),
+        "occurrences": alert.occurrences,
+        "acknowledged_by": (by.name or by.id) if by else None,
+        "words": in_words(alert, reason, lasted),
+    }
+
+
+def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
+    """The same as a line for a person, for receivers that show nothing but text."""
+    what = str(alert.condition).replace("_", " ")
+    said = _SAID.get(reason, "{what}").format(what=what, lasted=_span(lasted))
+    kind = "" if alert.target.kind == WORKER else f"{alert.target.kind} "
+    place = "" if alert.target.id == alert.supervisor_id else f" on {alert.supervisor_id}"
+    why = "" if reason is Reason.RESOLVED or not alert.reason else f" {capitalised(sentence(alert.reason))}"
+    return f"{kind}{alert.target.id}{place}: {said}.{why}"
+
+
+def delivery_id(supervisor_id: str, subject: str) -> str:
+    """The same for each try of one document, also across restarts; another for every other one."""
+    return hashlib.sha256(f"{supervisor_id}/{subject}".encode()).hexdigest()[:_ID_LETTERS]
+
+
+def body_of(told: Mapping[str, Any]) -> bytes:
+    """The bytes that are sent, and signed."""
+    return canonical_json(told).encode()
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """Proof that whoever sent this knows the secret, and of when they did."""
+    digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
+    return f"sha256={digest.hexdigest()}"
+
+
+def headers_of(body: bytes, delivery: str, secret: str, now: datetime) -> dict[str, str]:
+    """What goes with one try. Without a secret nothing is signed."""
+    timestamp = int(now.timestamp())
+    headers = {"Content-Type": "application/json", DELIVERY: delivery, TIMESTAMP: str(timestamp)}
+    return {**headers, SIGNATURE: signature(secret, timestamp, body)} if secret else headers
+
+
+def judge(status: int, retry_after: str, now: datetime) -> Judged:
+    """What an answer means."""
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return Judged(Verdict.TAKEN)
+    words = f"it answers {status_words(status)}"
+    if status in _TRY_AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Judged(Verdict.AGAIN, words, _asked(retry_after, now))
+    return Judged(Verdict.REFUSED, words)
+
+
+def retry_seconds(tries: int) -> float:
+    """How long to wait after so many tries in vain."""
+    return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(tries, 20))
+
+
+def status_words(status: int) -> str:
+    """`404 Not Found`: in our words, for whatever the other side wrote beside it may be anything."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _asked(retry_after: str, now: datetime) -> float | None:
+    """Seconds, or a date; None for nothing and for nonsense."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text), LONGEST_ASKED_SECONDS)
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return min(max((until - now).total_seconds(), 0.0), LONGEST_ASKED_SECONDS)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
