@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ TICK_SECONDS = 5.0
 """The longest sleep: for what other programs wrote (a shell, a pass), and for a wall clock that was set."""
 
 SHORTEST_SECONDS = 0.05
+STUCK_SECONDS = 120.0
+"""A round of one chore asks git or Slack at most, each of which has limits; after so long it hangs."""
+
 RETRY_SECONDS = 1.0
 """After a failure nothing is tried again sooner, whatever is new."""
 
@@ -70,6 +74,8 @@ class _Lane:
     chore: Chore
     woken: asyncio.Event
     problem: str = ""
+    begun: float | None = None
+    """Since when its round has been under way, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,13 @@ class Scheduler:
         """What can't be dealt with."""
         return "; ".join(lane.problem for lane in self._lanes if lane.problem)
 
+    def stuck(self) -> str:
+        """Which chores hang; empty while all come to an end."""
+        now = time.monotonic()
+        hanging = {lane.chore.name: now - lane.begun for lane in self._lanes if lane.begun is not None}
+        late = [f"{name} for {for_long:.0f} s" for name, for_long in hanging.items() if for_long > STUCK_SECONDS]
+        return f"what is due is not dealt with: {', '.join(late)}" if late else ""
+
     async def initialise(self) -> None:
         """Nothing: what is due is in the ledger."""
 
@@ -144,7 +157,9 @@ class Scheduler:
     async def _follow(self, lane: _Lane, stopping: asyncio.Event, stop: asyncio.Future[Any]) -> None:
         while not stopping.is_set():
             lane.woken.clear()
+            lane.begun = time.monotonic()
             done = await self._blocking(self._round, lane)
+            lane.begun = None
             _notice(lane, done.problem)
             if done.filed:
                 self._filed()

@@ -35,6 +35,8 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.chat import ChatDoors, MakeChat
 from supervisor_core.runtime.config_service import ConfigService, ConfigVersion
 from supervisor_core.runtime.control_server import Answer, ControlServer
+from supervisor_core.runtime.deadman import DeadMan
+from supervisor_core.runtime.deadman import why_not as deadman_off
 from supervisor_core.runtime.event_bus import EventBus
 from supervisor_core.runtime.explaining import Explainer
 from supervisor_core.runtime.forwarder import Forwarder
@@ -51,10 +53,12 @@ from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.reconciler import Reconciler
 from supervisor_core.runtime.scheduling import MakeScheduler, SchedulerDoors
 from supervisor_core.runtime.senses import Senses
-from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
+from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER, SCHEDULER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
 from supervisor_core.runtime.versions import versions
 from supervisor_core.runtime.watched import watched
+from supervisor_core.runtime.webhook import Webhook
+from supervisor_core.runtime.webhook import why_not as webhook_off
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +142,8 @@ class Daemon:
         beats = BeatWatch(parts, self._blocking, self._reconciler.fine, self._reconciler.plan_again)
         self._behind = Registry([self._senses, self._configuration, self._living, noting, beats])
         """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
+        self._outside = Registry(self._outward())
+        """What tells those beyond this host and Slack, once all else is up."""
         answers: Mapping[str, Answer] = {
             "status": self._status,
             "wake": self._wake,
@@ -164,6 +170,12 @@ class Daemon:
         reasons = {CHAT: no_chat, FORWARDER: no_forwarder, HEARTBEAT: "supervisor.heartbeat_seconds is 0"}
         running = {service.name for service in services}
         return Registry(services, [(name, reasons.get(name, NOT_BUILT)) for name in LATER if name not in running])
+
+    def _outward(self) -> list[Service]:
+        config = self._parts.host.config
+        webhook = [] if webhook_off(config) else [Webhook(self._parts, self._blocking)]
+        deadman = [] if deadman_off(config) else [DeadMan(self._parts, self._why_silent)]
+        return [*webhook, *deadman]
 
     async def run(self) -> int:
         """Be the supervisor of this host; returns the exit code."""
@@ -192,6 +204,7 @@ class Daemon:
         await self._behind.start(self._stopping)
         await self._registry.start(self._stopping)
         await self._living.follow()
+        await self._outside.start(self._stopping)
         await self._note(running=True)
 
     def _why_not_well(self) -> str:
@@ -200,6 +213,15 @@ class Daemon:
         broken = [each for each in self._registry.reports() if each.name in vital and each.state is ServiceState.ERROR]
         return "; ".join(
             [*(f"{each.name}: {each.last_error}" for each in broken), *filter(None, [self._reconciler.stuck()])]
+        )
+
+    def _why_silent(self) -> str:
+        """Why nobody outside may be told that all is well: what looks after the workers, or tells of them, does not."""
+        reports = self._registry.reports()
+        broken = [each for each in reports if each.name == SCHEDULER and each.state is ServiceState.ERROR]
+        hangs = [self._scheduler.problem(), self._scheduler.stuck()] if self._scheduler is not None else []
+        return "; ".join(
+            filter(None, [self._why_not_well(), *(f"{each.name}: {each.last_error}" for each in broken), *hangs])
         )
 
     async def _end(self) -> int:
@@ -214,6 +236,7 @@ class Daemon:
             log.exception("that supervisor %s stops could not be written down", self._agent.supervisor_id)
         laggards = await self._registry.stop(longest_seconds(config) + STOP_MARGIN_SECONDS)
         laggards += await self._behind.stop(STOP_MARGIN_SECONDS)
+        laggards += await self._outside.stop(STOP_MARGIN_SECONDS)
         if self._with_workers:
             workers_too = (self._blocking(self._end_worker, each) for each in self._reconciler.workers())
             await asyncio.gather(*workers_too)
@@ -311,8 +334,14 @@ class Daemon:
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         services, workers = self._registry.reports(), await self._workers()
-        broken = (each for each in self._behind.reports() if each.state is ServiceState.ERROR)
+        outside = self._outside.reports()
+        broken = (each for each in (*self._behind.reports(), *outside) if each.state is ServiceState.ERROR)
         behind = [f"{each.name}: {each.last_error}" for each in broken]
+        behind += [
+            f"{each.name}: {each.reason}"
+            for each in outside
+            if each.state is ServiceState.RUNNING and each.health == "degraded"
+        ]
         told = (self._agent, self._configuration, self._living, self._reconciler)
         return status_document(*told, services, workers, behind, self._started_at)
 

@@ -21,6 +21,9 @@ class SchedulerService(Service, Protocol):
     def see(self, sights: Iterable[Sight]) -> None:
         """Workers were just looked at; to be called on the event loop, and at once."""
 
+    def stuck(self) -> str:
+        """What of it hangs; empty while nothing does."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerDoors:

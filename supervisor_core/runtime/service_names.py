@@ -6,7 +6,8 @@ CONFIGURATION = "configuration"
 HEARTBEAT = "heartbeat"
 FORWARDER = "forwarder"
 CHAT = "slack"
-LATER = (HEARTBEAT, "scheduler", FORWARDER, CHAT, "metrics")
+SCHEDULER = "scheduler"
+LATER = (HEARTBEAT, SCHEDULER, FORWARDER, CHAT, "metrics")
 """Not in every daemon: not built yet, or not enabled."""
 
 SERVICES = (QUEUE_PROCESSOR, DISPATCHER, *LATER)
