@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.runtime.doctor import daemon, database, drive, git, ledger, others, service, state_dir
+from supervisor_core.runtime.doctor import daemon, database, drive, git, ledger, others, outside, service, state_dir
 from supervisor_core.runtime.doctor.checks import Check, examine
 
 CORE = {
@@ -17,6 +17,8 @@ CORE = {
     database.NAME: database.look,
     others.NAME: others.look,
     git.NAME: git.look,
+    outside.WEBHOOK: outside.webhook,
+    outside.DEADMAN: outside.deadman,
 }
 """What is looked at, in the order in which it is told. Another check is another line here."""
 
