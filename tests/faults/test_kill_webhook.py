@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,10 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def home(tmp_path: Path, receiver: Receiver) -> Iterator[Home]:
-    settings = {"slack": {"enabled": False}, "alerts": {"webhook": {"url": receiver.url, "secret": "s"}}}
+    settings: dict[str, Any] = {
+        "slack": {"enabled": False},
+        "alerts": {"webhook": {"url": receiver.url, "secret": "s"}},
+    }
     with a_home(tmp_path / "home", {"OrionMX": WORKER}, **settings) as made:
         yield made
 
