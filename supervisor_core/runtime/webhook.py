@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -65,10 +68,11 @@ class Webhook:
 
     name = "webhook"
 
-    def __init__(self, parts: Parts, blocking: Blocking) -> None:
+    def __init__(self, parts: Parts, blocking: Blocking, clock: Callable[[], float] = time.monotonic) -> None:
         config = parts.host.config.alerts.webhook
         self._ledger = parts.ledger
         self._blocking = blocking
+        self._clock = clock
         self._asking = Blocking(LEFT_BEHIND)
         self._url = config.url.get_secret_value()
         self._secret = config.secret.get_secret_value()
@@ -76,7 +80,7 @@ class Webhook:
         self._woken = asyncio.Event()
         self._failures = 0
         self._pause_until = 0.0
-        self._tidy_at = 0.0
+        self._tidy_at = -math.inf
         self._problem = ""
         self._lost = ""
         self._unkept = ""
@@ -121,7 +125,7 @@ class Webhook:
     async def _careful_round(self, stopping: asyncio.Event) -> float:
         """The edge of a round: where the ledger can't be read or written, that is said, and tried again soon."""
         try:
-            seconds = await self._round(stopping)
+            seconds = await self.round(stopping)
         except SupervisorError as error:
             if self._unkept != str(error):
                 log.warning("alerts wait to be sent to %s: %s", self._shown, error)
@@ -130,11 +134,10 @@ class Webhook:
         self._unkept = ""
         return seconds
 
-    async def _round(self, stopping: asyncio.Event) -> float:
+    async def round(self, stopping: asyncio.Event) -> float:
         """Send what may be sent now; in how many seconds to look again."""
-        clock = asyncio.get_running_loop().time
-        await self._tidy(clock())
-        while not stopping.is_set() and clock() >= self._pause_until:
+        await self._tidy()
+        while not stopping.is_set() and self._clock() >= self._pause_until:
             now = datetime.now(UTC)
             heads = await self._blocking(self._ledger.read, partial(webhooks.heads, now=now))
             if not heads:
@@ -142,12 +145,12 @@ class Webhook:
             for message in heads:
                 if stopping.is_set() or not await self._deliver(message):
                     break
-        return await self._until_next(clock())
+        return await self._until_next()
 
-    async def _until_next(self, now: float) -> float:
+    async def _until_next(self) -> float:
         due = await self._blocking(self._ledger.read, webhooks.next_due)
         left = (due - datetime.now(UTC)).total_seconds() if due else TICK_SECONDS
-        return max(left, self._pause_until - now, SHORTEST_SECONDS)
+        return max(left, self._pause_until - self._clock(), SHORTEST_SECONDS)
 
     async def _deliver(self, message: Waiting) -> bool:
         """One try; whether the receiver is there, so that the next may be tried at once."""
@@ -193,7 +196,7 @@ class Webhook:
         """The receiver has other troubles: nothing is sent for a while, longer each time or as long as it asks."""
         pause = min(retry_seconds(self._failures), LONGEST_PAUSE_SECONDS)
         self._failures += 1
-        self._pause_until = asyncio.get_running_loop().time() + (judged.seconds or pause)
+        self._pause_until = self._clock() + (judged.seconds or pause)
 
     async def _given_up(self, message: Waiting, judged: Judged, now: datetime) -> None:
         """It is not told there any more: its row and the log say so, and `status` until another gets through."""
@@ -217,18 +220,18 @@ class Webhook:
             log.warning("%s; tried again for a day", problem)
         self._problem = problem
 
-    async def _tidy(self, now: float) -> None:
+    async def _tidy(self) -> None:
         """Let go of what was sent a while ago."""
-        if now < self._tidy_at:
+        if self._clock() < self._tidy_at:
             return
-        self._tidy_at = now + TIDY_SECONDS
+        self._tidy_at = self._clock() + TIDY_SECONDS
         forget = partial(outbox.forget_told, kinds=(WEBHOOK,), now=datetime.now(UTC), kept=webhooks.KEPT)
         await self._blocking(self._ledger.write, forget)
 
     async def _sleep(self, stop: asyncio.Future[Literal[True]], seconds: float) -> None:
         """Until something is due or new; while the receiver is not there, what is new waits as well."""
         woken = asyncio.ensure_future(self._woken.wait())
-        paused = self._pause_until > asyncio.get_running_loop().time()
+        paused = self._pause_until > self._clock()
         waited_for: set[asyncio.Future[Literal[True]]] = {stop} if paused else {stop, woken}
         await asyncio.wait(waited_for, timeout=min(seconds, TICK_SECONDS), return_when=asyncio.FIRST_COMPLETED)
         woken.cancel()
