@@ -24,7 +24,7 @@ from bot.limits import gates, method
 from bot.outgoing import HOME, KINDS, WHISPER
 from bot.pace import Pace
 from bot.speaking import Speaker, UploadError
-from bot.telling import HeldError, ShutOutError, Teller
+from bot.telling import HeldError, ShutOut, ShutOutError, Teller
 from bot.threads import placed
 from bot.weather import FATAL, is_weather, method_of, reason_of, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
@@ -72,7 +72,7 @@ class Wait:
 class Delivery:
     """Sends what waits. `fallback`: a channel for what no other place takes; `name`: how the bot is invited;
     `compose`: what somebody's page shows; `told`: called when a card was told, by which alone it is known here what
-    another process has done."""
+    another process has done; `shut_out`: called when a channel takes nothing from us."""
 
     def __init__(
         self,
@@ -86,13 +86,14 @@ class Delivery:
         compose: Compose | None = None,
         read_report: Callable[[str], str] = lambda _: "",
         told: Callable[[], object] = lambda: None,
+        shut_out: ShutOut | None = None,
     ) -> None:
         self._ledger = ledger
         self._after_telling = told
         self._clock = clock
         self._pace = pace or Pace(clock)
         self._teller = Teller(
-            ledger, speaker, self._pace, composing or Composing(), name, fallback, read_report, compose
+            ledger, speaker, self._pace, composing or Composing(), name, fallback, read_report, compose, shut_out
         )
         self._woken = asyncio.Event()
         self._problem = ""

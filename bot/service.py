@@ -43,6 +43,7 @@ from bot.people import People
 from bot.reports import Reports
 from bot.rights import ChatRights
 from bot.schedules import Scheduling
+from bot.shut_out import tell_shut_out
 from bot.speaking import Speaker
 from bot.views.approval import Asking
 from bot.voting import Voting
@@ -171,6 +172,9 @@ class SlackService:
             compose=self._compose,
             read_report=reports.read,
             told=self._homes.wake,
+            shut_out=partial(
+                tell_shut_out, slack=self._config.slack, host=self._config.supervisor.id, bot=identity.name
+            ),
         )
         self._known, self._room = identity, self._room_for(identity)
         self._rights.connected(self._still_may)

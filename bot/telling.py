@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
@@ -36,9 +36,17 @@ from supervisor_core.ledger.store import Ledger
 
 T = TypeVar("T")
 
+
+class ShutOut(Protocol):
+    """Follows, in a transaction of its own, when a channel takes nothing from us."""
+
+    def __call__(self, connection: Connection, channel: str, refused: str) -> object:
+        """`refused`: Slack's word for why."""
+
+
 ANNOUNCED_FOR = timedelta(days=1)
 """A command that was given elsewhere is announced for so long; after that it is history, which the audit trail has. And
-for so long a reply waits for somebody who opens its channel again."""
+for so long a reply waits for somebody who opens its channel again, and what is for one person alone for them."""
 
 CLOCKS_SECONDS = 120.0
 """How far apart our clock and Slack's may be when a message is looked for."""
@@ -92,8 +100,10 @@ class Teller:
         fallback: str,
         read_report: Callable[[str], str],
         compose: Compose | None = None,
+        shut_out: ShutOut | None = None,
     ) -> None:
         self._ledger = ledger
+        self._shut_out = shut_out
         self._speaker = speaker
         self._pace = pace
         self._composing = composing
@@ -107,7 +117,7 @@ class Teller:
         try:
             await self._tell(message)
         except ShutOutError as error:
-            if not (_is_old(message) and message.payload.get("below")):
+            if not (_is_old(message) and (message.payload.get("below") or message.payload.get("alone"))):
                 raise
             log.error("%s %s is told to nobody: %s", message.kind, message.subject, error)  # noqa: TRY400
             await self._step(outbox.dropped(message, str(error), datetime.now(UTC)))
@@ -191,6 +201,8 @@ class Teller:
                     raise
                 refused = refused or word_of(error)
                 log.warning("%s %s can't be told in %s: %s", message.kind, message.subject, channel, word_of(error))
+                if self._shut_out is not None:
+                    await self._write(partial(self._shut_out, channel=channel, refused=word_of(error)))
         await self._write(partial(outbox.addressed, message=message, address={}))
         raise ShutOutError(f"The channel {home} can't be written in ({refused}): /invite @{self._name} there.")
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from queue import Queue
+from threading import Event
 
 import pytest
 
@@ -203,3 +204,29 @@ def test_it_looks_when_it_is_told_to(desk: Desk, tmp_path: Path) -> None:
             approve(approvals_of(Parts(desk.parts.host, other), desk.rights), approval_id)
         scheduler.wake()
         scheduler.until(S.EXECUTING)
+
+
+class Hanging:
+    """A chore that hangs until it is let go."""
+
+    name = "hanging"
+
+    def __init__(self) -> None:
+        self.let_go = Event()
+
+    def due_at(self) -> datetime | None:
+        return None
+
+    def work(self, now: datetime) -> bool:
+        self.let_go.wait(30)
+        return False
+
+
+def test_a_chore_that_hangs_is_named_until_it_comes_to_an_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STUCK_SECONDS", 0.05)
+    hanging = Hanging()
+    with running(desk, hanging) as scheduler:
+        wait_until(scheduler.service.stuck, 10, "it says what hangs")
+        assert scheduler.service.stuck().startswith("what is due is not dealt with: hanging for ")
+        hanging.let_go.set()
+        wait_until(partial(lambda service: not service.stuck(), scheduler.service), 10, "it came to its end")
