@@ -23,6 +23,8 @@ SLOW = {
     "psutil",
     "logging",
     "dataclasses",
+    "requests",
+    "urllib3",
 }
 
 
@@ -56,7 +58,7 @@ def test_a_pass_with_nothing_to_do_does_without_a_database_library(tmp_path: Pat
         home.drop_flag("supervisor_pause_OrionMX.flag", {})
         assert home.supervisor("once").returncode == 0
         found = imported_by(run, home.environ, home.folder)
-    assert found & {"sqlalchemy", "alembic", "git", "slack_sdk", "slack_bolt", "psutil", "asyncio"} == set()
+    assert found & {"sqlalchemy", "alembic", "git", "slack_sdk", "slack_bolt", "psutil", "asyncio", "requests"} == set()
     assert "pydantic" in found, "a configuration that became wrong is noticed all the same"
 
 
