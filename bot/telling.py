@@ -55,7 +55,17 @@ UPLOAD_TRIES = 5
 """After so many a file whose bytes Slack does not take is told as text."""
 
 # The original is gone, or can't be edited any more: a new post takes its place.
-LOST = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "channel_not_found", "is_archived"})
+LOST = frozenset(
+    {
+        "cant_update_message",
+        "channel_not_found",
+        "edit_window_closed",
+        "is_archived",
+        "is_inactive",
+        "message_not_found",
+        "not_in_channel",
+    }
+)
 # The bot can't speak there.
 SHUT_OUT = frozenset(
     {

@@ -30,9 +30,9 @@ def shut_out(host: str, channel: str, refused: str, why: str, keys: Sequence[str
         "channel_not_found": f"look whether it is there, and {invite}",
     }.get(refused, f"let @{bot} post there")
     lines = [
-        f":no_entry: *I can't write in <#{channel}>* (`{channel}`): {why}. There belong {what} of {escape(host)}.",
-        meanwhile,
+        f":no_entry: *I can't write in <#{channel}>* (`{channel}`): {why}.",
+        f"What belongs there: {what}, of {escape(host)}. {meanwhile}",
         f"What to do: {mend}; or name another channel in {settings}, then `supervisor restart` on the host.",
-        "What waits is posted by itself.",
+        "After that what waits is posted by itself.",
     ]
     return words("\n".join(lines))

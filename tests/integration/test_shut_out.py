@@ -46,9 +46,10 @@ class Channels:
         fallback = config.fallback_channel
         self.delivery = Delivery(ledger, Speaker(client), "supervisor", fallback, shut_out=told)
 
-    async def alert(self, text: str) -> None:
-        """Something for #ops; and what follows from it."""
-        self.ledger.order([Message(NOTICE, text, {"channel": self.ops.id, "content": words(text)})])
+    async def alert(self, name: str, text: str = "") -> None:
+        """Something for #ops, or the same one in other words; and what follows from it."""
+        content = words(text or name)
+        self.ledger.order([Message(NOTICE, name, {"channel": self.ops.id, "content": content})])
         for _ in range(3):
             await self.delivery.round()
 
@@ -71,9 +72,9 @@ async def test_what_belongs_there_is_posted_in_the_fallback_and_each_admin_is_to
     await channels.ops.shows(1, "first")
     shut(channels)
     await channels.alert("second")
-    await channels.alert("third")
+    await channels.alert("first", "first is over")
     await channels.elsewhere.shows(1, "second")
-    await channels.elsewhere.shows(1, "third")
+    await channels.elsewhere.shows(1 if how == "archived" else 0, "first is over")
     await admin.dm().shows(1, why)
     await admin.dm().shows(1, remedy)
     await admin.dm().shows(1, "message")
