@@ -35,7 +35,7 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.chat import ChatDoors, MakeChat
 from supervisor_core.runtime.config_service import ConfigService, ConfigVersion
 from supervisor_core.runtime.control_server import Answer, ControlServer
-from supervisor_core.runtime.deadman import DeadMan
+from supervisor_core.runtime.deadman import DeadMan, why_silent
 from supervisor_core.runtime.deadman import why_not as deadman_off
 from supervisor_core.runtime.event_bus import EventBus
 from supervisor_core.runtime.explaining import Explainer
@@ -53,7 +53,7 @@ from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.reconciler import Reconciler
 from supervisor_core.runtime.scheduling import MakeScheduler, SchedulerDoors
 from supervisor_core.runtime.senses import Senses
-from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER, SCHEDULER
+from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState
 from supervisor_core.runtime.versions import versions
 from supervisor_core.runtime.watched import watched
@@ -216,13 +216,7 @@ class Daemon:
         )
 
     def _why_silent(self) -> str:
-        """Why nobody outside may be told that all is well: what looks after the workers, or tells of them, does not."""
-        reports = self._registry.reports()
-        broken = [each for each in reports if each.name == SCHEDULER and each.state is ServiceState.ERROR]
-        hangs = [self._scheduler.problem(), self._scheduler.stuck()] if self._scheduler is not None else []
-        return "; ".join(
-            filter(None, [self._why_not_well(), *(f"{each.name}: {each.last_error}" for each in broken), *hangs])
-        )
+        return why_silent(self._why_not_well(), self._registry.reports(), self._scheduler)
 
     async def _end(self) -> int:
         notify.stopping()
@@ -334,14 +328,12 @@ class Daemon:
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         services, workers = self._registry.reports(), await self._workers()
-        outside = self._outside.reports()
-        broken = (each for each in (*self._behind.reports(), *outside) if each.state is ServiceState.ERROR)
+        broken = (each for each in self._behind.reports() if each.state is ServiceState.ERROR)
         behind = [f"{each.name}: {each.last_error}" for each in broken]
-        behind += [
-            f"{each.name}: {each.reason}"
-            for each in outside
-            if each.state is ServiceState.RUNNING and each.health == "degraded"
-        ]
+        outside = (each for each in self._outside.reports() if each.health == "degraded")
+        for each in outside:
+            why = each.last_error if each.state is ServiceState.ERROR else each.reason
+            behind.append(f"{each.name}: {why}")
         told = (self._agent, self._configuration, self._living, self._reconciler)
         return status_document(*told, services, workers, behind, self._started_at)
 

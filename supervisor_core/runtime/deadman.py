@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -24,6 +24,9 @@ from supervisor_core.ledger import outbox
 from supervisor_core.ledger.steps import Message
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.scheduling import SchedulerService
+from supervisor_core.runtime.service_names import SCHEDULER
+from supervisor_core.runtime.services import Report, ServiceState
 
 PING_SECONDS = 60.0
 """Between two pings: whoever waits for them should allow for three that are missing."""
@@ -47,6 +50,14 @@ log = logging.getLogger(__name__)
 def why_not(config: SupervisorConfig) -> str:
     """Why nobody is pinged; empty where somebody is."""
     return "" if config.alerts.deadman_url else "alerts.deadman_url is not set"
+
+
+def why_silent(not_well: str, reports: Iterable[Report], scheduler: SchedulerService | None) -> str:
+    """Why nobody outside may be told that all is well: what looks after the workers, or tells people, does not do so.
+    `not_well`: what is known of the first."""
+    failed = [each for each in reports if each.name == SCHEDULER and each.state is ServiceState.ERROR]
+    hangs = [scheduler.problem(), scheduler.stuck()] if scheduler is not None else []
+    return "; ".join(filter(None, [not_well, *(f"{each.name}: {each.last_error}" for each in failed), *hangs]))
 
 
 class DeadMan:

@@ -7,18 +7,26 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 import requests
 import responses
 
+from supervisor_core.desk import scheduler as scheduling
+from supervisor_core.desk.scheduler import Scheduler
+from supervisor_core.domain.errors import TemporaryError
 from supervisor_core.ledger.store import FILE_NAME
 from supervisor_core.runtime import deadman as module
-from supervisor_core.runtime.deadman import DeadMan
+from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.deadman import DeadMan, why_silent
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.services import Report, ServiceState
 from tests.support.alerting import AlertDesk, an_alert_desk
 from tests.support.receiver import a_receiver
 from tests.support.waiting import wait_until
@@ -102,6 +110,52 @@ def test_a_ping_that_does_not_get_through_is_said_once_and_tried_again(
     assert switch.service.problem() == ""
     assert "is told again" in caplog.text
     assert "hunter2" not in caplog.text
+
+
+class Hanging:
+    """A chore that fails, and then hangs until it is let go."""
+
+    name = "alerts"
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.let_go = Event()
+
+    def due_at(self) -> datetime | None:
+        return None
+
+    def work(self, now: datetime) -> bool:
+        self.rounds += 1
+        if self.rounds == 1:
+            raise TemporaryError("The disk is full.")
+        self.let_go.wait(30)
+        return False
+
+
+def test_a_daemon_that_does_not_look_after_its_workers_or_tells_nobody_is_not_well(
+    desk: AlertDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduling, "STUCK_SECONDS", 0.05)
+    monkeypatch.setattr(scheduling, "RETRY_SECONDS", 0.05)
+    failed = Report("scheduler", ServiceState.ERROR, last_error="it failed")
+    others = [Report("slack", ServiceState.ERROR, last_error="away"), Report("scheduler", ServiceState.RUNNING)]
+    hanging = Hanging()
+    scheduler = Scheduler(desk.ledger, Blocking(), [hanging])
+    assert why_silent("", others, scheduler) == "", "a Slack that is away is no reason"
+    assert why_silent("no round has ended", [failed], None) == "no round has ended; scheduler: it failed"
+
+    async def story() -> None:
+        stopping = asyncio.Event()
+        running = asyncio.create_task(scheduler.run(stopping))
+        silent = partial(why_silent, "", others, scheduler)
+        await asyncio.to_thread(wait_until, lambda: silent() == "alerts: The disk is full.", 10, "it fails")
+        await asyncio.to_thread(wait_until, lambda: "not dealt with: alerts for" in silent(), 10, "it hangs")
+        stopping.set()
+        hanging.let_go.set()
+        await running
+        assert silent() == ""
+
+    asyncio.run(story())
 
 
 def test_a_ledger_that_takes_no_row_ends_the_pings(
