@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
@@ -73,3 +75,37 @@ def test_what_the_system_says_of_a_receiver_that_is_not_there_is_passed_on(port:
     assert caught.value.__suppress_context__
     with pytest.raises(web.NoAnswer, match=r"^it can't be reached: its name is not known$"):
         web.ask("GET", "http://nobody.invalid/hunter2")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"nonsense\r\n\r\n", "it can't be reached"),
+        (b"", "it can't be reached"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500 + b"\r\n", "it can't be reached"),
+        (b"HTTP/1.1 307 Moved\r\nLocation: http://[::1/hunter2\r\n\r\n", "it can't be asked"),
+        (b"HTTP/1.1 200 OK\r\nno header\r\nContent-Length: 9999\r\n\r\n", ""),
+    ],
+)
+def test_whatever_a_hostile_receiver_says_the_address_stays_with_us(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], answer: bytes, words: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        thread = threading.Thread(target=_answer, args=(server, answer))
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/hunter2"
+        try:
+            said = str(web.ask("POST", url, b"{}").status)
+        except web.NoAnswer as error:
+            said = str(error)
+        thread.join(10)
+    assert said.startswith(words or "200")
+    assert "hunter2" not in said + caplog.text + "".join(capfd.readouterr())
+
+
+def _answer(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(answer)
