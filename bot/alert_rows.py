@@ -12,7 +12,7 @@ from bot.views.alert import Told, healed, reply
 from bot.views.told import Content
 from supervisor_core.domain.alerts import Alert, AlertState
 from supervisor_core.domain.catalog import HANDLERS
-from supervisor_core.domain.conditions import WORKER, Target
+from supervisor_core.domain.conditions import WORKER, Severity, Target
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.suppressions import ALERT as OF_ALERT
 from supervisor_core.domain.suppressions import Hush
@@ -41,6 +41,7 @@ def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool =
         each
         for each in {id(each): each for each in (*found[alert.target], *found[own])}.values()
         if each.holds(now) and (snoozed or each.kind is not Hush.SNOOZE)
+        if each.kind is not Hush.QUIET or alert.severity is Severity.WARNING
     ]
     past = _commands(connection, alert)
     return Told(

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.alert_rows import came_back, said_below, told_of
+from bot.alert_tidings import tidings
 from bot.attached import Attached
 from bot.blockkit import escape
 from bot.views import thread
@@ -31,6 +32,7 @@ from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.recent import recent
 from supervisor_core.ledger.replies import DETAILS, PREVIEW
 from supervisor_core.ledger.schedules import TOLD
+from supervisor_core.ledger.tidings import CALL, MORNING, WEEK
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
 
@@ -67,6 +69,8 @@ class Composing:
             return said_below(connection, message.payload)
         if message.kind == LINE:
             return came_back(connection, message.payload)
+        if message.kind in (MORNING, CALL, WEEK):
+            return tidings(connection, message, self._link)
         content: Content = message.payload["content"]
         return content
 

@@ -14,6 +14,7 @@ from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.replies import DETAILS, FILE, below
 from supervisor_core.ledger.schedules import TOLD
 from supervisor_core.ledger.steps import Message
+from supervisor_core.ledger.tidings import CALL, MORNING, WEEK
 
 NOTICE = "notice"
 """Stands in a channel or a thread, says what its row says, and is edited when it is ordered anew."""
@@ -27,7 +28,7 @@ HOME = "home"
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
-KINDS = (CARD, ASKED, ALERT, REPLY, LINE, TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME)
+KINDS = (CARD, ASKED, ALERT, REPLY, LINE, CALL, MORNING, WEEK, TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME)
 
 
 def answer(asked: Asked, content: Content) -> Message:

@@ -92,7 +92,7 @@ def alert_card(told: Told, now: datetime) -> Content:
     alert = told.alert
     if alert.state is AlertState.CLOSED:
         return _over(told)
-    title = f"{_name(alert)} {WORDS[alert.condition]}"
+    title = f"{name_of(alert)} {WORDS[alert.condition]}"
     facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
     blocks = [section(f"{_sign(told)} *{title}*\n{_why(alert)}"), context(" · ".join(facts))]
     if said := _said_before(told):
@@ -119,7 +119,7 @@ def healed(alert: Alert, count: int) -> Content:
     """A line that calls nobody: it ended, and was brought back by itself."""
     often = "" if count < 2 else f", the {_ordinal(count)} time today"
     last = f" (last {moment(alert.closed_at)})" if alert.closed_at and count > 1 else ""
-    return words(f":leftwards_arrow_with_hook: *{_name(alert)}* restarted itself{often}{last}. {_why(alert)}")
+    return words(f":leftwards_arrow_with_hook: *{name_of(alert)}* restarted itself{often}{last}. {_why(alert)}")
 
 
 def buttons(told: Told) -> list[dict[str, Any]]:
@@ -143,7 +143,7 @@ def in_a_line(told: Told) -> str:
     alert = told.alert
     by = f" · acknowledged by {who(alert.acknowledged_by)}" if alert.acknowledged_by else ""
     since = f"since {moment(alert.opened_at)}"
-    return f"{_sign(told)} *{_name(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
+    return f"{_sign(told)} *{name_of(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
 
 
 def _over(told: Told) -> Content:
@@ -152,12 +152,12 @@ def _over(told: Told) -> Content:
     lasted = span((ended - alert.opened_at).total_seconds())
     was = WORDS[alert.condition].removeprefix("is ")
     was = f"was {was}" if was != WORDS[alert.condition] else was
-    title = f"{_name(alert)} {was} for {lasted}, and that is over"
+    title = f"{name_of(alert)} {was} for {lasted}, and that is over"
     from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
     if told.new:  # it came and went while nobody could be told
         line = f":white_check_mark: *{title}.* {from_to} {_why(alert)}"
         return words(f"{line} Slack could not be told of it meanwhile.")
-    often = f" It came back {_times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
+    often = f" It came back {times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
     now = f"\n*Now:* {_sentence(told.ended)}" if told.ended else ""
     blocks = [section(f":white_check_mark: *{title}*\n*It was:* {_why(alert)}{now}")]
     facts = [f"{from_to}{often}", f"on {fit(escape(told.host), NAME)}"]
@@ -178,7 +178,7 @@ def _sign(told: Told) -> str:
     return ":red_circle:" if alert.severity is Severity.CRITICAL else ":large_yellow_circle:"
 
 
-def _name(alert: Alert) -> str:
+def name_of(alert: Alert) -> str:
     """Whose trouble it is."""
     name = fit(escape(alert.target.id), NAME)
     return name if alert.target.kind == WORKER else f"The {escape(alert.target.kind)} of {name}"
@@ -231,7 +231,7 @@ def _state(told: Told, now: datetime) -> list[str]:
         about = f"{word.get(hush.kind, ':zzz: Quiet')} until {moment(hush.ends_at)} by {who(hush.by)}{why}"
         lines.append(f"{about.rstrip('.')}.")
     if alert.occurrences > 1:
-        lines.append(f":repeat: It was gone and came back {_times(alert.occurrences - 1)}.")
+        lines.append(f":repeat: It was gone and came back {times(alert.occurrences - 1)}.")
     if alert.cleared_at is not None and alert.cleared_at <= now:
         lines.append(f":hourglass_flowing_sand: It seems to be over since {moment(alert.cleared_at)}.")
     return lines
@@ -242,7 +242,7 @@ def _ordinal(count: int) -> str:
     return f"{count}{ending}"
 
 
-def _times(count: int) -> str:
+def times(count: int) -> str:
     return "once" if count == 1 else "twice" if count == 2 else f"{count} times"
 
 

@@ -28,6 +28,8 @@ def who(issuer: Issuer) -> str:
     user = rest.rpartition("/")[2]
     if prefix == "slack" and MENTIONABLE.fullmatch(user):
         return f"<@{user}>"
+    if not rest:  # nobody came by any door: the configuration says so
+        return named(issuer)
     return f"{named(issuer)} ({escape(one_line(prefix, NAME))})"
 
 

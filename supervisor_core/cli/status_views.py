@@ -173,7 +173,8 @@ def _why(entry: dict[str, Any], clock: Any = None) -> str:  # noqa: ANN401 (a fu
     if entry.get("due_at"):
         parts.append(f"next start at {clock(entry['due_at'])} UTC")
     if entry.get("muted_until"):
-        parts.append(f"muted until {clock(entry['muted_until'])} UTC")
+        how = "in maintenance" if entry.get("muted_for") == "maintenance" else "muted"
+        parts.append(f"{how} until {clock(entry['muted_until'])} UTC")
     error = _words(entry["last_error"])
     if error and error not in parts[0]:
         parts.append(f"error: {error}")

@@ -21,6 +21,8 @@ from sqlalchemy import Connection
 
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.desk.evidence import Evidence
+from supervisor_core.desk.places import place_of
+from supervisor_core.desk.quiet import QuietTimes
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.alerts import (
     Alert,
@@ -97,6 +99,7 @@ class Alerting:
         self._config = config
         self._resting = resting
         self._evidence = evidence
+        self._quiet = QuietTimes(ledger, config)
         self._lock = Lock()
         self._sights: dict[str, list[Sight]] = {}
         self._observed: dict[Target, Observed] = {}
@@ -124,10 +127,12 @@ class Alerting:
 
     def due_at(self) -> datetime | None:
         """When something must be decided although nothing is seen."""
-        return self._ledger.read(lambda connection: alerts.first_due(connection, self._ledger.supervisor_id))
+        first = self._ledger.read(lambda connection: alerts.first_due(connection, self._ledger.supervisor_id))
+        return min((each for each in (first, self._quiet.due_at()) if each is not None), default=None)
 
     def work(self, now: datetime) -> bool:
         """Write down what is different, and decide what is due. Nothing is filed by that."""
+        self._quiet.work(now)
         known = self._all_known(now)
         while self._sights or self._observed:
             wave = self._next_wave()
@@ -308,12 +313,6 @@ def rules_of(config: SupervisorConfig) -> AlertRules:
         close_after=timedelta(seconds=said.close_after_seconds),
         renotify=timedelta(minutes=said.renotify_minutes),
     )
-
-
-def place_of(config: SupervisorConfig) -> dict[str, str] | None:
-    """The channel in which alerts are told; None where there is none: the log has them, and `supervisor alerts`."""
-    channel = config.slack.alert_channel or config.slack.fallback_channel
-    return {"channel": channel} if config.slack.enabled and channel else None
 
 
 def _is_as_before(known: Known | None, reading: Reading) -> bool:

@@ -132,7 +132,8 @@ class Alerts:
             ended = []
             for worker_id in workers:
                 target = Target(WORKER, worker_id)
-                if suppressions.end(connection, target, Hush.MUTE, moment):
+                kinds = (Hush.MUTE, Hush.MAINTENANCE)  # of a maintenance, this time of it
+                if sum(suppressions.end(connection, target, kind, moment) for kind in kinds):
                     self._follow(connection, target, _about_worker(worker_id, UNMUTED, asked), moment)
                     ended.append(worker_id)
             return ended

@@ -48,6 +48,8 @@ class Reason(StrEnum):
     WORSE = "worse"
     BETTER = "better"
     REMINDER_DUE = "reminder_due"
+    ESCALATED = "escalated"
+    """Nobody has acknowledged it for so long that others hear of it too."""
     STORM = "storm"
     RESOLVED = "resolved"
     HEALED = "healed"
@@ -84,6 +86,7 @@ _TELLS = frozenset(
         Reason.WORSE,
         Reason.BETTER,
         Reason.REMINDER_DUE,
+        Reason.ESCALATED,
         Reason.RESOLVED,
     }
 )
@@ -93,6 +96,7 @@ _OF_HUSH: Mapping[Hush, Reason] = {
     Hush.MAINTENANCE: Reason.IN_MAINTENANCE,
     Hush.QUIET: Reason.QUIET_HOURS,
 }
+_KEPT_QUIET = frozenset(_OF_HUSH.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,12 @@ class Alert:
     evidence: tuple[str, ...] = ()
     """The last lines of its log, when it began."""
     parent_id: str | None = None
+    quieted: Reason | None = None
+    """What has kept it quiet since it was told last; when that is over, what still holds is said."""
+    calling_since: datetime | None = None
+    """Since when people are called: its first word, or the first one after it was kept quiet."""
+    escalated: int = 0
+    """How many steps of the escalation were taken."""
     supervisor_id: str = ""
 
 
@@ -138,6 +148,8 @@ class AlertRules:
     close_after: timedelta = timedelta(0)
     renotify: timedelta = timedelta(hours=1)
     """Until the first reminder; each next one takes twice as long. Zero: none."""
+    escalation: tuple[timedelta, ...] = ()
+    """After how long without an acknowledgement each step of the escalation is taken, in their order."""
 
     def reminder_after(self, reminders: int) -> timedelta | None:
         """How long after what was told last the next reminder comes, when there were so many; None where none does."""
@@ -146,6 +158,14 @@ class AlertRules:
         grown: timedelta = self.renotify * 2 ** min(reminders, 20)
         return max(self.renotify, min(grown, LONGEST_REMINDER))
 
+    def steps_by(self, calling_since: datetime, now: datetime) -> int:
+        """How many steps of the escalation are due by now."""
+        return sum(1 for after in self.escalation if calling_since + after <= now)
+
+    def step_at(self, calling_since: datetime, taken: int) -> datetime | None:
+        """When the next step is due after so many; None where it was the last."""
+        return calling_since + self.escalation[taken] if taken < len(self.escalation) else None
+
 
 class Decision(NamedTuple):
     """What is decided: the reason by name, where the alert stands then, and when to decide again at the latest."""
@@ -153,6 +173,8 @@ class Decision(NamedTuple):
     reason: Reason
     state: AlertState
     due_at: datetime | None = None
+    escalated: int = 0
+    """Of an escalation: how many of its steps are taken then."""
 
 
 def decide(
@@ -175,7 +197,7 @@ def decide(
     if alert.state is AlertState.PENDING and (waits := _patience(alert, now, rules)):
         return waits
     quiet = _quiet(alert, now, suppressions, resting=resting)
-    return quiet or _heard(alert, now, rules, suppressions)
+    return quiet or _calling(alert, _heard(alert, now, rules, suppressions), now, rules)
 
 
 def _passing(alert: Alert, cleared_at: datetime, now: datetime, rules: AlertRules) -> Decision:
@@ -204,8 +226,9 @@ def _quiet(alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, 
         return Decision(Reason.FOLDED, state)
     if resting:
         return Decision(Reason.MONITORING_PAUSED, state)
-    critical = alert.condition.severity is Severity.CRITICAL
-    grown = critical and alert.told is not None and alert.told.severity is Severity.WARNING
+    critical = alert.severity is Severity.CRITICAL
+    worse = alert.condition.severity is Severity.CRITICAL
+    grown = worse and alert.told is not None and alert.told.severity is Severity.WARNING
     hush = holding(suppressions, now, critical=critical, but=(Hush.SNOOZE,) if grown else ())
     if hush is None:
         return None
@@ -220,6 +243,8 @@ def _heard(alert: Alert, now: datetime, rules: AlertRules, suppressions: Sequenc
     fresh = now + after if after and state is AlertState.OPEN else None
     if alert.told is None or alert.told_at is None:
         return Decision(Reason.FIRST, state, fresh)
+    if state is AlertState.OPEN and (escalated := _escalated(alert, now, rules)):
+        return escalated
     if alert.condition.rank > alert.told.rank:
         return Decision(Reason.WORSE, state, fresh)
     if alert.occurrences > alert.told_occurrence:
@@ -237,9 +262,38 @@ def _reminded(
     """It holds as it was told: said again after a while, and when what kept it quiet is over."""
     after, following = rules.reminder_after(alert.reminders), rules.reminder_after(alert.reminders + 1)
     due = told_at + after if after else None
-    if (due is not None and due <= now) or over_since(suppressions, told_at, now):
+    spoken_again = alert.quieted is not None or over_since(suppressions, told_at, now)
+    if (due is not None and due <= now) or spoken_again:
         return Decision(Reason.REMINDER_DUE, AlertState.OPEN, now + following if following else None)
     return Decision(Reason.TOLD_ALREADY, AlertState.OPEN, due)
+
+
+def _escalated(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None:
+    """The steps of the escalation that are due; all that came due while nobody could look are one. Whoever was kept
+    quiet is told first, and called from then on."""
+    if alert.quieted is not None or alert.calling_since is None:
+        return None
+    steps = rules.steps_by(alert.calling_since, now)
+    if steps <= alert.escalated:
+        return None
+    after = rules.reminder_after(alert.reminders)
+    return Decision(Reason.ESCALATED, AlertState.OPEN, now + after if after else None, steps)
+
+
+def _calling(alert: Alert, decision: Decision, now: datetime, rules: AlertRules) -> Decision:
+    """The same decision, with the next step of the escalation in mind while nobody has acknowledged it."""
+    if decision.state is not AlertState.OPEN:
+        return decision
+    since = _calling_since(alert, decision.reason, now)
+    next_step = rules.step_at(since, max(alert.escalated, decision.escalated)) if since else None
+    due = min((each for each in (decision.due_at, next_step) if each is not None), default=None)
+    return decision._replace(due_at=due)
+
+
+def _calling_since(alert: Alert, reason: Reason, now: datetime) -> datetime | None:
+    """Since when people are called, once this is decided."""
+    begins = reason is Reason.FIRST or (reason.tells and alert.quieted is not None)
+    return now if begins else alert.calling_since
 
 
 def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str) -> Alert | None:
@@ -285,10 +339,21 @@ def after_decision(alert: Alert, decision: Decision, now: datetime) -> Alert:
     alert = replace(alert, state=decision.state, decided=str(reason), due_at=decision.due_at)
     if decision.state is AlertState.CLOSED:
         return replace(alert, closed_at=alert.closed_at or alert.cleared_at or now, due_at=None)
+    if reason in _KEPT_QUIET:
+        return replace(alert, quieted=reason)
     if reason is Reason.BETTER:
         return replace(alert, told=alert.condition)
     if not reason.tells:
         return alert
-    reminders = alert.reminders + 1 if reason is Reason.REMINDER_DUE else 0
-    occurrence = alert.occurrences
-    return replace(alert, told=alert.condition, told_occurrence=occurrence, told_at=now, reminders=reminders)
+    same = reason is Reason.ESCALATED
+    reminders = alert.reminders + 1 if reason is Reason.REMINDER_DUE else alert.reminders if same else 0
+    return replace(
+        alert,
+        told=alert.condition,
+        told_occurrence=alert.occurrences,
+        told_at=now,
+        reminders=reminders,
+        quieted=None,
+        calling_since=_calling_since(alert, reason, now),
+        escalated=max(alert.escalated, decision.escalated),
+    )

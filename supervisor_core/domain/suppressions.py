@@ -16,6 +16,9 @@ ALERT = "alert"
 EVERYTHING = Target("all", "*")
 """All workers and all of the host."""
 
+CONFIGURATION = Issuer("configuration", "the configuration")
+"""By whom it is quiet where nobody in particular has said so."""
+
 
 class Hush(StrEnum):
     """Why it is quiet."""

@@ -143,7 +143,7 @@ def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime) -> 
 
 def snoozed(alert: Alert, until: datetime, entry: AuditEntry, follow: Follow) -> Step:
     """Nobody wants to hear of it for a while; `follow` files what says so."""
-    values = {"decided": Reason.SNOOZED, "due_at": until}
+    values = {"decided": Reason.SNOOZED, "due_at": until, "quieted": Reason.SNOOZED}
     messages = (told_anew(alert.alert_id),)
     key = {"alert_id": alert.alert_id}
     return Step(alerts, key, (alert.state,), AlertState.SNOOZED, values, entry, messages, follow=follow)
@@ -170,6 +170,15 @@ def count_healed(connection: Connection, target: Target, since: datetime, until:
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.decided == Reason.HEALED)
     query = select(func.count()).select_from(alerts).where(*mine, alerts.c.closed_at >= since)
     return connection.execute(query.where(alerts.c.closed_at < until)).scalar_one()
+
+
+def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: datetime) -> list[Alert]:
+    """Those that quiet hours have kept from being told since then: those that still hold, and those that came and
+    went."""
+    mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.quieted == Reason.QUIET_HOURS, alerts.c.told.is_(None))
+    went = (alerts.c.state == AlertState.CLOSED) & (alerts.c.closed_at >= since) & (alerts.c.closed_at <= now)
+    query = select(alerts).where(*mine, alerts.c.state.in_(LIVE) | went).order_by(alerts.c.opened_at, alerts.c.alert_id)
+    return [_alert(row) for row in connection.execute(query).mappings()]
 
 
 def told_anew(alert_id: str) -> Message:
@@ -211,6 +220,9 @@ def _values(alert: Alert) -> dict[str, Any]:
         "decided": alert.decided,
         "due_at": alert.due_at,
         "parent_id": alert.parent_id,
+        "quieted": alert.quieted,
+        "calling_since": alert.calling_since,
+        "escalated": alert.escalated,
     }
 
 
@@ -241,5 +253,8 @@ def _alert(row: RowMapping) -> Alert:
         due_at=row["due_at"],
         evidence=tuple(json.loads(row["evidence_json"])["lines"]) if row["evidence_json"] else (),
         parent_id=row["parent_id"],
+        quieted=Reason(row["quieted"]) if row["quieted"] else None,
+        calling_since=row["calling_since"],
+        escalated=row["escalated"] or 0,
         supervisor_id=row["supervisor_id"],
     )

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.domain.errors import SupervisorError
 
-HEAD = "0011"
+HEAD = "0012"
 """The newest revision in `migrations/versions`; a test compares the two."""
 
 UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server

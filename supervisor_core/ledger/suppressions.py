@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, RowMapping, and_, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, and_, delete, insert, or_, select, update
 
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Target
@@ -81,13 +81,38 @@ def about(connection: Connection, targets: Collection[Target], now: datetime) ->
     return {target: [*found[target], *general] for target in targets}
 
 
+def of_kinds(connection: Connection, supervisor_id: str, kinds: Collection[Hush]) -> list[Suppression]:
+    """Those of this host that nobody has ended yet, over or not."""
+    mine = (suppressions.c.supervisor_id == supervisor_id, suppressions.c.kind.in_(tuple(kinds)))
+    query = select(suppressions).where(*mine, suppressions.c.ended_at.is_(None))
+    return _all(connection.execute(query.order_by(suppressions.c.since)).mappings().all())
+
+
+def end_this(connection: Connection, suppression: Suppression, at: datetime) -> bool:
+    """End exactly this one; False where somebody else has."""
+    mine = and_(
+        suppressions.c.task_id == suppression.task_id,
+        suppressions.c.target_type == suppression.target.kind,
+        suppressions.c.target_id == suppression.target.id,
+        suppressions.c.ended_at.is_(None),
+    )
+    return connection.execute(update(suppressions).where(mine).values(ended_at=at)).rowcount == 1
+
+
+def forget_old(connection: Connection, supervisor_id: str, before: datetime) -> int:
+    """Let go of those that were over before this moment; how many were let go."""
+    old = (suppressions.c.supervisor_id == supervisor_id) & (suppressions.c.until < before)
+    return connection.execute(delete(suppressions).where(old)).rowcount
+
+
 def muted_until(connection: Connection, now: datetime) -> dict[str, Suppression]:
-    """The workers that are muted at the moment, each with the mute that ends last."""
+    """The workers that are muted or in maintenance at the moment, each with what ends last; what is about everything,
+    under the name of that."""
     query = select(suppressions).where(
         suppressions.c.until > now,
         suppressions.c.ended_at.is_(None),
-        suppressions.c.kind == Hush.MUTE,
-        suppressions.c.target_type == WORKER,
+        suppressions.c.kind.in_((Hush.MUTE, Hush.MAINTENANCE)),
+        suppressions.c.target_type.in_((WORKER, EVERYTHING.kind)),
     )
     found: dict[str, Suppression] = {}
     for each in _all(connection.execute(query.order_by(suppressions.c.until)).mappings().all()):

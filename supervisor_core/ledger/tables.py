@@ -326,6 +326,10 @@ alerts = Table(
     Column("evidence_json", LongText),
     # The alert into which this one was folded.
     Column("parent_id", String(32)),
+    # What keeps it quiet since it was told last; since when people are called, and so many steps of the escalation.
+    Column("quieted", String(32)),
+    Column("calling_since", UtcDateTime),
+    Column("escalated", Integer),
     Index(None, "state", "due_at"),
     Index(None, "target_type", "target_id", "state"),
     Index(None, "opened_at"),

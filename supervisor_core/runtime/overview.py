@@ -11,6 +11,7 @@ from supervisor_core.adapters import starts
 from supervisor_core.domain.agent import SupervisorStatus
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.restarts import Next, Reason, automatic_starts
+from supervisor_core.domain.suppressions import EVERYTHING
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger import suppressions
 from supervisor_core.runtime.actor import WorkerActor
@@ -70,8 +71,9 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
     muted = parts.ledger.read(lambda connection: suppressions.muted_until(connection, now))
     for seen in looked:
         document = seen.as_json()
-        if seen.worker.id in muted:
-            document["muted_until"] = to_text(muted[seen.worker.id].ends_at)
+        hush = muted.get(seen.worker.id) or muted.get(EVERYTHING.id)
+        if hush is not None:
+            document |= {"muted_until": to_text(hush.ends_at), "muted_for": str(hush.kind)}
         actor = reconciler.actor(seen.worker.id)
         noted = starts.noted(parts.host.config.state_dir, seen.worker.id)
         if seen.worker.id not in parts.host.config.workers and document["pid"] is not None:

@@ -52,6 +52,8 @@ class AlertDesk:
         self.resting = False
         self.away = False
         """Whether Slack is."""
+        self.full = False
+        """Whether all of a message is kept, not its first line alone."""
         self.seen: list[str] = []
         self.config: SupervisorConfig
         self._requests = 0
@@ -150,7 +152,8 @@ class AlertDesk:
                 continue
             assert check_message(content) == []
             how = "edit" if message.address.get("ts") else "reply" if message.payload.get("thread_ts") else "post"
-            line = f"{self.now:%H:%M:%S} {how}: {plain(content)}"
+            said = " / ".join(str(content["text"]).split("\n")) if self.full else plain(content)
+            line = f"{self.now:%H:%M:%S} {how}: {said}"
             if not self.seen or self.seen[-1] != line:
                 self.seen.append(line)
             address = message.address or {"channel": message.payload["channel"], "ts": f"{len(self.seen)}.0"}

@@ -1,0 +1,60 @@
+"""What is told beside the one message of each alert: the summary after quiet hours, a call to more people, and how the
+week was. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from bot.blockkit import escape, fit
+from bot.views.alert import WORDS, name_of, times
+from bot.views.progress import span
+from bot.views.told import Content, moment, section
+from supervisor_core.domain.alerts import Alert, AlertState
+
+SHOWN = 10
+"""Lines of a kind."""
+
+WHY, LONGEST = 200, 2900  # characters
+
+
+def morning(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
+    """What quiet hours have kept back: what still holds, each of which has its own message now, and what is over."""
+    holds = [alert for alert in kept if alert.state is not AlertState.CLOSED]
+    over = [alert for alert in kept if alert.state is AlertState.CLOSED]
+    count = f"{len(kept)} {'alert was' if len(kept) == 1 else 'alerts were'} kept back"
+    title = f"Quiet hours are over: {count} from {moment(since)} to {moment(until)}."
+    parts = [f":sunrise: *{title}*"]
+    if holds:
+        parts.append(_part("*Still so:*", [_holding(alert) for alert in holds]))
+    if over:
+        parts.append(_part("*Came and went:*", _gone(over)))
+    return {"text": fit("\n".join([title, *parts[1:]]), LONGEST), "blocks": [section(part) for part in parts]}
+
+
+def _part(title: str, lines: Sequence[str]) -> str:
+    more = [f"… and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return "\n".join([title, *lines[:SHOWN], *more])
+
+
+def _holding(alert: Alert) -> str:
+    why = fit(escape(alert.reason), WHY)
+    return f"• {name_of(alert)} {WORDS[alert.condition]} since {moment(alert.opened_at)}: {why}"
+
+
+def _gone(over: Sequence[Alert]) -> list[str]:
+    """A line for each target and what it was, however often."""
+    grouped: dict[tuple[str, str], list[Alert]] = {}
+    for alert in over:
+        grouped.setdefault((name_of(alert), WORDS[alert.condition].removeprefix("is ")), []).append(alert)
+    lines = []
+    for (name, was), each in grouped.items():
+        lasted = sum((_lasted(alert) for alert in each), timedelta())
+        often = "" if len(each) == 1 else f" {times(len(each))},"
+        in_all = " in all" if len(each) > 1 else ""
+        lines.append(f"• {name}: {was}{often} for {span(lasted.total_seconds())}{in_all}")
+    return lines
+
+
+def _lasted(alert: Alert) -> timedelta:
+    return max((alert.closed_at or alert.opened_at) - alert.opened_at, timedelta())

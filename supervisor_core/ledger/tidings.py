@@ -1,0 +1,28 @@
+"""What people are told beside the one message of each alert, as kinds of outbox rows: what it says is made from the
+rows at the moment when it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from supervisor_core.domain.times import to_text
+from supervisor_core.ledger.steps import Message
+
+MORNING = "alert_morning"
+"""What quiet hours have kept back, once they are over."""
+
+CALL = "alert_call"
+"""An alert that nobody has acknowledged, told to more people."""
+
+WEEK = "alert_week"
+"""How the last seven days were."""
+
+Place = Mapping[str, Any]
+
+
+def morning(place: Place, since: datetime, until: datetime, kept: Collection[str]) -> Message:
+    """One for each end of quiet hours."""
+    said = {"since": to_text(since), "until": to_text(until), "alerts": list(kept)}
+    return Message(MORNING, to_text(until), {**place, **said})
