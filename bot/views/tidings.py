@@ -9,11 +9,14 @@ from datetime import datetime, timedelta
 from bot.blockkit import escape, fit
 from bot.views.alert import WORDS, name_of, times
 from bot.views.progress import span
-from bot.views.told import Content, moment, section
+from bot.views.told import Content, moment, section, words
 from supervisor_core.domain.alerts import Alert, AlertState
 
 SHOWN = 10
 """Lines of a kind."""
+
+MENTIONS = 50
+"""Of one step of the escalation: more would not fit."""
 
 WHY, LONGEST = 200, 2900  # characters
 
@@ -30,6 +33,31 @@ def morning(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
     if over:
         parts.append(_part("*Came and went:*", _gone(over)))
     return {"text": fit("\n".join([title, *parts[1:]]), LONGEST), "blocks": [section(part) for part in parts]}
+
+
+def call(alert: Alert, people: Sequence[str]) -> Content:
+    """In the thread of its message: those who are mentioned hear of it."""
+    called = " ".join(map(_mention, people[:MENTIONS]))
+    return words(f":rotating_light: {called} {_unanswered(alert)}".replace("  ", " "))
+
+
+def call_elsewhere(alert: Alert, channel: str, link: str) -> Content:
+    """In another channel: what it is, and where to do something about it."""
+    where = (
+        f" <{link}|Its message> has the buttons." if link else f" Its message is in <#{channel}>." if channel else ""
+    )
+    return words(f":rotating_light: {_unanswered(alert)}{where}")
+
+
+def _unanswered(alert: Alert) -> str:
+    why = fit(escape(alert.reason), WHY).rstrip(".")
+    since = f"since {moment(alert.opened_at)}"
+    return f"Nobody has acknowledged this yet: *{name_of(alert)} {WORDS[alert.condition]}* {since}. Why: {why}."
+
+
+def _mention(who: str) -> str:
+    """Somebody out of the configuration: a person, or a group of them."""
+    return f"<!subteam^{who}>" if who.startswith("S") else f"<@{who}>"
 
 
 def _part(title: str, lines: Sequence[str]) -> str:

@@ -90,6 +90,7 @@ def document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
         "told": str(alert.told) if alert.told else None,
         "told_at": to_text(alert.told_at) if alert.told_at else None,
         "reminders": alert.reminders,
+        "escalated": alert.escalated,
         "decided": alert.decided,
         "due_at": to_text(alert.due_at) if alert.due_at else None,
         "parent_id": alert.parent_id,

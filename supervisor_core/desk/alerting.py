@@ -20,6 +20,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.desk.escalation import calls, times_of
 from supervisor_core.desk.evidence import Evidence
 from supervisor_core.desk.places import place_of
 from supervisor_core.desk.quiet import QuietTimes
@@ -236,6 +237,8 @@ class Alerting:
         final, place = after_decision(after, decision, now), place_of(config)
         broadcast = config.alerts.broadcast
         messages = alerts.messages_of(before, final, decision.reason, place, now, broadcast=broadcast)
+        if decision.reason is Reason.ESCALATED:
+            messages += calls(config, after, final)
         if decision.reason is Reason.HEALED and holding(hushes, now) is None and not self._resting():
             messages += alerts.healed(final, place, now)
         if config.alerts.webhook.url:
@@ -312,6 +315,7 @@ def rules_of(config: SupervisorConfig) -> AlertRules:
         open_after=timedelta(seconds=said.open_after_seconds),
         close_after=timedelta(seconds=said.close_after_seconds),
         renotify=timedelta(minutes=said.renotify_minutes),
+        escalation=times_of(config),
     )
 
 

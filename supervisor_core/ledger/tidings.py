@@ -7,7 +7,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from supervisor_core.domain.alerts import Alert
 from supervisor_core.domain.times import to_text
+from supervisor_core.ledger.alerts import ALERT
+from supervisor_core.ledger.replies import below
 from supervisor_core.ledger.steps import Message
 
 MORNING = "alert_morning"
@@ -26,3 +29,14 @@ def morning(place: Place, since: datetime, until: datetime, kept: Collection[str
     """One for each end of quiet hours."""
     said = {"since": to_text(since), "until": to_text(until), "alerts": list(kept)}
     return Message(MORNING, to_text(until), {**place, **said})
+
+
+def call_below(alert: Alert, step: int, people: Collection[str], *, broadcast: bool) -> Message:
+    """People who are mentioned in the thread of an alert; one for each step of the escalation."""
+    said = {"alert_id": alert.alert_id, "people": list(people), "broadcast": broadcast}
+    return Message(CALL, f"{alert.alert_id}/call/{step}", {**below(ALERT, alert.alert_id), **said})
+
+
+def call_in(alert: Alert, step: int, channel: str) -> Message:
+    """Another channel that hears of an alert, once for each step."""
+    return Message(CALL, f"{alert.alert_id}/call/{step}/{channel}", {"channel": channel, "alert_id": alert.alert_id})

@@ -38,6 +38,11 @@ def alert(state: AlertState = S.OPEN, condition: Condition = C.DOWN, **known: An
     return Alert("a1", NORTH, condition, "why", NOW - MINUTE, 1, state, condition.severity, **{**told, **known})
 
 
+def calling(minutes: int, state: AlertState = S.OPEN, **known: Any) -> Alert:
+    """One that people are called about for so long."""
+    return alert(state, **{"calling_since": NOW - minutes * MINUTE, **known})
+
+
 def hush(kind: Hush = Hush.MUTE, since: timedelta = -HOUR, until: timedelta = HOUR, **more: Any) -> Suppression:
     return Suppression("t1", NORTH, kind, NOW + since, NOW + until, ANN, **more)
 
@@ -69,6 +74,12 @@ def hush(kind: Hush = Hush.MUTE, since: timedelta = -HOUR, until: timedelta = HO
         (alert(told_at=NOW - HOUR), {}, [], R.REMINDER_DUE, S.OPEN, 2 * HOUR),
         (alert(told_at=NOW - HOUR, reminders=1), {}, [], R.TOLD_ALREADY, S.OPEN, HOUR),
         (alert(told_at=NOW - 23 * HOUR, reminders=9), {}, [], R.TOLD_ALREADY, S.OPEN, HOUR),
+        (calling(9), {"escalation": (10 * MINUTE,)}, [], R.TOLD_ALREADY, S.OPEN, MINUTE),
+        (calling(9, S.PENDING, told=None, told_at=None), {"escalation": (MINUTE,)}, [], R.FIRST, S.OPEN, MINUTE),
+        (calling(10, condition=C.DOWN, told=C.STALE), {"escalation": (HOUR,)}, [], R.WORSE, S.OPEN, 50 * MINUTE),
+        (calling(10, quieted=R.MUTED), {"escalation": (MINUTE, HOUR)}, [], R.REMINDER_DUE, S.OPEN, MINUTE),
+        (calling(10, S.ACKNOWLEDGED), {"escalation": (MINUTE,)}, [], R.ACKNOWLEDGED, S.ACKNOWLEDGED, None),
+        (calling(10), {"escalation": (MINUTE,)}, [hush()], R.MUTED, S.OPEN, HOUR),
         (alert(S.ACKNOWLEDGED, told_at=NOW - HOUR), {}, [], R.ACKNOWLEDGED, S.ACKNOWLEDGED, None),
         (alert(S.SNOOZED), {}, [hush(Hush.SNOOZE)], R.SNOOZED, S.SNOOZED, HOUR),
         (alert(S.SNOOZED), {}, [hush(Hush.SNOOZE, until=timedelta(0))], R.REMINDER_DUE, S.OPEN, 2 * HOUR),
@@ -97,6 +108,15 @@ def test_each_case_has_its_reason_by_name(
 ) -> None:
     decision = decide(there, NOW, AlertRules(**rules), hushes)
     assert decision == Decision(reason, state, None if due is None else NOW + due)
+
+
+def test_steps_of_the_escalation_are_taken_once_and_all_that_are_due_together() -> None:
+    rules = AlertRules(renotify=timedelta(0), escalation=(MINUTE, 5 * MINUTE, HOUR))
+    decision = decide(calling(10, told=C.STALE), NOW, rules)
+    assert decision == Decision(R.ESCALATED, S.OPEN, NOW + 50 * MINUTE, 2)
+    after = after_decision(calling(10, told=C.STALE), decision, NOW)
+    assert (after.escalated, after.told, after.told_at) == (2, C.DOWN, NOW)
+    assert decide(after, NOW, rules) == Decision(R.TOLD_ALREADY, S.OPEN, NOW + 50 * MINUTE)
 
 
 def test_while_monitoring_is_paused_nothing_is_told_and_what_is_over_closes() -> None:
