@@ -12,7 +12,7 @@ from bot.views.alert import Told, healed, reply
 from bot.views.told import Content
 from supervisor_core.domain.alerts import Alert, AlertState
 from supervisor_core.domain.catalog import HANDLERS
-from supervisor_core.domain.conditions import WORKER, Severity, Target
+from supervisor_core.domain.conditions import Severity, Target
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.suppressions import ALERT as OF_ALERT
 from supervisor_core.domain.suppressions import Hush
@@ -76,7 +76,7 @@ def came_back(connection: Connection, payload: Mapping[str, Any]) -> Content | N
 
 def _commands(connection: Connection, alert: Alert) -> list[Job]:
     """The newest commands for its worker that may have to do with it, newest first."""
-    if alert.target.kind != WORKER:
+    if not alert.target.worker:
         return []
     handlers = [each for each in HANDLERS if each not in REPORTS]
     return jobs.ended(connection, [alert.target.id], handlers, TRIES)

@@ -15,7 +15,6 @@ from supervisor_core.desk.alerts import AlertOver, Alerts, NoSuchAlert, Request
 from supervisor_core.domain.alerts import Alert
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.command import Command, Issuer
-from supervisor_core.domain.conditions import WORKER
 from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, TargetRule
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.labels import audit_label
@@ -42,7 +41,7 @@ class Attending:
         asked, definition = attention.asked, CHOICES[attention.choice]
         try:
             alert = await asyncio.to_thread(self._alerts.find, attention.alert_id)
-            workers = (alert.target.id,) if alert.target.kind == WORKER else ()
+            workers = (alert.target.worker,) if alert.target.worker else ()
             command = Command(attention.choice, alert.target.id, workers)
             person, refused = await self._judging.of_command(asked, definition, command)
             if person is None or refused is not None:

@@ -15,7 +15,7 @@ from bot.views.who import who
 from supervisor_core.domain.alerts import Alert, AlertState, Reason
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Command
-from supervisor_core.domain.conditions import WORKER, Condition, Severity
+from supervisor_core.domain.conditions import Condition, Severity
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.domain.suppressions import Hush, Suppression
@@ -49,6 +49,8 @@ WORDS: Mapping[Condition, str] = {
 }
 """What is said of a target, in words."""
 
+_PAST: Mapping[Condition, str] = {Condition.FLAPPING: "came and went"}
+
 RESTARTABLE = frozenset(
     {
         Condition.DEGRADED,
@@ -58,6 +60,7 @@ RESTARTABLE = frozenset(
         Condition.STUCK,
         Condition.DOWN,
         Condition.RESTART_LIMIT,
+        Condition.FLAPPING,
     }
 )
 """Where a restart by a person may help."""
@@ -129,7 +132,7 @@ def buttons(told: Told) -> list[dict[str, Any]]:
         elements.append({**_button(alert, "acknowledge", "Acknowledge"), "style": "primary"})
     if alert.state is not AlertState.SNOOZED:
         elements.append(_button(alert, "snooze", "Snooze 1h"))
-    if alert.target.kind == WORKER:
+    if alert.target.worker:
         nonce = f"{ON_ALERT}{alert.alert_id}.{told.tries}"
         worker = (alert.target.id,)
         if alert.condition in RESTARTABLE:
@@ -151,7 +154,7 @@ def _over(told: Told) -> Content:
     ended = alert.closed_at or alert.opened_at
     lasted = span((ended - alert.opened_at).total_seconds())
     was = WORDS[alert.condition].removeprefix("is ")
-    was = f"was {was}" if was != WORDS[alert.condition] else was
+    was = f"was {was}" if was != WORDS[alert.condition] else _PAST.get(alert.condition, was)
     title = f"{name_of(alert)} {was} for {lasted}, and that is over"
     from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
     if told.new:  # it came and went while nobody could be told
@@ -181,7 +184,7 @@ def _sign(told: Told) -> str:
 def name_of(alert: Alert) -> str:
     """Whose trouble it is."""
     name = fit(escape(alert.target.id), NAME)
-    return name if alert.target.kind == WORKER else f"The {escape(alert.target.kind)} of {name}"
+    return name if alert.target.worker else f"The {escape(alert.target.kind)} of {name}"
 
 
 def _why(alert: Alert) -> str:
@@ -225,6 +228,8 @@ def _state(told: Told, now: datetime) -> list[str]:
     alert, lines = told.alert, []
     if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
         lines.append(f":eyes: Acknowledged by {who(alert.acknowledged_by)} {moment(alert.acknowledged_at)}.")
+    if alert.parent_id is not None:
+        lines.append(":link: Part of another alert, and told with that one.")
     for hush in told.hushes:
         word = {Hush.SNOOZE: ":zzz: Snoozed", Hush.MUTE: ":mute: Muted", Hush.MAINTENANCE: ":wrench: In maintenance"}
         why = f": {fit(escape(hush.reason), LINE)}" if hush.reason else ""

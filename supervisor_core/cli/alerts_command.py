@@ -117,7 +117,7 @@ def _row(alert: Alert) -> list[str]:
     by = f" by {alert.acknowledged_by.name or alert.acknowledged_by.id}" if alert.acknowledged_by else ""
     seconds = int((datetime.now(UTC) - alert.opened_at).total_seconds())
     since = f"{format_duration(seconds)} ago" if seconds >= MINUTE else "just now"
-    whose = alert.target.id if alert.target.kind == "worker" else f"{alert.target.kind} of {alert.target.id}"
+    whose = alert.target.worker or f"{alert.target.kind} of {alert.target.id}"
     return [
         alert.alert_id,
         f"{alert.state}{by if alert.state == 'acknowledged' else ''}",

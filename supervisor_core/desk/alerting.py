@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.desk.escalation import calls, times_of
 from supervisor_core.desk.evidence import Evidence
+from supervisor_core.desk.flapping import Flapping
 from supervisor_core.desk.places import place_of
 from supervisor_core.desk.quiet import QuietTimes
 from supervisor_core.domain import crashpoints
@@ -36,7 +37,7 @@ from supervisor_core.domain.alerts import (
     after_look,
     decide,
 )
-from supervisor_core.domain.conditions import WORKER, Condition, Reading, Sight, Target, read
+from supervisor_core.domain.conditions import FLAPPING, WORKER, Condition, Reading, Sight, Target, read
 from supervisor_core.domain.flips import Flip
 from supervisor_core.domain.suppressions import ALERT, Suppression, holding
 from supervisor_core.ledger import alerts, flips, jobs, suppressions, webhooks
@@ -101,6 +102,7 @@ class Alerting:
         self._resting = resting
         self._evidence = evidence
         self._quiet = QuietTimes(ledger, config)
+        self._flapping = Flapping(ledger.supervisor_id, config)
         self._lock = Lock()
         self._sights: dict[str, list[Sight]] = {}
         self._observed: dict[Target, Observed] = {}
@@ -129,12 +131,15 @@ class Alerting:
     def due_at(self) -> datetime | None:
         """When something must be decided although nothing is seen."""
         first = self._ledger.read(lambda connection: alerts.first_due(connection, self._ledger.supervisor_id))
-        return min((each for each in (first, self._quiet.due_at()) if each is not None), default=None)
+        found = (first, self._quiet.due_at(), self._flapping.due_at())
+        return min((each for each in found if each is not None), default=None)
 
     def work(self, now: datetime) -> bool:
         """Write down what is different, and decide what is due. Nothing is filed by that."""
         self._quiet.work(now)
         known = self._all_known(now)
+        for target, reading in self._flapping.calmed(now):
+            self.observe(target, reading)
         while self._sights or self._observed:
             wave = self._next_wave()
             for some in _in_parts([each for each in wave if not _is_as_before(known.get(each.target), each.reading)]):
@@ -149,6 +154,7 @@ class Alerting:
         if self._known is None:
             found = self._ledger.read(lambda connection: flips.standings(connection, self._ledger.supervisor_id))
             self._known = {target: Known(standing) for target, standing in found.items()}
+            self._flapping.begin(found)
             workers = self._config().workers
             gone = Reading(Condition.PAUSED, "it is not in the configuration any more", now)
             with self._lock:
@@ -177,6 +183,9 @@ class Alerting:
                 self._known = None
                 continue
             known[each.target] = Known(standing, each.reading)
+        others = {target: standing for target, standing in written.items() if target.kind == FLAPPING}
+        known |= {target: Known(standing) for target, standing in others.items()}
+        self._flapping.follow(written.values())
         self._after(told)
 
     def _written(
@@ -189,8 +198,11 @@ class Alerting:
         flipped = [each for each in some if _flips(before[each.target], each.reading)]
         changes = [_change(before[each.target], each) for each in flipped]
         made = dict(zip((each.target for each in flipped), flips.record(connection, host, changes, now), strict=True))
+        flapping = [Observed(*each) for each in self._flapping.changed(connection, made.values(), now)]
+        standings, told = self._written(connection, known, flapping, now) if flapping else ({}, [])
+        folds = self._flapping.folds(connection, [each.target for each in some], standings)
         live = alerts.live_of_all(connection, host, [each.target for each in some])
-        standings, told, begun = {}, [], list[Alert]()
+        begun = list[Alert]()
         for each in some:
             target = each.target
             standing, after = self._followed(connection, each, before[target], made.get(target), live.get(target))
@@ -198,6 +210,7 @@ class Alerting:
                 continue
             standings[target] = standing
             if after is not None:
+                after = replace(after, parent_id=folds.get(target, after.parent_id))
                 told += self._decided(connection, live.get(target), after, hushes[target], now, begun)
         alerts.begin(connection, begun)
         return standings, told
@@ -248,6 +261,8 @@ class Alerting:
             record(connection, host, None, messages, now)
         elif not take(connection, host, alerts.move(before, final, messages), now):  # pragma: no cover (just read)
             return []
+        if final.state is AlertState.CLOSED:
+            alerts.unfold(connection, final.alert_id, now)
         news = decision.reason.tells or before is None or str(decision.reason) != before.decided
         return [Told(after, decision)] if news else []
 
@@ -350,7 +365,7 @@ def _new_id() -> str:
 def _log(told: Iterable[Told]) -> None:
     """The log has each decision by its name, once."""
     for alert, decision in told:
-        about = {"worker_id": alert.target.id} if alert.target.kind == WORKER else {}
+        about = {"worker_id": alert.target.worker} if alert.target.worker else {}
         loud = decision.reason.tells and decision.reason not in (Reason.RESOLVED, Reason.BETTER)
         level = logging.WARNING if loud else logging.INFO
         words = "alert %s (%s): %s is %s: %s"

@@ -19,6 +19,7 @@ from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Target
 from supervisor_core.domain.durations import HOUR, format_duration
 from supervisor_core.domain.errors import RefusedError, UsageError
+from supervisor_core.domain.flapping import target_of
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.suppressions import ALERT, Hush, Suppression
 from supervisor_core.domain.times import to_text
@@ -150,7 +151,7 @@ class Alerts:
         alert = rows.live_of(connection, self._ledger.supervisor_id, target)
         messages = (rows.told_anew(alert.alert_id),) if alert else ()
         record(connection, self._ledger.supervisor_id, entry, messages, now)
-        rows.poke(connection, [target], now)
+        rows.poke(connection, [target, target_of(target.id)], now)
 
     def _moved(self, alert_id: str, step_of: Callable[[Alert], Step | None], now: datetime) -> Alert:
         """Take the step from where it stands, as often as somebody else was first."""

@@ -96,7 +96,7 @@ _OF_HUSH: Mapping[Hush, Reason] = {
     Hush.MAINTENANCE: Reason.IN_MAINTENANCE,
     Hush.QUIET: Reason.QUIET_HOURS,
 }
-_KEPT_QUIET = frozenset(_OF_HUSH.values())
+_KEPT_QUIET = frozenset({*_OF_HUSH.values(), Reason.FOLDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str)
             flip.reason,
             opened_at=flip.at,
             opened_flip=flip.flip_id,
-            severity=flip.new.severity,
+            severity=reading.severity or flip.new.severity,
             held_until=reading.held_until,
             held_why=held_why,
         )
@@ -317,7 +317,7 @@ def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str)
     return replace(
         alert,
         condition=flip.new,
-        severity=flip.new.severity,
+        severity=reading.severity or flip.new.severity,
         reason=flip.reason,
         occurrences=alert.occurrences + (1 if came_back else 0),
         held_until=reading.held_until,
@@ -330,7 +330,8 @@ def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str)
 def after_look(alert: Alert, reading: Reading) -> Alert:
     """The same condition, seen again: for another reason perhaps, or no longer about to pass by itself."""
     held_why = Reason.WAITING_FOR_RESTART if reading.healing else Reason.GRACE if reading.held_until else None
-    return replace(alert, reason=reading.reason, held_until=reading.held_until, held_why=held_why)
+    severity = reading.severity or alert.severity
+    return replace(alert, reason=reading.reason, severity=severity, held_until=reading.held_until, held_why=held_why)
 
 
 def after_decision(alert: Alert, decision: Decision, now: datetime) -> Alert:

@@ -21,6 +21,8 @@ HEALING_SECONDS = 10.0
 """A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
 
 WORKER = "worker"
+FLAPPING = "flapping"
+"""That a worker comes and goes is a trouble of its own, under the worker's name."""
 
 
 class Target(NamedTuple):
@@ -28,6 +30,11 @@ class Target(NamedTuple):
 
     kind: str
     id: str
+
+    @property
+    def worker(self) -> str:
+        """The worker that it is about; empty for a part of the host."""
+        return self.id if self.kind in (WORKER, FLAPPING) else ""
 
 
 class Condition(StrEnum):
@@ -131,6 +138,8 @@ class Reading:
     """Until then it is not held against it: it was just started, or is about to be started again."""
     healing: bool = False
     """That is because its restart policy brings it back."""
+    severity: Severity | None = None
+    """How much it matters, where its condition does not say."""
 
 
 def read(sight: Sight, grace: timedelta = timedelta(0)) -> Reading | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.conditions import Target
+from supervisor_core.domain.conditions import WORKER, Target
 
 ALERT = "alert"
 """The kind of target that is one alert, by its id."""
@@ -52,6 +52,11 @@ class Suppression:
     def holds(self, now: datetime) -> bool:
         """Whether it keeps anything quiet at this moment."""
         return self.since <= now < self.ends_at
+
+
+def whose(target: Target) -> Target:
+    """Whom somebody names who wants to hear nothing of this: of a worker that flaps, the worker."""
+    return Target(WORKER, target.worker) if target.worker else target
 
 
 def holding(

@@ -102,6 +102,12 @@ def poke_all(connection: Connection, supervisor_id: str, now: datetime) -> None:
     connection.execute(update(alerts).where(*mine).values(due_at=now))
 
 
+def unfold(connection: Connection, alert_id: str, now: datetime) -> None:
+    """This one is over: have it decided about each of those that were folded into it."""
+    mine = (alerts.c.parent_id == alert_id, alerts.c.state.in_(LIVE))
+    connection.execute(update(alerts).where(*mine).values(parent_id=None, due_at=now))
+
+
 def begin(connection: Connection, begun: Sequence[Alert]) -> None:
     """Keep new ones."""
     if begun:
@@ -120,7 +126,7 @@ def messages_of(
     if before is None or reason is Reason.FIRST:
         told = [Message(ALERT, after.alert_id, place)] if reason is Reason.FIRST and place is not None else []
     else:
-        other = before.state is not after.state or before.reason != after.reason
+        other = (before.state, before.reason, before.parent_id) != (after.state, after.reason, after.parent_id)
         told = [told_anew(after.alert_id)] if reason.tells or other else []
     if reason.replies and place is not None:
         told.append(_reply(after, reason, now, broadcast=broadcast))

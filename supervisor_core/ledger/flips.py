@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -170,6 +170,15 @@ def of_target(
     within = within.order_by(flips.c.at, flips.c.flip_id).limit(MOST)
     rows = [*connection.execute(before).mappings(), *connection.execute(within).mappings()]
     return [_flip(row) for row in rows]
+
+
+def often(
+    connection: Connection, supervisor_id: str, kind: str, ids: Collection[str], since: datetime, least: int
+) -> set[str]:
+    """Those of these targets that have flipped at least so often since then."""
+    mine = (flips.c.supervisor_id == supervisor_id, flips.c.target_type == kind, flips.c.target_id.in_(tuple(ids)))
+    query = select(flips.c.target_id).where(*mine, flips.c.at >= since).group_by(flips.c.target_id)
+    return set(connection.execute(query.having(func.count() >= least)).scalars())
 
 
 def forget_old(connection: Connection, supervisor_id: str, before: datetime) -> int:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, and_, delete, insert, or_, select
 
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Target
-from supervisor_core.domain.suppressions import EVERYTHING, Hush, Suppression
+from supervisor_core.domain.suppressions import EVERYTHING, Hush, Suppression, whose
 from supervisor_core.domain.texts import one_line, storable
 from supervisor_core.ledger.jobs import ISSUER_NAME
 from supervisor_core.ledger.tables import suppressions
@@ -65,7 +65,7 @@ def of_request(connection: Connection, task_id: str) -> list[Suppression]:
 
 def about(connection: Connection, targets: Collection[Target], now: datetime) -> dict[Target, list[Suppression]]:
     """What keeps each of these quiet, or did until of late: of its own, and what is about everything."""
-    wanted = {*targets, EVERYTHING}
+    wanted = {*map(whose, targets), EVERYTHING}
     by_kind: dict[str, list[str]] = {}
     for target in wanted:
         by_kind.setdefault(target.kind, []).append(target.id)
@@ -78,7 +78,7 @@ def about(connection: Connection, targets: Collection[Target], now: datetime) ->
         each = _suppression(row)
         found[each.target].append(each)
     general = found[EVERYTHING]
-    return {target: [*found[target], *general] for target in targets}
+    return {target: [*found[whose(target)], *general] for target in targets}
 
 
 def of_kinds(connection: Connection, supervisor_id: str, kinds: Collection[Hush]) -> list[Suppression]:

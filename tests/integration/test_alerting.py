@@ -78,7 +78,7 @@ def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: 
         desk.down("North", decision=replace(soon, due_at=desk.now + 5 * SECOND))
         desk.wait(6)
         desk.well("North")
-        desk.wait(60)
+        desk.wait(1200)
     post, second, third = desk.heard()
     assert post.startswith("post: :leftwards_arrow_with_hook: *North* restarted itself. Started again in 5.0 s")
     assert second.startswith("edit: :leftwards_arrow_with_hook: *North* restarted itself, the 2nd time today")
