@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection
 
@@ -22,18 +22,22 @@ from supervisor_core.desk.alerts import Alerts, Request
 from supervisor_core.domain.alerts import SHOWN
 from supervisor_core.domain.durations import parse_duration
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.flips import Uptime
 from supervisor_core.ledger import alerts as rows
+from supervisor_core.ledger import uptimes
 from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.store import Ledger
 
 
 class AlertTellers:
-    """What is told of alerts, and done about them by typed commands. `channel`: where everybody hears of a mute."""
+    """What is told of alerts, and done about them by typed commands. `channel`: where everybody hears of a mute;
+    `workers`: those there are."""
 
-    def __init__(self, ledger: Ledger, alerts: Alerts, channel: str) -> None:
+    def __init__(self, ledger: Ledger, alerts: Alerts, channel: str, workers: Collection[str] = ()) -> None:
         self._ledger = ledger
         self._alerts = alerts
         self._channel = channel
+        self._workers = workers
 
     def tellers(self) -> Mapping[str, Tell]:
         """Who answers which command."""
@@ -46,12 +50,13 @@ class AlertTellers:
     async def _listed(self, question: Question) -> Content:
         now = question.asked.at
 
-        def look(connection: Connection) -> list[Told]:
+        def look(connection: Connection) -> tuple[list[Told], dict[str, tuple[Uptime, ...]]]:
             found = [told_of(connection, alert.alert_id, now) for alert in rows.in_states(connection, SHOWN)]
-            return [told for told in found if told is not None]
+            worked = uptimes.of_workers(connection, self._ledger.supervisor_id, self._workers, now)
+            return [told for told in found if told is not None], worked
 
-        found = await asyncio.to_thread(self._ledger.read, look)
-        return views.listed(found, await asyncio.to_thread(self._alerts.muted))
+        found, worked = await asyncio.to_thread(self._ledger.read, look)
+        return views.listed(found, await asyncio.to_thread(self._alerts.muted), worked)
 
     async def _mute(self, question: Question) -> Dealt:
         command, request = question.command, _request(question)

@@ -11,9 +11,9 @@ from bot.views import tidings as views
 from bot.views.told import Content
 from supervisor_core.domain.alerts import AlertState
 from supervisor_core.domain.times import from_text
-from supervisor_core.ledger import alerts, outbox
+from supervisor_core.ledger import alerts, outbox, uptimes
 from supervisor_core.ledger.outbox import Waiting
-from supervisor_core.ledger.tidings import MORNING
+from supervisor_core.ledger.tidings import MORNING, WEEK
 
 Link = Callable[[Mapping[str, Any]], str]
 
@@ -22,6 +22,8 @@ def tidings(connection: Connection, message: Waiting, link: Link) -> Content | N
     """What it says now; nothing where it would add nothing by now."""
     if message.kind == MORNING:
         return _morning(connection, message.payload)
+    if message.kind == WEEK:
+        return _week(connection, message.payload)
     return _call(connection, message.payload, link)
 
 
@@ -42,3 +44,10 @@ def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Con
         return views.call(alert, [str(each) for each in payload["people"]])
     place = outbox.place_of(connection, alerts.ALERT, alert.alert_id) or {}
     return views.call_elsewhere(alert, str(place.get("channel") or ""), link(place))
+
+
+def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
+    host, since, until = str(payload["host"]), from_text(str(payload["since"])), from_text(str(payload["until"]))
+    begun = alerts.begun_within(connection, host, since, until)
+    worked = uptimes.of_workers(connection, host, [str(each) for each in payload["workers"]], until, [until - since])
+    return views.week(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})

@@ -70,6 +70,7 @@ from supervisor_core.ledger.replies import DETAILS, FILE
 from supervisor_core.ledger.schedules import TOLD as TOLD_OF_SCHEDULES
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.supervisors import resting
+from supervisor_core.ledger.tidings import CALL, MORNING, WEEK
 from supervisor_core.runtime.chat import ChatDoors
 
 CALL_SECONDS = 10
@@ -248,7 +249,7 @@ class SlackService:
         alerts = Alerts(self._ledger)
         tellers = {
             **informing.tellers(),
-            **AlertTellers(self._ledger, alerts, self._alert_channel).tellers(),
+            **AlertTellers(self._ledger, alerts, self._alert_channel, tuple(config.workers)).tellers(),
         }
         scheduling = Scheduling(config, Schedules(self._ledger), judging, tellers)
         commands = Commands(
@@ -354,10 +355,15 @@ class SlackService:
                 partial(outbox.forget_told, kinds=(WHISPER, NOTICE, FILE, REPLY, LINE), now=now, kept=TOLD)
             )
             await self._written(
-                partial(outbox.forget_told, kinds=(CARD, ASKED, DETAILS, TOLD_OF_SCHEDULES), now=now, kept=CARDS)
+                partial(
+                    outbox.forget_told,
+                    kinds=(CARD, ASKED, DETAILS, TOLD_OF_SCHEDULES, CALL, MORNING),
+                    now=now,
+                    kept=CARDS,
+                )
             )
             await self._written(partial(forget_old, now=now))
-            await self._written(partial(outbox.forget_told, kinds=(ALERT,), now=now, kept=ALERTS))
+            await self._written(partial(outbox.forget_told, kinds=(ALERT, WEEK), now=now, kept=ALERTS))
             if await _within(stopping, TIDY_SECONDS):
                 return
 

@@ -6,9 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 from bot.blockkit import escape, fit
 from bot.views.alert import Told, in_a_line
+from bot.views.tidings import uptime_lines
 from bot.views.told import Content, context, moment, section, words
 from bot.views.who import who
-from supervisor_core.domain.suppressions import Suppression
+from supervisor_core.domain.flips import Uptime
+from supervisor_core.domain.suppressions import EVERYTHING, Hush, Suppression
+from supervisor_core.ledger.uptimes import SPANS
 
 SHOWN = 10
 """Alerts with a line of their own, and workers that are named."""
@@ -16,8 +19,20 @@ SHOWN = 10
 REASON = 200  # characters
 
 
-def listed(found: Sequence[Told], muted: Mapping[str, Suppression]) -> Content:
-    """All that are open, and who is muted."""
+def listed(
+    found: Sequence[Told], muted: Mapping[str, Suppression], worked: Mapping[str, Sequence[Uptime]] | None = None
+) -> Content:
+    """All that are open, who is muted, and how long workers were at work."""
+    content = _open(found, muted)
+    lines = uptime_lines(worked or {})
+    if not lines:
+        return content
+    more = [f"… and {len(lines) - SHOWN} more: on the host, `supervisor alerts --uptime`"] if lines[SHOWN:] else []
+    text = "\n".join([f"*At work* ({' · '.join(SPANS)}):", *lines[:SHOWN], *more])
+    return {"text": fit(f"{content['text']}\n{text}", 2900), "blocks": [*content["blocks"], section(text)]}
+
+
+def _open(found: Sequence[Told], muted: Mapping[str, Suppression]) -> Content:
     quiet = [_muted(worker_id, each) for worker_id, each in sorted(muted.items())]
     if not found:
         return words("\n".join([":white_check_mark: *No alert is open.*", *quiet[:SHOWN]]))
@@ -52,7 +67,10 @@ def unmuted(ended: Collection[str], asked: Collection[str], by: str) -> Content:
 
 def _muted(worker_id: str, hush: Suppression) -> str:
     why = f": {fit(escape(hush.reason), REASON)}" if hush.reason else ""
-    return f":mute: *{escape(worker_id)}* is muted until {moment(hush.ends_at)} by {who(hush.by)}{why}"
+    name = "Everything" if worker_id == EVERYTHING.id else escape(worker_id)
+    if hush.kind is Hush.MAINTENANCE:
+        return f":wrench: *{name}* is in maintenance until {moment(hush.ends_at)}{why}"
+    return f":mute: *{name}* is muted until {moment(hush.ends_at)} by {who(hush.by)}{why}"
 
 
 def _names(workers: Collection[str]) -> str:

@@ -3,7 +3,7 @@ week was. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from bot.blockkit import escape, fit
@@ -11,6 +11,8 @@ from bot.views.alert import WORDS, name_of, times
 from bot.views.progress import span
 from bot.views.told import Content, moment, section, words
 from supervisor_core.domain.alerts import Alert, AlertState
+from supervisor_core.domain.flips import Uptime
+from supervisor_core.domain.history import percent
 
 SHOWN = 10
 """Lines of a kind."""
@@ -18,7 +20,7 @@ SHOWN = 10
 MENTIONS = 50
 """Of one step of the escalation: more would not fit."""
 
-WHY, LONGEST = 200, 2900  # characters
+NAME, WHY, LONGEST = 100, 200, 2900  # characters
 
 
 def morning(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
@@ -47,6 +49,63 @@ def call_elsewhere(alert: Alert, channel: str, link: str) -> Content:
         f" <{link}|Its message> has the buttons." if link else f" Its message is in <#{channel}>." if channel else ""
     )
     return words(f":rotating_light: {_unanswered(alert)}{where}")
+
+
+def week(host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]) -> Content:
+    """How a week was: in one line where it was quiet."""
+    all_of_it = _sum(worked.values())
+    at_work = f"{_count(len(worked), 'worker')}, {percent(all_of_it)} at work"
+    whose = f"on {fit(escape(host), NAME)} from {moment(since)} to {moment(until)}"
+    if not begun:
+        return words(f":calendar: *A quiet week* {whose}: no alerts; {at_work}.")
+    title = f"The week {whose}: {_count(len(begun), 'alert')}; {at_work}."
+    grouped: dict[str, list[Alert]] = {}
+    for alert in begun:
+        grouped.setdefault(name_of(alert), []).append(alert)
+    worst = sorted(grouped.items(), key=lambda each: (-_lengths(each[1], until), each[0]))
+    lines = [_of_one(name, each, until, worked.get(each[0].target.worker)) for name, each in worst]
+    part = _part("*Longest in trouble:*", lines)
+    return {"text": fit(f"{title}\n{part}", LONGEST), "blocks": [section(f":calendar: *{title}*"), section(part)]}
+
+
+def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:
+    """How long workers were at work, those with the most trouble first; without those nobody knows anything of."""
+    known = {worker_id: each for worker_id, each in worked.items() if any(part.share is not None for part in each)}
+    worst = sorted(known.items(), key=lambda each: (_least(each[1]), each[0]))
+    return [f"• {fit(escape(name), NAME)}: {' · '.join(map(percent, each))}" for name, each in worst]
+
+
+def _least(spans: Sequence[Uptime]) -> float:
+    return min(part.share for part in spans if part.share is not None)
+
+
+def _sum(worked: Iterable[Uptime]) -> Uptime:
+    """All of them as one."""
+    total = Uptime()
+    for each in worked:
+        total = Uptime(
+            total.well + each.well,
+            total.unwell + each.unwell,
+            total.down + each.down,
+            total.uncounted + each.uncounted,
+        )
+    return total
+
+
+def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
+    """How long these lasted, in seconds; what is not over, up to this moment."""
+    return sum(((alert.closed_at or until) - alert.opened_at).total_seconds() for alert in alerts)
+
+
+def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime | None) -> str:
+    lasted = span(_lengths(alerts, until))
+    share = f"; {percent(worked)} at work" if worked is not None else ""
+    goes_on = ", and goes on" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
+    return f"• {name}: {_count(len(alerts), 'alert')}, {lasted}{goes_on}{share}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _unanswered(alert: Alert) -> str:

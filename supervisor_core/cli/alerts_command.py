@@ -10,19 +10,22 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli.table import folded_table
+from supervisor_core.cli.table import folded_table, table
 from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.desk.alerts import Alerts, Request
 from supervisor_core.domain.alerts import Alert
 from supervisor_core.domain.durations import MINUTE, format_duration
 from supervisor_core.domain.errors import UsageError
-from supervisor_core.domain.suppressions import Suppression
+from supervisor_core.domain.flips import Uptime
+from supervisor_core.domain.history import percent
+from supervisor_core.domain.suppressions import EVERYTHING, Hush, Suppression
 from supervisor_core.domain.times import to_text
+from supervisor_core.ledger import uptimes
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.host import opened_ledger
 
@@ -34,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("what", nargs="?", choices=["acknowledge", "snooze"], help="left out: list those there are")
     parser.add_argument("alert", nargs="?", metavar="ID", help="the alert")
+    parser.add_argument("--uptime", action="store_true", help="how long each worker was at work: 24 h, 7 and 30 days")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
@@ -44,6 +48,10 @@ def run(options: argparse.Namespace) -> int:
     config = load_supervisor_config(options.config)
     with opened_ledger(config) as ledger:
         alerts = Alerts(ledger)
+        if options.uptime:
+            now, workers = datetime.now(UTC), tuple(config.workers)
+            worked = ledger.read(lambda connection: uptimes.of_workers(connection, ledger.supervisor_id, workers, now))
+            return _uptime(worked, as_json=options.json)
         if options.what is None:
             return _list(alerts, as_json=options.json)
         asked = request_of()
@@ -109,7 +117,22 @@ def _list(alerts: Alerts, *, as_json: bool) -> int:
         print(folded_table(HEAD, [_row(alert) for alert in found], width))
     for worker_id, mute in sorted(muted.items()):
         why = f": {mute.reason}" if mute.reason else ""
-        print(f"{worker_id} is muted until {mute.ends_at:%Y-%m-%d %H:%M} UTC by {mute.by.name or mute.by.id}{why}")
+        name = "everything" if worker_id == EVERYTHING.id else worker_id
+        how = "in maintenance" if mute.kind is Hush.MAINTENANCE else "muted"
+        print(f"{name} is {how} until {mute.ends_at:%Y-%m-%d %H:%M} UTC by {mute.by.name or mute.by.id}{why}")
+    return 0
+
+
+def _uptime(worked: Mapping[str, Sequence[Uptime]], *, as_json: bool) -> int:
+    if as_json:
+        shares = {
+            worker_id: {name: part.share for name, part in zip(uptimes.SPANS, parts, strict=True)}
+            for worker_id, parts in worked.items()
+        }
+        print(json.dumps([{"worker_id": worker_id, "uptime": each} for worker_id, each in shares.items()], indent=2))
+        return 0
+    head = ("WORKER", *(name.upper() for name in uptimes.SPANS))
+    print(table(head, [[worker_id, *map(percent, parts)] for worker_id, parts in worked.items()]))
     return 0
 
 

@@ -14,6 +14,7 @@ from supervisor_core.desk.observing import observer
 from supervisor_core.desk.rights import Rights, host_rights
 from supervisor_core.desk.running_schedules import Answering, SchedulesChore, nobody_to_answer
 from supervisor_core.desk.scheduler import ApprovalsChore, Scheduler
+from supervisor_core.desk.weekly import WeeklyChore
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.scheduling import SchedulerDoors
 
@@ -41,6 +42,7 @@ def scheduler_of(
     alerting = Alerting(parts.ledger, config, doors.resting, Evidence(lambda: parts.host))
     baking = BakingChore(parts.ledger, config, doors.look)
     schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering)
-    chores = (alerting, ApprovalsChore(approvals), baking, schedules)
+    weekly = WeeklyChore(parts.ledger, config)
+    chores = (alerting, ApprovalsChore(approvals), baking, schedules, weekly)
     ticker = Ticker(config().alerts.check_seconds, doors.look_again)
     return Scheduler(parts.ledger, doors.blocking, chores, doors.filed, seeing=alerting.see, ticker=ticker)

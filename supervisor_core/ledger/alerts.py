@@ -30,6 +30,9 @@ REPLY = "alert_reply"
 LINE = "alert_line"
 """What needs nobody: a worker that ended and was brought back by itself. A line for each worker and day, edited."""
 
+MOST = 10_000
+"""Alerts of one answer."""
+
 Place = Mapping[str, Any]
 Follow = Callable[[Connection, str, datetime], object]
 
@@ -176,6 +179,14 @@ def count_healed(connection: Connection, target: Target, since: datetime, until:
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.decided == Reason.HEALED)
     query = select(func.count()).select_from(alerts).where(*mine, alerts.c.closed_at >= since)
     return connection.execute(query.where(alerts.c.closed_at < until)).scalar_one()
+
+
+def begun_within(connection: Connection, supervisor_id: str, since: datetime, until: datetime) -> list[Alert]:
+    """Those that began between these moments, oldest first; without those that passed by themselves."""
+    mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.opened_at >= since, alerts.c.opened_at < until)
+    passed = alerts.c.decided == Reason.HEALED
+    query = select(alerts).where(*mine, ~passed).order_by(alerts.c.opened_at, alerts.c.alert_id).limit(MOST)
+    return [_alert(row) for row in connection.execute(query).mappings()]
 
 
 def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: datetime) -> list[Alert]:

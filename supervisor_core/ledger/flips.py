@@ -172,6 +172,19 @@ def of_target(
     return [_flip(row) for row in rows]
 
 
+def of_kind(connection: Connection, supervisor_id: str, kind: str, since: datetime, until: datetime) -> list[Flip]:
+    """All flips of this host's targets of this kind between these moments, in their order."""
+    mine = (flips.c.supervisor_id == supervisor_id, flips.c.target_type == kind)
+    query = select(flips).where(*mine, flips.c.at >= since, flips.c.at < until).order_by(flips.c.at, flips.c.flip_id)
+    return [_flip(row) for row in connection.execute(query).mappings()]
+
+
+def any_before(connection: Connection, supervisor_id: str, moment: datetime) -> bool:
+    """Whether anything was seen on this host before this moment."""
+    query = select(flips.c.flip_id).where(flips.c.supervisor_id == supervisor_id, flips.c.at < moment).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def often(
     connection: Connection, supervisor_id: str, kind: str, ids: Collection[str], since: datetime, least: int
 ) -> set[str]:

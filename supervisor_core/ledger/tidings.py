@@ -31,6 +31,12 @@ def morning(place: Place, since: datetime, until: datetime, kept: Collection[str
     return Message(MORNING, to_text(until), {**place, **said})
 
 
+def week(place: Place, host: str, workers: Collection[str], since: datetime, until: datetime) -> Message:
+    """One for each week, about the workers that there are at its end."""
+    said = {"host": host, "workers": sorted(workers), "since": to_text(since), "until": to_text(until)}
+    return Message(WEEK, f"{until:%Y-%m-%d}", {**place, **said})
+
+
 def call_below(alert: Alert, step: int, people: Collection[str], *, broadcast: bool) -> Message:
     """People who are mentioned in the thread of an alert; one for each step of the escalation."""
     said = {"alert_id": alert.alert_id, "people": list(people), "broadcast": broadcast}

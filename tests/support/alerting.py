@@ -23,6 +23,7 @@ from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.desk.alerting import Alerting
 from supervisor_core.desk.alerts import Alerts, Request
+from supervisor_core.desk.weekly import WeeklyChore
 from supervisor_core.domain.alerts import Alert
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Sight, Target
@@ -79,6 +80,7 @@ class AlertDesk:
     def restart(self) -> Alerting:
         """Another daemon, which knows what is in the ledger and nothing else."""
         self.alerting = Alerting(self.ledger, lambda: self.config, lambda: self.resting)
+        self.weekly = WeeklyChore(self.ledger, lambda: self.config)
         return self.alerting
 
     # --- what is seen
@@ -114,14 +116,19 @@ class AlertDesk:
     def wait(self, seconds: float) -> None:
         """Time goes by; what is due is dealt with at its moment, as the scheduler does."""
         until = self.now + timedelta(seconds=seconds)
-        while (due := self.alerting.due_at()) is not None and due <= until:
+        while (due := self.due_at()) is not None and due <= until:
             self.now = max(self.now, due)
             self.work()
         self.now = until
 
+    def due_at(self) -> datetime | None:
+        """When something must be dealt with although nothing is seen."""
+        return min((each for each in (self.alerting.due_at(), self.weekly.due_at()) if each is not None), default=None)
+
     def work(self) -> None:
         """What is new is dealt with and told."""
         self.alerting.work(self.now)
+        self.weekly.work(self.now)
         self.tell()
 
     # --- what people do
