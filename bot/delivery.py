@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from aiohttp import ClientError
@@ -28,6 +28,7 @@ from bot.telling import HeldError, ShutOut, ShutOutError, Teller
 from bot.threads import placed
 from bot.weather import FATAL, is_weather, method_of, reason_of, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.times import utc_now
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.alerts import ALERT
 from supervisor_core.ledger.approvals import ASKED
@@ -87,13 +88,15 @@ class Delivery:
         read_report: Callable[[str], str] = lambda _: "",
         told: Callable[[], object] = lambda: None,
         shut_out: ShutOut | None = None,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._ledger = ledger
         self._after_telling = told
         self._clock = clock
+        self._now = now
         self._pace = pace or Pace(clock)
         self._teller = Teller(
-            ledger, speaker, self._pace, composing or Composing(), name, fallback, read_report, compose, shut_out
+            ledger, speaker, self._pace, composing or Composing(), name, fallback, read_report, compose, shut_out, now
         )
         self._woken = asyncio.Event()
         self._problem = ""
@@ -178,7 +181,7 @@ class Delivery:
 
     async def _waiting(self) -> list[Waiting]:
         self._shut = {place: until for place, until in self._shut.items() if until > self._clock()}
-        now, shut = datetime.now(UTC), tuple(self._shut)
+        now, shut = self._now(), tuple(self._shut)
 
         def look(connection: Connection) -> list[Waiting]:
             return [placed(connection, message) for message in outbox.waiting(connection, KINDS, now, shut)]
@@ -189,7 +192,7 @@ class Delivery:
         """What keeps it before it is tried."""
         if _place(message) in self._shut and not message.payload.get("user"):
             return Wait(SHUT_SECONDS, message.last_error, holds=False)
-        own = (message.due_at - datetime.now(UTC)).total_seconds()
+        own = (message.due_at - self._now()).total_seconds()
         if own > 0:
             return Wait(own, message.last_error, holds=message.attempts == 0)
         pace = self._pace.wait(gates(message), EVERYTHING, method(message))
@@ -245,7 +248,7 @@ class Delivery:
 
     async def _postponed(self, message: Waiting, reason: str, seconds: float | None) -> None:
         log.warning("%s %s waits: %s", message.kind, message.subject, reason)
-        now = datetime.now(UTC)
+        now = self._now()
         work = partial(outbox.postpone, message=message, error=reason, now=now, seconds=seconds)
         await asyncio.wrap_future(self._ledger.submit(work))
 

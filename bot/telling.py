@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -28,6 +28,7 @@ from bot.views.attached import EMPTY, UNREADABLE, in_words
 from bot.views.told import Content, not_a_member, plain, with_hint
 from bot.weather import FATAL, is_weather, wait_asked, word_of
 from supervisor_core.domain import crashpoints
+from supervisor_core.domain.times import utc_now
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.replies import DETAILS, FILE
@@ -111,6 +112,7 @@ class Teller:
         read_report: Callable[[str], str],
         compose: Compose | None = None,
         shut_out: ShutOut | None = None,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._ledger = ledger
         self._shut_out = shut_out
@@ -121,16 +123,17 @@ class Teller:
         self._fallback = fallback
         self._publisher = Publisher(ledger, speaker, pace, compose) if compose else None
         self._read_report = read_report
+        self._now = now
 
     async def tell(self, message: Waiting) -> None:
         """Bring one message to where it belongs, as it is now."""
         try:
             await self._tell(message)
         except ShutOutError as error:
-            if not (_is_old(message) and (message.payload.get("below") or message.payload.get("alone"))):
+            if not (self._is_old(message) and (message.payload.get("below") or message.payload.get("alone"))):
                 raise
             log.error("%s %s is told to nobody: %s", message.kind, message.subject, error)  # noqa: TRY400
-            await self._step(outbox.dropped(message, str(error), datetime.now(UTC)))
+            await self._step(outbox.dropped(message, str(error), self._now()))
 
     async def _tell(self, message: Waiting) -> None:
         if message.kind == WHISPER:
@@ -143,15 +146,15 @@ class Teller:
                 raise HeldError(str(error)) from error
             return
         if is_lost(message):
-            await self._step(outbox.dropped(message, "the message above it stands nowhere", datetime.now(UTC)))
+            await self._step(outbox.dropped(message, "the message above it stands nowhere", self._now()))
             return
         if message.kind == FILE:
             await self._file(message)
             return
         content = await self._content(message)
-        if content is None or _is_history(message):
+        if content is None or self._is_history(message):
             why = "it would add nothing" if message.kind == DETAILS else "nobody waits for it any more"
-            await self._step(outbox.dropped(message, why, datetime.now(UTC)))
+            await self._step(outbox.dropped(message, why, self._now()))
             return
         address = message.address
         if address.get("trying"):
@@ -180,7 +183,7 @@ class Teller:
 
     async def _content(self, message: Waiting) -> Content | None:
         """What it says now."""
-        content = await self._read(lambda connection: self._composing.content(connection, message, datetime.now(UTC)))
+        content = await self._read(lambda connection: self._composing.content(connection, message, self._now()))
         return content and _checked(message, content)
 
     async def _edited(self, message: Waiting, address: Mapping[str, Any], content: Content) -> bool:
@@ -246,7 +249,7 @@ class Teller:
         return await self._speaker.direct(channel) if channel.startswith(("U", "W")) else channel
 
     async def _note_try(self, message: Waiting, place: str, thread: str | None, **more: str) -> None:
-        trying = {"trying": place, "thread_ts": thread, "since": datetime.now(UTC).timestamp(), **more}
+        trying = {"trying": place, "thread_ts": thread, "since": self._now().timestamp(), **more}
         await self._write(partial(outbox.addressed, message=message, address=trying))
 
     async def _look_for(self, message: Waiting) -> Mapping[str, Any] | None:
@@ -288,7 +291,7 @@ class Teller:
                     raise
                 reason = f"{user} can't be answered: {word_of(error)}, and directly: {word_of(second)}"
                 log.error("%s", reason)  # noqa: TRY400 (the words say it all)
-                await self._step(outbox.dropped(message, reason, datetime.now(UTC)))
+                await self._step(outbox.dropped(message, reason, self._now()))
                 return
         await self._told(message, None)
 
@@ -350,12 +353,19 @@ class Teller:
 
     async def _told(self, message: Waiting, address: Mapping[str, Any] | None) -> None:
         """Its row is done, unless it was ordered anew meanwhile; where it stands is kept all the same."""
-        told = await self._step(outbox.sent(message, datetime.now(UTC), address))
+        told = await self._step(outbox.sent(message, self._now(), address))
         if not told and address is not None:
             await self._write(partial(outbox.addressed, message=message, address=address))
 
+    def _is_history(self, message: Waiting) -> bool:
+        never_told = not message.address.get("ts")
+        return bool(message.payload.get("announced")) and never_told and self._is_old(message)
+
+    def _is_old(self, message: Waiting) -> bool:
+        return self._now() - message.created_at > ANNOUNCED_FOR
+
     async def _step(self, step: Step) -> bool:
-        return await asyncio.to_thread(self._ledger.step, step)
+        return await asyncio.to_thread(self._ledger.step, step, self._now())
 
     async def _read(self, look: Callable[[Connection], T]) -> T:
         return await asyncio.to_thread(self._ledger.read, look)
@@ -366,15 +376,6 @@ class Teller:
 
 def _named(message: Waiting) -> tuple[str, str]:
     return message.kind, message.subject
-
-
-def _is_history(message: Waiting) -> bool:
-    never_told = not message.address.get("ts")
-    return bool(message.payload.get("announced")) and never_told and _is_old(message)
-
-
-def _is_old(message: Waiting) -> bool:
-    return datetime.now(UTC) - message.created_at > ANNOUNCED_FOR
 
 
 def _checked(message: Waiting, content: Content) -> Content:

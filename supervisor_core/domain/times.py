@@ -5,6 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 
+def utc_now() -> datetime:
+    """The time of day, for whoever is given no other clock."""
+    return datetime.now(UTC)
+
+
 def require_aware(moment: datetime) -> datetime:
     """The same moment in UTC; a naive one is a mistake of the programmer and is refused."""
     if moment.utcoffset() is None:

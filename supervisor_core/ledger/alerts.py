@@ -182,10 +182,10 @@ def count_healed(connection: Connection, target: Target, since: datetime, until:
 
 
 def begun_within(connection: Connection, supervisor_id: str, since: datetime, until: datetime) -> list[Alert]:
-    """Those that began between these moments, oldest first; without those that passed by themselves."""
+    """Those that began between these moments and that people were told of, if only in the morning; oldest first."""
     mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.opened_at >= since, alerts.c.opened_at < until)
-    passed = alerts.c.decided == Reason.HEALED
-    query = select(alerts).where(*mine, ~passed).order_by(alerts.c.opened_at, alerts.c.alert_id).limit(MOST)
+    told = alerts.c.told.is_not(None) | (alerts.c.quieted == Reason.QUIET_HOURS)
+    query = select(alerts).where(*mine, told).order_by(alerts.c.opened_at, alerts.c.alert_id).limit(MOST)
     return [_alert(row) for row in connection.execute(query).mappings()]
 
 
