@@ -40,6 +40,7 @@ _SAID: Mapping[Reason, str] = {
     Reason.BETTER: "better now: {what}",
     Reason.AGAIN: "{what} again",
     Reason.REMINDER_DUE: "still {what}, for {lasted}",
+    Reason.ESCALATED: "still {what}, for {lasted}, and nobody looks after it",
     Reason.RESOLVED: "well again, after {lasted} ({what})",
 }
 
