@@ -305,10 +305,12 @@ class Reconciler:
 
     async def _round(self, due: list[str]) -> None:
         actors = {each: self._actors[each] for each in due if not self._actors[each].gone}
-        begun = {worker_id: actor.begun for worker_id, actor in actors.items()}
+        begun, version = {worker_id: actor.begun for worker_id, actor in actors.items()}, self._version
         looked, ended = await self._blocking(self._look, [actor.worker for actor in actors.values()])
         for worker_id in ended:
             self.plan_again(worker_id)
+        if version != self._version:
+            return  # what is wanted has changed since: a round for all is on its way, and tells of all that it changes
         # What was taken in hand since, or moves the worker, makes the look say nothing: its end asks for a new round.
         fresh = {
             seen.worker.id: seen
@@ -332,7 +334,10 @@ class Reconciler:
         actual = {each: actual_of(seen, actors[each].standing) for each, seen in fresh.items()}
         actions = plan(desired, actual, now, resting=self._resting())
         runs = {each for each, actor in self._actors.items() if actor.has_turn or _runs(actor)}
+        waited_for = self._rollout.waits_for
         actions = self._rollout.held_back(self._version, actions, runs)
+        if waited_for and not self._rollout.waits_for:
+            self.plan_again()  # those who were held back may not be among these
         for worker_id, action in actions.items():
             if action.why is Why.HUNG:
                 log.warning("%s hangs: %s", worker_id, fresh[worker_id].hangs)

@@ -34,7 +34,8 @@ class Rollout:
         if changed and failed:
             self._tell_halt(failed, changed)
             return {each: action for each, action in actions.items() if each not in changed}
-        self.waits_for = frozenset()
+        if not failed:  # else this look was not at those who wait, and they go on to do so
+            self.waits_for = frozenset()
         self._announce(changed)
         self._restarted |= changed
         return dict(actions)

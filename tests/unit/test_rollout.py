@@ -58,3 +58,13 @@ def test_one_that_somebody_paused_since_holds_nobody_back() -> None:
     rollout.held_back(2, {"A": CHANGED, "B": CHANGED}, "AB")
     paused = Action(ActionKind.NONE, Why.PAUSED, NOW)
     assert "B" in rollout.held_back(2, {"A": paused, "B": CHANGED}, "B")
+
+
+def test_a_look_at_the_one_alone_that_does_not_live_has_the_others_wait_on_for_it() -> None:
+    rollout = Rollout()
+    rollout.held_back(2, {"A": CHANGED, "B": CHANGED}, "AB")
+    rollout.held_back(2, {"B": CHANGED}, "B")
+    rollout.held_back(2, {"A": Action(ActionKind.START, Why.NOT_RUNNING, NOW)}, "B")
+    assert rollout.waits_for == {"A"}
+    rollout.held_back(2, {"A": NONE}, "AB")
+    assert not rollout.waits_for
