@@ -24,6 +24,7 @@ from supervisor_core.config.fields import (
 )
 from supervisor_core.config.names import EscalationTarget
 from supervisor_core.config.urls import SecretUrl, WebUrl
+from supervisor_core.domain.cron import CronError, parse_cron
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
@@ -63,14 +64,22 @@ def _zone(value: object) -> str:
     return name
 
 
+def _cron(value: object) -> str:
+    """One that comes: what the schedule would stumble over is found here."""
+    text = _cron_fields(value)
+    try:
+        return parse_cron(text).text
+    except CronError:  # its words have the value, which may be a secret
+        raise wrong("has a field that means nothing, or a day that never comes; such as 0 3 * * 6 is right") from None
+
+
+_cron_fields = shaped(_CRON, "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday")
 _zone_name = shaped(r"[A-Za-z0-9_+/-]{1,64}", "a time zone such as UTC or Europe/Berlin")
 
 Zone = Annotated[str, BeforeValidator(_zone)]
 Clock = Annotated[time, BeforeValidator(_clock)]
 Days = Annotated[tuple[str, ...], BeforeValidator(_days)]
-Cron = Annotated[
-    str, BeforeValidator(shaped(_CRON, "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday"))
-]
+Cron = Annotated[str, BeforeValidator(_cron)]
 
 
 class Flapping(Section):

@@ -51,6 +51,7 @@ class Seen:
             "paused": self.pause is not None,
             "quarantined": self.worker.quarantined or self.quarantine is not None,
             "muted_until": None,
+            "muted_for": None,
             "team": self.worker.team,
             "started_at": to_text(started) if started else None,
             "last_health_at": to_text(self.at),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from hypothesis import settings
@@ -178,7 +179,7 @@ class Sequences(RuleBasedStateMachine):
         for name in ("North", "South", "West"):
             for kind in (WORKER, FLAPPING):
                 target = Target(kind, name)
-                found = self.desk.ledger.read(lambda connection, whose=target: alerts.of_target(connection, whose, 100))
+                found = self.desk.ledger.read(partial(alerts.of_target, target=target, limit=100))
                 yield target, [alert for alert in found if alert.state in LIVE]
 
     def _standing(self, target: Target) -> Condition | None:

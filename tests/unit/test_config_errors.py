@@ -231,6 +231,10 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
             "alerts.maintenance[0].cron must be five fields",
         ),
         (
+            "alerts: {maintenance: [{cron: '0 25 * * *', target: all, minutes: 1}]}",
+            "alerts.maintenance[0].cron has a field that means nothing",
+        ),
+        (
             "alerts: {maintenance: [{cron: '0 3 * * *', target: team:x, minutes: 1}]}",
             "alerts.maintenance[0].target names a team that is not configured",
         ),
