@@ -65,6 +65,13 @@ RESTARTABLE = frozenset(
 )
 """Where a restart by a person may help."""
 
+_HUSHED: Mapping[Hush, str] = {
+    Hush.SNOOZE: ":zzz: Snoozed",
+    Hush.MUTE: ":mute: Muted",
+    Hush.MAINTENANCE: ":wrench: In maintenance",
+    Hush.QUIET: ":zzz: Quiet hours",
+}
+
 _SAID: Mapping[Reason, str] = {
     Reason.WORSE: ":small_red_triangle: It is worse now",
     Reason.AGAIN: ":repeat: It is there again",
@@ -160,7 +167,7 @@ def _over(told: Told) -> Content:
     if told.new:  # it came and went while nobody could be told
         line = f":white_check_mark: *{title}.* {from_to} {_why(alert)}"
         return words(f"{line} Slack could not be told of it meanwhile.")
-    often = f" It came back {times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
+    often = f" It came back {_times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
     now = f"\n*Now:* {_sentence(told.ended)}" if told.ended else ""
     blocks = [section(f":white_check_mark: *{title}*\n*It was:* {_why(alert)}{now}")]
     facts = [f"{from_to}{often}", f"on {fit(escape(told.host), NAME)}"]
@@ -231,12 +238,11 @@ def _state(told: Told, now: datetime) -> list[str]:
     if alert.parent_id is not None:
         lines.append(":link: Part of another alert, and told with that one.")
     for hush in told.hushes:
-        word = {Hush.SNOOZE: ":zzz: Snoozed", Hush.MUTE: ":mute: Muted", Hush.MAINTENANCE: ":wrench: In maintenance"}
         why = f": {fit(escape(hush.reason), LINE)}" if hush.reason else ""
-        about = f"{word.get(hush.kind, ':zzz: Quiet')} until {moment(hush.ends_at)} by {who(hush.by)}{why}"
+        about = f"{_HUSHED[hush.kind]} until {moment(hush.ends_at)} by {who(hush.by)}{why}"
         lines.append(f"{about.rstrip('.')}.")
     if alert.occurrences > 1:
-        lines.append(f":repeat: It was gone and came back {times(alert.occurrences - 1)}.")
+        lines.append(f":repeat: It was gone and came back {_times(alert.occurrences - 1)}.")
     if alert.cleared_at is not None and alert.cleared_at <= now:
         lines.append(f":hourglass_flowing_sand: It seems to be over since {moment(alert.cleared_at)}.")
     return lines
@@ -247,7 +253,7 @@ def _ordinal(count: int) -> str:
     return f"{count}{ending}"
 
 
-def times(count: int) -> str:
+def _times(count: int) -> str:
     return "once" if count == 1 else "twice" if count == 2 else f"{count} times"
 
 

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from bot.blockkit import escape, fit
-from bot.views.alert import WORDS, name_of, times
-from bot.views.progress import span
+from bot.views.alert import WORDS, name_of
 from bot.views.told import Content, moment, section, words
 from supervisor_core.domain.alerts import Alert, AlertState
+from supervisor_core.domain.code import count
+from supervisor_core.domain.endings import times
 from supervisor_core.domain.flips import Uptime
 from supervisor_core.domain.history import percent
+from supervisor_core.domain.phrases import span
 
 SHOWN = 10
 """Lines of a kind."""
@@ -27,8 +29,8 @@ def morning(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
     """What quiet hours have kept back: what still holds, each of which has its own message now, and what is over."""
     holds = [alert for alert in kept if alert.state is not AlertState.CLOSED]
     over = [alert for alert in kept if alert.state is AlertState.CLOSED]
-    count = f"{len(kept)} {'alert was' if len(kept) == 1 else 'alerts were'} kept back"
-    title = f"Quiet hours are over: {count} from {moment(since)} to {moment(until)}."
+    many = f"{len(kept)} {'alert was' if len(kept) == 1 else 'alerts were'} kept back"
+    title = f"Quiet hours are over: {many} from {moment(since)} to {moment(until)}."
     parts = [f":sunrise: *{title}*"]
     if holds:
         parts.append(_part("*Still so:*", [_holding(alert) for alert in holds]))
@@ -54,11 +56,11 @@ def call_elsewhere(alert: Alert, channel: str, link: str) -> Content:
 def week(host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]) -> Content:
     """How a week was: in one line where it was quiet."""
     all_of_it = _sum(worked.values())
-    at_work = f"{_count(len(worked), 'worker')}, {percent(all_of_it)} at work"
-    whose = f"on {fit(escape(host), NAME)} from {moment(since)} to {moment(until)}"
+    at_work = f"{count(len(worked), 'worker')}, {percent(all_of_it)} at work"
+    whose = f"on {fit(escape(host), NAME)} from {_day(since)} to {_day(until)}"
     if not begun:
         return words(f":calendar: *A quiet week* {whose}: no alerts; {at_work}.")
-    title = f"The week {whose}: {_count(len(begun), 'alert')}; {at_work}."
+    title = f"The week {whose}: {count(len(begun), 'alert')}; {at_work}."
     grouped: dict[str, list[Alert]] = {}
     for alert in begun:
         grouped.setdefault(name_of(alert), []).append(alert)
@@ -101,11 +103,12 @@ def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime 
     lasted = span(_lengths(alerts, until))
     share = f"; {percent(worked)} at work" if worked is not None else ""
     goes_on = ", and goes on" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
-    return f"• {name}: {_count(len(alerts), 'alert')}, {lasted}{goes_on}{share}"
+    return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{goes_on}{share}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _day(at: datetime) -> str:
+    """A day, as the reader writes it."""
+    return f"<!date^{int(at.timestamp())}^{{date_short}}|{at:%Y-%m-%d}>"
 
 
 def _unanswered(alert: Alert) -> str:

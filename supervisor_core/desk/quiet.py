@@ -127,11 +127,11 @@ def windows_at(config: SupervisorConfig, now: datetime) -> Iterator[Suppression]
     for quiet in config.alerts.quiet_hours:
         window = hours_of(quiet).at(now)
         if window is not None:
-            yield _filed(Hush.QUIET, EVERYTHING, window, f"{quiet!r}", f"quiet hours to {quiet.end:%H:%M}")
+            yield _filed(Hush.QUIET, EVERYTHING, window, f"{quiet!r}")
     for planned in config.alerts.maintenance:
         for window in maintained_at(planned, now):
             for target in targets_of(config, planned.target):
-                yield _filed(Hush.MAINTENANCE, target, window, f"{planned!r}", "")
+                yield _filed(Hush.MAINTENANCE, target, window, f"{planned!r}")
 
 
 def next_begins(config: SupervisorConfig, now: datetime) -> Iterator[datetime | None]:
@@ -162,10 +162,10 @@ def targets_of(config: SupervisorConfig, target: str) -> list[Target]:
     return [Target(WORKER, worker_id) for worker_id in workers]
 
 
-def _filed(kind: Hush, target: Target, window: Window, rule: str, reason: str) -> Suppression:
+def _filed(kind: Hush, target: Target, window: Window, rule: str) -> Suppression:
     name = hashlib.sha256(rule.encode()).hexdigest()[:12]
     task_id = f"{kind}_{name}_{compact(window.since)}"
-    return Suppression(task_id, target, kind, window.since, window.until, CONFIGURATION, reason)
+    return Suppression(task_id, target, kind, window.since, window.until, CONFIGURATION)
 
 
 def _name(suppression: Suppression) -> tuple[str, Target]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from supervisor_core.domain.conditions import FLAPPING, WORKER, Condition, Reading, Severity, Target
-from supervisor_core.domain.durations import format_duration
 from supervisor_core.domain.flips import Flip
+from supervisor_core.domain.phrases import span
 
 _NO_CHANGE = (Condition.UNKNOWN, Condition.PAUSED)
 """From one of these, or to one: nobody knew, or somebody wanted it so."""
@@ -50,7 +50,7 @@ def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime
 
 def calm(condition: Condition, now: datetime, rules: FlapRules) -> Reading:
     """It did not change for long enough, and is as it is."""
-    still = format_duration(round(rules.within.total_seconds()))
+    still = span(rules.within.total_seconds())
     return Reading(Condition.WELL, f"it has not changed for {still}, and is {condition} now", now)
 
 
@@ -59,8 +59,7 @@ def _counts(flip: Flip) -> bool:
 
 
 def _words(counted: Sequence[Flip]) -> str:
-    lasts = round((counted[-1].at - counted[0].at).total_seconds())
-    span = format_duration(max(lasts, 60))
+    lasted = span((counted[-1].at - counted[0].at).total_seconds())
     worst = max((flip.new for flip in counted), key=lambda each: each.rank)
     often = sum(1 for flip in counted if not flip.new.fine)
-    return f"it changed {len(counted)} times in {span}, {often} of them for the worse, at worst to {worst}"
+    return f"it changed {len(counted)} times in {lasted}, {often} of them for the worse, at worst to {worst}"

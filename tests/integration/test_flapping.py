@@ -45,7 +45,7 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     desk.well("North")
     over, flapping = desk.heard()
     assert over.startswith("edit: North was down for 1 min 0 s"), "what was told is ended"
-    assert flapping.startswith("post: North comes and goes: It changed 4 times in 3m, 2 of them for the worse")
+    assert flapping.startswith("post: North comes and goes: It changed 4 times in 3 min, 2 of them for the worse")
     assert [each.severity for each in of_flapping(desk)] == [Severity.CRITICAL]
     desk.wait(MINUTE)
     desk.down("North")

@@ -69,7 +69,7 @@ def test_the_summary_has_what_holds_and_what_came_and_went(tmp_path: Path) -> No
         at(desk, "06:00")
         text = desk.heard()[0]
         assert "*Still so:* / • North is degraded since" in text
-        assert "*Came and went:* / • South: degraded twice, for 20 min 0 s in all" in text
+        assert "*Came and went:* / • South: degraded twice, for 20 min in all" in text
 
 
 def test_a_night_in_which_nothing_was_kept_back_ends_without_a_word(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_week_with_alerts_names_who_was_longest_in_trouble(tmp_path: Path) -> 
         desk.wait(4 * DAY)
         (text,) = desk.heard()
         assert "3 alerts; 2 workers, 95.3 % at work." in text
-        assert "*Longest in trouble:* / • South: 1 alert, 6 h 0 min; 93.8 % at work / • North: 2 alerts, 3 h" in text
+        assert "*Longest in trouble:* / • South: 1 alert, 6 h; 93.8 % at work / • North: 2 alerts, 3 h" in text
 
 
 def test_who_was_away_on_monday_tells_of_it_later_and_not_when_it_is_old(tmp_path: Path) -> None:
