@@ -8,7 +8,7 @@ confused 😕 worried 😟 open_mouth 😮 flushed 😳 cry 😢 sob 😭 scream
 skull 💀 ghost 👻 robot_face 🤖 wave 👋 raised_hand ✋ ok_hand 👌 +1 👍 thumbsup 👍 -1 👎 thumbsdown 👎 clap 👏
 raised_hands 🙌 pray 🙏 muscle 💪 point_up ☝️ point_right 👉 point_left 👈 point_down 👇 eyes 👀 brain 🧠 bust_in_silhouette 👤
 heart ❤️ orange_heart 🧡 yellow_heart 💛 green_heart 💚 blue_heart 💙 purple_heart 💜 broken_heart 💔 fire 🔥 sparkles ✨ star ⭐
-star2 🌟 boom 💥 zap ⚡ sunny ☀️ cloud ☁️ rainbow 🌈 snowflake ❄️ umbrella ☔ ocean 🌊 seedling 🌱 evergreen_tree 🌲 cactus 🌵
+star2 🌟 boom 💥 zap ⚡ sunny ☀️ sunrise 🌅 cloud ☁️ rainbow 🌈 snowflake ❄️ umbrella ☔ ocean 🌊 seedling 🌱 evergreen_tree 🌲 cactus 🌵
 tada 🎉 confetti_ball 🎊 balloon 🎈 gift 🎁 trophy 🏆 medal 🏅 first_place_medal 🥇 dart 🎯 game_die 🎲 art 🎨 beers 🍻 coffee ☕
 pizza 🍕 cake 🍰 taco 🌮 apple 🍎 dog 🐶 cat 🐱 bug 🐛 bee 🐝 turtle 🐢 snail 🐌 unicorn_face 🦄 whale 🐳 crab 🦀
 rocket 🚀 airplane ✈️ car 🚗 ship 🚢 construction 🚧 rotating_light 🚨 traffic_light 🚥 vertical_traffic_light 🚦 checkered_flag 🏁
@@ -17,7 +17,7 @@ computer 💻 desktop_computer 🖥️ keyboard ⌨️ floppy_disk 💾 cd 💿 
 hammer 🔨 gear ⚙️ hammer_and_wrench 🛠️ nut_and_bolt 🔩 toolbox 🧰 link 🔗 lock 🔒 unlock 🔓 key 🔑 mag 🔍 microscope 🔬 package 📦
 mailbox 📫 email ✉️ envelope ✉️ inbox_tray 📥 outbox_tray 📤 memo 📝 pencil 📝 clipboard 📋 pushpin 📌 paperclip 📎 scissors ✂️
 file_folder 📁 open_file_folder 📂 bar_chart 📊 chart_with_upwards_trend 📈 chart_with_downwards_trend 📉 books 📚 book 📖
-newspaper 📰 label 🏷️ moneybag 💰 credit_card 💳 shield 🛡️ bell 🔔 no_bell 🔕 mega 📣 loudspeaker 📢 speech_balloon 💬
+newspaper 📰 label 🏷️ moneybag 💰 credit_card 💳 shield 🛡️ bell 🔔 no_bell 🔕 mute 🔇 speaker 🔈 mega 📣 loudspeaker 📢 speech_balloon 💬
 white_check_mark ✅ heavy_check_mark ✔️ ballot_box_with_check ☑️ x ❌ negative_squared_cross_mark ❎ heavy_multiplication_x ✖️
 warning ⚠️ exclamation ❗ heavy_exclamation_mark ❗ question ❓ grey_question ❔ bangbang ‼️ no_entry ⛔ no_entry_sign 🚫
 octagonal_sign 🛑 stop_sign 🛑 information_source ℹ️ red_circle 🔴 large_orange_circle 🟠 large_yellow_circle 🟡
