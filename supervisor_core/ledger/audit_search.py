@@ -30,6 +30,8 @@ class AuditFilter:
     limit: int = 50
     targets: tuple[str, ...] = ()
     """One of these, where several are meant."""
+    target_type: str | None = None
+    """A worker may have the name of its supervisor."""
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -60,6 +62,7 @@ def found(
 ) -> Sequence[RowMapping]:
     """The same rows as they are stored."""
     when: list[ColumnElement[bool]] = [audit_log.c.created_at >= wanted.since] if wanted.since else []
+    when += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
     when += _beyond(connection, beside, newer=newer) if beside else ()
     narrow = _filters(connection, wanted)
     walked = _narrowest(connection, narrow, when)

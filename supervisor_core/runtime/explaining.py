@@ -123,7 +123,8 @@ class Explainer:
             row = supervisors.find(connection, config.supervisor.id)
             if row is None or not row.paused:
                 return replace(around, since=bad)
-            asked = audit.AuditFilter(worker=config.supervisor.id, action="MUTED", limit=1)
+            name = config.supervisor.id
+            asked = audit.AuditFilter(worker=name, action="MUTED", limit=1, target_type="supervisor")
             trail = audit.search(connection, asked)
             by = Issuer(trail[0]["actor"], _name(trail[0]["label"])) if trail else None
             since = from_text(trail[0]["created_at"]) if trail else row.changed_at

@@ -16,6 +16,7 @@ from supervisor_core.adapters import memory_kills
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.processes_records import RUNNING, WorkerRecord
 from supervisor_core.adapters.worker import worker_log
+from supervisor_core.desk.alerts import Alerts, Request
 from supervisor_core.domain.baking import Bake
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.explanation import Cause, Explanation
@@ -119,6 +120,21 @@ def test_who_paused_monitoring_is_named(place: FakeHost, ledger: Ledger) -> None
     assert told.cause is Cause.MONITORING_PAUSED
     assert "monitoring is paused by Anna since" in plain(told.found.sentence)
     assert [each.name for each in told.found.remedies] == ["monitoring resume", "restart"]
+
+
+def test_who_mutes_a_worker_that_has_its_supervisor_s_name_has_not_paused_monitoring(tmp_path: Path) -> None:
+    place = FakeHost(tmp_path, supervisor="OrionMX")
+
+    async def paused(ledger: Ledger) -> None:
+        agent = SupervisorAgent(ledger, "OrionMX", elsewhere=at_once)
+        await agent.spawn()
+        await agent.start()
+        await MonitoringDoor(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))
+
+    with opened_ledger(place.host.config) as ledger:
+        asyncio.run(paused(ledger))
+        Alerts(ledger).mute(["OrionMX"], 60, Request(Issuer("slack:T0/U0BOB", "Bob"), "slack", "task_1"))
+        assert "monitoring is paused by Anna since" in plain(explained(place, ledger).found.sentence)
 
 
 def test_a_change_of_the_code_by_a_neighbour_s_command_is_taken_back_by_its_name(
