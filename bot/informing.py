@@ -43,6 +43,12 @@ class Question:
         """Who asks, as the audit trail knows them."""
         return self.by or Issuer(self.asked.actor, self.person.name if self.person else "")
 
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else reads the answer: below a mention, and where a schedule asks, whoever is named in it
+        would be called."""
+        return self.asked.message is None and self.by is None
+
 
 Tell = Callable[[Question], Awaitable[Dealt]]
 """Answers one command. After a crash it may be called again, and must then come to the same."""

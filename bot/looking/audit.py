@@ -78,15 +78,14 @@ class AuditLook:
         nobody = bool(wanted.issuer) and not shown and not actors_called(connection, wanted.issuer or "")
         last = where(OLDER, found.entries[-1].supervisor_id, found.entries[-1].audit_id) if found.older else ""
         first = where(NEWER, found.entries[0].supervisor_id, found.entries[0].audit_id) if found.newer else ""
-        # Below a mention it is an ordinary message: whoever is named in it would be called.
-        asking = Asking(self._config.supervisor.id, command, wanted, asked.nonce, alone=asked.message is None)
+        asking = Asking(self._config.supervisor.id, command, wanted, asked.nonce, alone=question.alone)
         return audit_page(asking, shown, newer=first, older=last, nobody=nobody)
 
     async def _filed(self, question: Question, wanted: AuditFilter) -> Dealt:
         """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""
         most = replace(wanted, limit=MOST_ROWS)
         rows = await asyncio.to_thread(self._ledger.read, lambda connection: search(connection, most))
-        table = await asyncio.to_thread(lambda: self._masking.text(audit_csv(rows)))
+        table = await asyncio.to_thread(lambda: audit_csv(map(self._masking.foreign, rows)))
         host = self._config.supervisor.id
         cut = f", the newest {MOST_ROWS} of more" if len(rows) == MOST_ROWS else ""
         file = Attached(

@@ -36,4 +36,4 @@ class WhyLook:
             return self._offering.may_give(person, command, asked.channel)
 
         asking = {each.name for told in found for each in told.found.remedies if self._offering.asks(each.name)}
-        return why(found, asked.nonce, may, asking)
+        return why(found, asked.nonce, may, asking, alone=question.alone)

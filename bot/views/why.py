@@ -7,15 +7,17 @@ One worker is told of in full. Of several each that is in trouble has a paragrap
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from bot.blockkit import escape, fit
 from bot.views.buttons import command_button
-from bot.views.phrases import in_slack, typed
+from bot.views.phrases import in_slack, named, typed
 from bot.views.told import Content, context, moment, section
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.explanation import Explanation
+from supervisor_core.domain.phrases import Phrase
 from supervisor_core.domain.texts import sentence
 
 SHOWN = 12
@@ -38,30 +40,44 @@ May = Callable[[Command], bool]
 """Whether the reader may give this command there."""
 
 
-def why(explanations: Sequence[Explanation], nonce: str, may: May, asks: Collection[str] = ()) -> Content:
-    """The message. `may`: which buttons its reader has; `asks`: the commands that need an approval."""
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    nonce: str
+    may: May
+    asks: Collection[str]
+    say: Callable[[Phrase], str]
+    """People by mention, or by their names."""
+
+
+def why(
+    explanations: Sequence[Explanation], nonce: str, may: May, asks: Collection[str] = (), *, alone: bool = True
+) -> Content:
+    """The message. `may`: which buttons its reader has; `asks`: the commands that need an approval; `alone`: whether
+    nobody else reads it: then people are mentioned, and nobody is called by that."""
     if not explanations:
         text = "There are no workers to explain."
         return {"text": text, "blocks": [section(text)]}
+    reader = _Reader(nonce, may, asks, in_slack if alone else named)
     if len(explanations) == 1:
-        return _one(explanations[0], nonce, may, asks)
-    return _several(explanations, nonce, may, asks)
+        return _one(explanations[0], reader)
+    return _several(explanations, reader)
 
 
-def _one(told: Explanation, nonce: str, may: May, asks: Collection[str]) -> Content:
-    found, cause = told.found, _cause(told, CAUSE)
+def _one(told: Explanation, reader: _Reader) -> Content:
+    found, say = told.found, reader.say
+    cause = _cause(told, CAUSE, say)
     blocks = [section(f"{_sign(told)} *{cause}*")]
-    also = [fit(sentence(in_slack(phrase)), ALSO) for phrase in found.also[:3]]
+    also = [fit(sentence(say(phrase)), ALSO) for phrase in found.also[:3]]
     if also:
         blocks.append(section("\n".join(also)))
-    todo = fit(in_slack(found.todo), TODO)
+    todo = fit(say(found.todo), TODO)
     if todo:
         blocks.append(section(f"*What to do:* {todo}"))
-    blocks += _buttons(told, nonce, may, asks)
+    blocks += _buttons(told, reader)
     held = [_held(each.words, each.since) for each in told.conditions]
     if held:
         blocks.append(section("\n".join(["*It is*", *(f"• {each}" for each in held)])))
-    before = [f"• {moment(event.at)}: {fit(in_slack(event.words), EVENT)}" for event in told.before]
+    before = [f"• {moment(event.at)}: {fit(say(event.words), EVENT)}" for event in told.before]
     if before:
         blocks.append(section("\n".join(["*What happened until then*", *before])))
     lines = _lines(told)
@@ -74,7 +90,8 @@ def _one(told: Explanation, nonce: str, may: May, asks: Collection[str]) -> Cont
     return {"text": fit(text, 2900), "blocks": blocks}
 
 
-def _several(explanations: Sequence[Explanation], nonce: str, may: May, asks: Collection[str]) -> Content:
+def _several(explanations: Sequence[Explanation], reader: _Reader) -> Content:
+    say = reader.say
     unwell = [each for each in explanations if not each.fine]
     well = [each for each in explanations if each.fine]
     count = len(explanations)
@@ -82,9 +99,9 @@ def _several(explanations: Sequence[Explanation], nonce: str, may: May, asks: Co
     title = title if unwell else f"All {count} workers are well, or rest because somebody wants it"
     blocks, text = [section(f"*{title}*")], [title]
     for told in unwell[:SHOWN]:
-        cause, todo = _cause(told, BRIEF), fit(in_slack(told.found.todo), BRIEF)
+        cause, todo = _cause(told, BRIEF, say), fit(say(told.found.todo), BRIEF)
         blocks.append(section("\n".join(filter(None, [f"{_sign(told)} *{cause}*", todo]))))
-        blocks += _buttons(told, nonce, may, asks, named=True)
+        blocks += _buttons(told, reader, several=True)
         text.append(fit(cause, 200))
     if len(unwell) > SHOWN:
         blocks.append(context(f"… and {len(unwell) - SHOWN} more in trouble: `/supervisor why NAME` explains each."))
@@ -95,23 +112,21 @@ def _several(explanations: Sequence[Explanation], nonce: str, may: May, asks: Co
         blocks.append(section(line))
         text.append(f"Well, or at rest: {names}{more}")
     elif well:
-        blocks += [section(fit("\n".join(f"• {_cause(each, REASON)}" for each in well[:SHOWN]), 2900))]
+        blocks += [section(fit("\n".join(f"• {_cause(each, REASON, say)}" for each in well[:SHOWN]), 2900))]
     if unwell:
         blocks.append(context("`/supervisor why NAME` tells all of one: since when, what happened before, its log."))
     return {"text": fit("\n".join(text), 2900), "blocks": blocks}
 
 
-def _buttons(
-    told: Explanation, nonce: str, may: May, asks: Collection[str], *, named: bool = False
-) -> list[dict[str, Any]]:
+def _buttons(told: Explanation, reader: _Reader, *, several: bool = False) -> list[dict[str, Any]]:
     """Those that the reader may press; among several workers they say whose they are."""
-    offered = [each for each in told.found.remedies if may(each)]
+    offered = [each for each in told.found.remedies if reader.may(each)]
     if not offered:
         return []
     buttons = []
     for each in offered:
-        text = f"{each.name.capitalize()} {each.target}".rstrip() if named else ""
-        buttons.append(command_button(each, nonce, text, asks=each.name in asks))
+        text = f"{each.name.capitalize()} {each.target}".rstrip() if several else ""
+        buttons.append(command_button(each, reader.nonce, text, asks=each.name in reader.asks))
     return [{"type": "actions", "block_id": f"why:{told.worker_id}", "elements": buttons}]
 
 
@@ -121,9 +136,9 @@ def _sign(told: Explanation) -> str:
     return ":double_vertical_bar:" if told.cause in ("paused", "not_enabled", "set_aside") else ":white_check_mark:"
 
 
-def _cause(told: Explanation, most: int) -> str:
+def _cause(told: Explanation, most: int, say: Callable[[Phrase], str]) -> str:
     """Without what would end the bold: an asterisk of data."""
-    return fit(sentence(in_slack(told.found.sentence)).replace("*", ASTERISK), most)
+    return fit(sentence(say(told.found.sentence)).replace("*", ASTERISK), most)
 
 
 def _held(words: str, since: datetime | None) -> str:

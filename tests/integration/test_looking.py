@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from bot.looking.logs import LogsLook
 from supervisor_core.cli import main
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.grammar import parse
 from supervisor_core.gateway import grammar_context
 from supervisor_core.handlers.newest_lines import NewestLines, Written
@@ -139,6 +141,40 @@ def test_the_file_has_what_fits_the_question_and_no_secret(config: SupervisorCon
     assert SECRET not in file.payload["content"]
     assert file.payload["channel"] == "U0OPER", "for whoever asked, alone"
     assert "2 rows" in told.payload["content"]["text"]
+
+
+def test_a_secret_with_a_quote_in_it_is_no_more_shown_in_the_file(config: SupervisorConfig, ledger: Ledger) -> None:
+    secret = 'hun"ter2, "of anna'
+    document = yaml.safe_load(config.path.read_text())
+    document["workers"]["North"]["env"]["API_PASSWORD"] = secret
+    config.path.write_text(yaml.safe_dump(document))
+    config = load_supervisor_config(config.path, environ={})
+    entry = AuditEntry("cli:anna", "PAUSE", "North", "failure", "anna - x", "task_q", details={"error": secret})
+    ledger.write(lambda connection: audit.append(connection, "TestHost", entry, NOW))
+    _, file = answered(AuditLook(config, ledger, lambda *_: ""), question(config, "audit North", "csv")).messages
+    assert file.payload is not None
+    table = list(csv.DictReader(io.StringIO(file.payload["content"])))
+    assert [json.loads(row["details_json"])["error"] for row in table] == ["****", f"it said {SECRET}"]
+
+
+def test_what_a_schedule_tells_a_channel_of_the_trail_calls_nobody(config: SupervisorConfig, ledger: Ledger) -> None:
+    entry = AuditEntry("slack:T0TEAM/U0BOB", "PAUSE", "North", label="Bob - x", task_id="task_b")
+    ledger.write(lambda connection: audit.append(connection, "TestHost", entry, NOW))
+    look = AuditLook(config, ledger, lambda *_: "")
+    (alone,) = answered(look, question(config, "audit by <@U0BOB>", direct=True)).messages
+    scheduled = replace(question(config, "audit by <@U0BOB>", direct=True), by=Issuer("schedule:daily", "daily"))
+    (told,) = answered(look, scheduled).messages
+    assert "<@U0BOB>" in str(alone.payload)
+    assert "<@" not in str(told.payload)
+    assert "Bob" in str(told.payload)
+
+
+def test_of_one_worker_each_row_is_told_once(config: SupervisorConfig, ledger: Ledger, run: Run) -> None:
+    (told,) = answered(AuditLook(config, ledger, lambda *_: ""), question(config, "audit North")).messages
+    assert told.payload is not None
+    assert str(told.payload["content"]["blocks"]).count("task_North") == 1
+    assert targets(run("audit", "--worker", "North", "--json")[1]) == ["North"]
+    assert targets(run("send", "audit North", "--json")[1]) == ["North"]
 
 
 def test_lines_that_fit_come_without_a_file_and_more_with_one(config: SupervisorConfig) -> None:

@@ -89,6 +89,13 @@ def test_who_may_do_nothing_has_no_buttons_and_reads_the_same() -> None:
     assert [block for block in whole["blocks"] if block["type"] != "actions"] == bare["blocks"]
 
 
+@pytest.mark.parametrize("name", TROUBLES)
+def test_where_others_read_along_nobody_is_called(name: str) -> None:
+    told = explain(TROUBLES[name])
+    for made in (why([told], NONCE, anything, alone=False), why([told] * 3, NONCE, anything, alone=False)):
+        assert "<@" not in json.dumps(made)
+
+
 def test_a_change_is_not_blamed_for_what_was_so_before_it() -> None:
     before = down(life(600), life(137), change=CHANGE, jobs=(UPDATE,))
     assert explain(before).cause is Cause.DIED
