@@ -28,7 +28,7 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.cron import parse_cron
 from supervisor_core.domain.errors import RefusedError, SupervisorError, TemporaryError
 from supervisor_core.domain.grammar import parse
-from supervisor_core.domain.schedules import LastRun, RunState, Schedule, Turn, is_patience_over, turn
+from supervisor_core.domain.schedules import LATE, LastRun, RunState, Schedule, Turn, is_patience_over, turn
 from supervisor_core.domain.targets import resolve
 from supervisor_core.domain.times import to_text
 from supervisor_core.domain.words import shown
@@ -69,7 +69,7 @@ def nobody_to_answer(schedule: Schedule, command: Command) -> Answered:
 
 
 class SchedulesChore:
-    """While nothing is due it costs one look into an index."""
+    """While nothing is due it costs two looks at a small table."""
 
     name = "schedules"
 
@@ -93,11 +93,25 @@ class SchedulesChore:
 
     def work(self, now: datetime) -> bool:
         """Run what is due; whether commands were filed. One that can't be run keeps no other from it."""
+        for schedule in self._ledger.read(lambda connection: rows.ahead(connection, now + LATE)):
+            self._set_right(schedule, now)
         due = self._ledger.read(lambda connection: rows.due(connection, now))
         filed = False
         for schedule in due:
             filed = self._one(schedule, now) or filed
         return filed
+
+    def _set_right(self, schedule: Schedule, now: datetime) -> None:
+        """The clock of this host was ahead, and is not any more: nobody waits for a time that was counted by it."""
+        try:
+            first = next_after(parse_cron(schedule.cron), schedule.zone, now)
+        except SupervisorError as error:
+            log.warning("schedule %s can't be counted anew: %s", schedule.name, error)
+            return
+        if max(schedule.next_at, schedule.due_at) > first:
+            at = min(schedule.next_at, first)
+            log.warning("schedule %s comes at %s: the clock was ahead before", schedule.name, to_text(at))
+            self._ledger.step(rows.set_right(schedule, at), now)
 
     def _one(self, schedule: Schedule, now: datetime) -> bool:
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, func, insert, or_, select, update
 
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
@@ -79,6 +79,13 @@ def due(connection: Connection, now: datetime) -> list[Schedule]:
     """Those that must be looked at, the first first."""
     query = select(schedules).where(schedules.c.state == ScheduleState.WAITING, schedules.c.due_at <= now)
     query = query.order_by(schedules.c.due_at, schedules.c.schedule_id)
+    return [_schedule(row) for row in connection.execute(query).mappings()]
+
+
+def ahead(connection: Connection, moment: datetime) -> list[Schedule]:
+    """Those about which something was written down by a clock that was later than this moment."""
+    marks = (schedules.c.added_at, schedules.c.last_at, schedules.c.waiting_since)
+    query = select(schedules).where(schedules.c.state == ScheduleState.WAITING, or_(*(at > moment for at in marks)))
     return [_schedule(row) for row in connection.execute(query).mappings()]
 
 
@@ -154,6 +161,13 @@ def move_on(schedule: Schedule, taken: Taken, messages: Sequence[Message] = ()) 
         values |= {"refused_since": None, "refusals": 0}
     key = {"schedule_id": schedule.schedule_id, "next_at": schedule.next_at}
     return Step(schedules, key, (ScheduleState.WAITING,), ScheduleState.WAITING, values, outbox=messages)
+
+
+def set_right(schedule: Schedule, next_at: datetime) -> Step:
+    """waiting → waiting, for a time that was counted anew."""
+    values = {"next_at": next_at, "due_at": next_at, "waiting_since": None, "waiting_for": None}
+    key = {"schedule_id": schedule.schedule_id, "next_at": schedule.next_at}
+    return Step(schedules, key, (ScheduleState.WAITING,), ScheduleState.WAITING, values)
 
 
 def refuse(schedule: Schedule, taken: Taken, place: str) -> Step:

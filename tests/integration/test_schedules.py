@@ -244,6 +244,38 @@ def test_what_was_missed_is_run_once_where_it_is_not_long_ago_and_else_said(plan
     assert early.schedule.next_at == datetime(2026, 2, 7, 14, 45, tzinfo=UTC)
 
 
+def test_a_clock_that_was_years_ahead_and_is_put_right_costs_no_run(planned: Planned) -> None:
+    planned.add()
+    planned.add('schedule add late "daily 04:00" pause South', at=NOW + 900 * DAY)
+    planned.chore.work(NOW + 900 * DAY)
+    assert min(each.schedule.next_at for each in planned.schedules.list(NOW)) > NOW + 900 * DAY
+    assert not planned.chore.work(NOW)
+    assert [each.schedule.next_at for each in planned.schedules.list(NOW)] == [THREE, THREE + timedelta(hours=1)]
+    assert planned.chore.work(THREE)
+    assert planned.chore.work(THREE + timedelta(hours=1))
+    assert [each.schedule.next_at - DAY for each in planned.schedules.list(NOW)] == [THREE, THREE + timedelta(hours=1)]
+
+
+def test_one_that_waited_while_the_clock_was_ahead_is_looked_at_again(planned: Planned) -> None:
+    planned.add()
+    planned.desk.rights.unknown = "Slack is not connected."
+    planned.chore.work(THREE + 900 * DAY)
+    planned.chore.work(datetime(2028, 7, 26, 1, 0, tzinfo=UTC))
+    assert planned.one().schedule.waiting_since is not None
+    planned.desk.rights.unknown = ""
+    assert not planned.chore.work(THREE - MINUTE)
+    assert planned.chore.work(THREE)
+
+
+def test_clocks_that_are_set_back_a_little_run_nothing_twice(planned: Planned) -> None:
+    planned.add('schedule add often "*/5 * * * *" pause North')
+    assert planned.chore.work(NOW + 5 * MINUTE)
+    planned.desk.end_jobs(task_id=planned.one().schedule.last_task_id)
+    assert not planned.chore.work(NOW - 5 * MINUTE)
+    assert not planned.chore.work(NOW + 5 * MINUTE)
+    assert planned.chore.work(NOW + 10 * MINUTE)
+
+
 def test_what_its_target_means_is_found_out_each_time(planned: Planned) -> None:
     planned.add('schedule add all "hourly" pause all')
     del planned.desk.document["workers"]["South"]
