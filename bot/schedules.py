@@ -30,6 +30,7 @@ from supervisor_core.domain.errors import RefusedError, SupervisorError
 from supervisor_core.domain.grammar import parse
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.schedules import Schedule
+from supervisor_core.ledger.replies import FILE
 from supervisor_core.ledger.steps import Message
 
 ADD, LIST, REMOVE = "schedule add", "schedule list", "schedule remove"
@@ -158,9 +159,11 @@ class Scheduling:
 
 def _signed(message: Message, schedule: Schedule) -> Message:
     """An answer that nobody asked for just now says why it comes."""
-    payload = dict(message.payload or {})
+    payload, signature = dict(message.payload or {}), views.signature(schedule)
     if isinstance(payload.get("content"), dict):
-        payload["content"] = with_hint(payload["content"], views.signature(schedule))
+        payload["content"] = with_hint(payload["content"], signature)
+    if message.kind == FILE:
+        payload["comment"] = f"{payload['comment']}\n{signature}"
     return replace(message, payload=payload)
 
 

@@ -107,6 +107,35 @@ async def test_its_command_needs_an_approval_and_one_that_informs_is_answered_in
     ]
 
 
+async def test_whatever_is_answered_by_schedule_comes_to_its_channel_says_why_it_comes_and_calls_nobody(
+    home: SlackHome, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator, channel = slack.user("operator"), slack.channel("ops")
+    card = await operator.slash("/supervisor pause OrionMX the disk is moved")
+    await card.becomes("OrionMX: paused")
+    said = {
+        "why OrionMX": "OrionMX is paused by Operator since",
+        "logs OrionMX": "OrionMX has written nothing yet",
+        "audit OrionMX": "pause OrionMX: succeeded",
+        "mute OrionMX 2h": "OrionMX is muted until",
+        "unmute OrionMX": "Alerts about OrionMX are told again",
+        "history OrionMX": "OrionMX in the last 24 hours",
+    }
+    for command, words in said.items():
+        name = command.partition(" ")[0]
+        await operator.slash(f'/supervisor schedule add {name} "hourly" {command}')
+        await channel.shows(f"Schedule {name}: every hour")
+        comes_due(home, name)
+        told = await channel.shows(f"schedule {name}: {command}")
+        await told.shows(words)
+        assert "<@" not in str(await told.message()), command
+        assert scheduled(home, name)["last_state"] == "answered"
+    await settled(home)
+    actors = [(row["action"], row["actor"], row["task_id"][:8]) for row in home.trail() if "MUTED" in row["action"]]
+    assert actors == [("MUTED", "schedule:mute", "task_202"), ("UNMUTED", "schedule:unmute", "task_202")]
+
+
 async def test_after_its_owner_lost_the_right_it_is_refused_once_said_and_audited(
     home: SlackHome, slack: Playground
 ) -> None:
