@@ -123,7 +123,7 @@ def test_who_paused_monitoring_is_named(place: FakeHost, ledger: Ledger) -> None
 
 
 def test_who_mutes_a_worker_that_has_its_supervisor_s_name_has_not_paused_monitoring(tmp_path: Path) -> None:
-    place = FakeHost(tmp_path, supervisor="OrionMX")
+    place = FakeHost(tmp_path, "OrionMX")
 
     async def paused(ledger: Ledger) -> None:
         agent = SupervisorAgent(ledger, "OrionMX", elsewhere=at_once)

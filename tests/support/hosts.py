@@ -23,7 +23,7 @@ from supervisor_core.runtime.doors import open_doors
 class FakeHost:
     """One worker, `OrionMX`, whose processes are the fake ones; its drive can be taken away."""
 
-    def __init__(self, folder: Path, supervisor: str = "TestHost", **worker: Any) -> None:
+    def __init__(self, folder: Path, supervisor: str = "TestHost", /, **worker: Any) -> None:
         (folder / "var").mkdir(mode=0o700)
         self.nas = folder / "nas"
         (self.nas / "00_STATE").mkdir(parents=True)
