@@ -17,6 +17,7 @@ from bot.outgoing import answer, card_of, whisper
 from bot.views.overview import asked_for
 from bot.views.told import words
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.desk.approvals import NothingToDo
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command, Issuer
@@ -87,6 +88,8 @@ class Commands:
             await asyncio.to_thread(
                 self._gateway.submit, command, issuer, "slack", task_id=asked.task_id, card=card_of(asked)
             )
+        except NothingToDo as nothing:
+            return Dealt(messages=(whisper(asked, words(f":ballot_box_with_check: {escape(str(nothing))}")),))
         except SupervisorError as error:
             if error.retryable and not is_late(asked):
                 raise not_now(asked, error) from error

@@ -12,6 +12,7 @@ from typing import Any
 from bot.blockkit import escape, fit
 from bot.blockkit.words import CUT
 from supervisor_core.domain.code import count, short
+from supervisor_core.domain.observed import does_nothing
 from supervisor_core.domain.texts import one_line, sentence
 
 Document = Mapping[str, Any]
@@ -70,7 +71,7 @@ def _of_checkout(preview: Document, sizes: Sizes) -> Iterator[str]:
         yield f":warning: {_sentence(preview['untried'])}"
     elif _is_tried(preview):
         yield "Tried in a worktree of its own: it goes through."
-    yield from _workers(preview["workers"], sizes, rest=_does_nothing(preview))
+    yield from _workers(preview["workers"], sizes, rest=does_nothing(preview))
 
 
 def _changes(preview: Document, sizes: Sizes) -> Iterator[str]:
@@ -103,12 +104,6 @@ def _changes(preview: Document, sizes: Sizes) -> Iterator[str]:
         yield "No commit comes in." if preview.get("installs") else "Nothing to do for the code: it is so already."
     for note in preview.get("notes") or ():
         yield _sentence(note)
-
-
-def _does_nothing(preview: Document) -> bool:
-    """Whether nobody is stopped for it: nothing changes, and nothing is installed."""
-    changes = ("commit_count", "dropped", "changes", "undone_task_id", "installs")
-    return bool(preview.get("ok")) and not any(preview.get(name) for name in changes)
 
 
 def _is_tried(preview: Document) -> bool:

@@ -16,6 +16,7 @@ from supervisor_core.cli.desk import approvals_of
 from supervisor_core.cli.steps import Steps
 from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.desk.approvals import NothingToDo
 from supervisor_core.domain.catalog import CATALOG, check_params
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import KEEP_GOING
@@ -69,7 +70,10 @@ def run(options: argparse.Namespace) -> int:
 def _send(config: SupervisorConfig, ledger: Ledger, command: Command, options: argparse.Namespace) -> int:
     """Hand it over, and follow it as far as was asked."""
     sent_at, approvals = datetime.now(UTC), approvals_of(config, ledger)
-    submitted = Gateway(config, LocalCarrier(ledger), approvals).submit(command, shell_issuer(), "cli")
+    try:
+        submitted = Gateway(config, LocalCarrier(ledger), approvals).submit(command, shell_issuer(), "cli")
+    except NothingToDo as nothing:
+        return _nothing(command, str(nothing), options)
     issued, awake, left = submitted.command, wake(config), options.timeout
     if submitted.approval is not None:
         from supervisor_core.cli import approval_wait
@@ -133,6 +137,18 @@ def _inform(command: Command, options: argparse.Namespace) -> int:
     from supervisor_core.cli.informing import inform
 
     return inform(command, options.config, as_json=options.json)
+
+
+def _nothing(command: Command, words: str, options: argparse.Namespace) -> int:
+    """What is said of a command that has nothing to do: it came out as it should, and nobody was asked."""
+    if not options.json:
+        print(words)
+    elif options.wait:
+        document = {"task_id": None, "success": True, "error": None, "details": {"message": words}, "progress": []}
+        print(json.dumps(document))
+    else:
+        print(json.dumps({"task_id": None, "queued": False, "workers": list(command.workers), "message": words}))
+    return 0
 
 
 def _queued(command: Command, options: argparse.Namespace, *, awake: bool) -> int:

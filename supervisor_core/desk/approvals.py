@@ -34,7 +34,7 @@ from supervisor_core.domain.approvals import (
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right
 from supervisor_core.domain.errors import RefusedError, UsageError
-from supervisor_core.domain.observed import SEEN, fingerprint, objections, states_of
+from supervisor_core.domain.observed import SEEN, all_so_already, fingerprint, objections, states_of
 from supervisor_core.ledger import approvals as rows
 from supervisor_core.ledger.store import Ledger
 
@@ -53,6 +53,10 @@ class NoSuchApproval(UsageError):
 
 class NotAsked(RefusedError):
     """An approval can't be asked for."""
+
+
+class NothingToDo(NotAsked):
+    """All of it is so already."""
 
 
 class VoteRefused(RefusedError):
@@ -94,7 +98,8 @@ class Approvals:
         along: Callable[[Connection], bool] | None = None,
     ) -> Approval:
         """Ask for an approval of a command that was issued; it is durable when this returns. The same one again for a
-        task id that is known; `NotAsked` where nobody could agree to it or where it would fail as things are.
+        task id that is known; `NotAsked` where nobody could agree to it or where it would fail as things are,
+        `NothingToDo` where all of it is so already.
 
         `along` is done in the same transaction; where it says no, nothing of it is, and `NotAsked` says so."""
         known = self.of_task(command.task_id)
@@ -234,6 +239,8 @@ class Approvals:
         seen = command.params.get(SEEN)
         if seen and not set(states_of(command.workers, previews).values()) <= set(str(seen).split(",")):
             raise NotAsked("What was seen in the preview is not so any more. Nothing was done; look at a new preview.")
+        if not seen and (already := all_so_already(previews)):  # whoever saw a preview may have it as they saw it
+            raise NothingToDo(already)
         if command.issuer is None:
             raise ValueError(f"nobody stands behind {command.name}")
         terms = config.slack.approvals

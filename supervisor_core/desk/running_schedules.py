@@ -18,7 +18,7 @@ from supervisor_core.adapters.cron import next_after
 from supervisor_core.carriers.local import file_jobs
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.context import grammar_context
-from supervisor_core.desk.approvals import Approvals
+from supervisor_core.desk.approvals import Approvals, NothingToDo
 from supervisor_core.desk.rights import Rights, right_to_give
 from supervisor_core.desk.schedules import unfinished
 from supervisor_core.domain import crashpoints
@@ -190,7 +190,12 @@ class SchedulesChore:
         if config.needs_approval(command.name, DOOR):
             asked = replace(taken, last=LastRun(run_at, RunState.ASKED))
             along = partial(_moved, schedule=schedule, taken=asked, now=now)
-            self._approvals.request(command, DOOR, place, now, along)
+            try:
+                self._approvals.request(command, DOOR, place, now, along)
+            except NothingToDo as nothing:
+                done = replace(taken, last=LastRun(run_at, RunState.ANSWERED, str(nothing)), task_id="")
+                self._answer(schedule, done, Answered(), now)
+                return False
             log.info("schedule %s: %s needs an approval", schedule.name, schedule.command)
             return False
 

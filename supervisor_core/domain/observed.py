@@ -52,6 +52,20 @@ def objections(previews: Sequence[Document]) -> list[str]:
     return [f"{named(workers, NAMED)}: {words}" if several else words for words, workers in found.items()]
 
 
+def does_nothing(preview: Document) -> bool:
+    """Whether its code is so already: nothing changes, nothing is installed, and nobody is stopped for it."""
+    changes = ("commit_count", "dropped", "changes", "undone_task_id", "installs")
+    return bool(preview.get("checkout") and preview.get("ok")) and not any(preview.get(name) for name in changes)
+
+
+def all_so_already(previews: Sequence[Document]) -> str:
+    """That nothing is to be done anywhere, in words; empty where something is."""
+    if not previews or not all(does_nothing(each) for each in previews):
+        return ""
+    who = named([worker["id"] for each in previews for worker in each["workers"]], NAMED)
+    return f"Nothing to do for {who}: it is so already. Nobody is stopped."
+
+
 def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
     """What has moved on between two looks, in words."""
     old, new = _by_place(before), _by_place(now)

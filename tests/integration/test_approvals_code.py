@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from supervisor_core.carriers.local import LocalCarrier
-from supervisor_core.desk.approvals import Approvals, NotAsked
+from supervisor_core.cli import main
+from supervisor_core.desk.approvals import Approvals, NotAsked, NothingToDo
 from supervisor_core.desk.observing import observer
 from supervisor_core.desk.rights_fake import FakeRights
 from supervisor_core.domain.approvals import Approval, ApprovalState, Choice
@@ -145,6 +147,36 @@ def test_what_would_fail_as_things_are_is_not_asked_for(place: CodeHost, approva
     with pytest.raises(NotAsked, match="No approval was asked for: it would fail as things are"):
         ask(place, approvals)
     assert approvals.waiting() == []
+
+
+def test_for_what_is_so_already_nobody_is_asked(place: CodeHost, approvals: Approvals, code: Clones) -> None:
+    with pytest.raises(NothingToDo, match=r"Nothing to do for North, South: it is so already\. Nobody is stopped"):
+        ask(place, approvals, "update North")
+    assert approvals.waiting() == []
+    code.comes_in()
+    assert approvals.find(ask(place, approvals, "update North").approval_id)[0].state is S.PENDING
+
+
+def test_the_shell_says_that_there_is_nothing_to_do_and_all_is_well(
+    place: CodeHost, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.document["slack"]["approvals"] = {"doors": ["cli"]}
+    place.configure()
+    shell = ["send", "update North", "--config", str(place.folder / "config.yaml")]
+    words = "Nothing to do for North, South: it is so already. Nobody is stopped."
+    assert (main(shell), capsys.readouterr().out) == (0, f"{words}\n")
+    assert main([*shell, "--wait", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["success"], said["error"], said["details"]) == (True, None, {"message": words})
+    assert main([*shell, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["queued"] is False
+
+
+def test_who_holds_a_command_to_a_preview_that_shows_nothing_to_do_is_asked_about(
+    place: CodeHost, approvals: Approvals
+) -> None:
+    gateway, seen = Gateway(place.config, LocalCarrier(place.ledger), approvals), place.preview("update North").state
+    assert gateway.submit(place.command("update North", state=seen), ANNA, "slack").approval is not None
 
 
 def test_who_names_a_state_that_is_not_so_is_told_at_once(place: CodeHost, approvals: Approvals) -> None:

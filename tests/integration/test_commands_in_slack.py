@@ -58,3 +58,14 @@ async def test_a_mistake_of_which_nothing_can_be_offered_offers_help(
     (shown,) = content["blocks"][-1]["elements"]
     assert shown["text"]["text"] == button
     assert texts(await SlackRoom(desk, slack).slash(name, typed)) == [content["text"]]
+
+
+def so_already(command: Command) -> Previews:
+    return ({"command": command.name, "checkout": "/srv/x", "ok": True, "workers": [{"id": "North", "paused": False}]},)
+
+
+async def test_where_it_is_so_already_the_asker_hears_that_and_nobody_is_asked(desk: Desk, slack: Playground) -> None:
+    desk.approvals = Approvals(desk.ledger, lambda: desk.config, so_already, desk.rights)
+    dealt = await SlackRoom(desk, slack).slash("operator", "restart North")
+    assert texts(dealt) == [":ballot_box_with_check: Nothing to do for North: it is so already. Nobody is stopped."]
+    assert (desk.approvals.waiting(), desk.trail()) == ([], [])

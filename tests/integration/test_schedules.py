@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.rights import host_rights
 from supervisor_core.desk.running_schedules import Answered, SchedulesChore
 from supervisor_core.desk.schedules import MOST, NameTaken, NoSuchSchedule, Schedules, Standing, TooMany
@@ -107,6 +108,18 @@ def test_one_without_words_shows_its_next_times(planned: Planned) -> None:
     made = planned.add('schedule add odd "7,23 */5 * * *" status all')
     assert made.words == "7,23 */5 * * * (Europe/Berlin)"
     assert len(made.times) == 3
+
+
+def test_a_run_with_nothing_to_do_asks_nobody_and_is_no_failure(planned: Planned) -> None:
+    """An update each night is mostly of nothing."""
+    desk = planned.desk
+    seen = {"command": "restart", "checkout": "/srv/x", "ok": True, "workers": [{"id": "North", "paused": False}]}
+    desk.approvals = Approvals(desk.ledger, lambda: desk.config, lambda _: (seen,), desk.rights)
+    planned.add('schedule add nightly "daily 03:00" restart North')
+    assert planned.anew().work(THREE) is False
+    assert planned.last() == (RunState.ANSWERED, "Nothing to do for North: it is so already. Nobody is stopped.")
+    assert (desk.approvals.waiting(), planned.told()) == ([], [])
+    assert planned.one().schedule.next_at == THREE + DAY
 
 
 def test_a_name_is_taken_in_whatever_case_until_it_is_removed(planned: Planned) -> None:
