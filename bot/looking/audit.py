@@ -103,9 +103,11 @@ class AuditLook:
 def filter_of(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:
     """What this command looks for, for somebody in this zone; `UsageError` for what no row can be."""
     name, since = command.params.get("command"), command.params.get("since")
+    action, command_of = action_of(str(name)) if name else (None, "")
     return AuditFilter(
         issuer=command.params.get("by"),
-        action=action_of(str(name)) if name else None,
+        action=action,
+        command=command_of,
         since=since_moment(str(since), now, zone) if since else None,
         targets=(*command.workers, command.target) if command.target else (),
     )

@@ -34,6 +34,9 @@ OTHER_ACTIONS = (
 DECIDING = ("APPROVED", "DENIED", "CANCELLED", "EXPIRED", "STALE")
 """What is done about somebody else's command: the audit label of such a row has that person's name."""
 
+TELLING = ("APPROVAL_REQUESTED", *DECIDING, "REFUSED")
+"""What is done about a command beside carrying it out: which command that is, the details of such a row say."""
+
 _ENDED: Mapping[str, str] = {
     "DENIED": "denied",
     "CANCELLED": "cancelled",
@@ -111,14 +114,14 @@ def names_in(details: Mapping[str, Any]) -> dict[str, str]:
     return {str(each.get("id")): str(each.get("name") or "") for each in known}
 
 
-def action_of(command: str) -> str:
-    """The action that a command's executions are recorded under, or this action itself."""
+def action_of(command: str) -> tuple[str, str]:
+    """The action that a command's executions are recorded under, and its name; or this action itself, and no name."""
     definition = find(command)
     if definition is not None and definition.audit_action:
-        return definition.audit_action
+        return definition.audit_action, definition.name
     known = {*OTHER_ACTIONS, *(each.audit_action for each in CATALOG.values() if each.audit_action)}
     if command.upper() in known:
-        return command.upper()
+        return command.upper(), ""
     near = nearest(command, [*CATALOG, *known])
     raise UsageError(f"{command!a} is no command that leaves a trace.", remedy=f"Did you mean {near}?" if near else "")
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, select
 
 from supervisor_core.domain.trail import Entry, entry_of
-from supervisor_core.ledger.audit_search import AuditFilter, Place, actors_called, found, in_order, place_of
+from supervisor_core.ledger.audit_search import AuditFilter, Place, actors_called, found, in_order, of_action, place_of
 from supervisor_core.ledger.tables import audit_log
 
 AT_ONCE = 30
@@ -24,6 +24,9 @@ OF_ONE_COMMAND = 2_000
 
 _TOLD = [audit_log.c[name] for name in ("supervisor_id", "audit_id", "created_at", "actor", "action", "target_id")]
 _TOLD += [audit_log.c[name] for name in ("outcome", "label", "task_id")]
+
+OF_ACTION = "of_action"
+"""The name under which a row says whether it is of the action or the command that is asked for."""
 
 Sibling = RowMapping
 
@@ -58,7 +61,7 @@ def _entries(
     while looked < LOOKED_THROUGH:
         rows = found(connection, replace(wanted, limit=AT_ONCE), beside, newer=newer)
         looked += len(rows)
-        families = {task: _of_task(connection, task) for task in {row["task_id"] for row in rows} if task}
+        families = {task: _of_task(connection, task, wanted) for task in {row["task_id"] for row in rows} if task}
         for row in rows:
             siblings = families.get(row["task_id"], ())
             if not _stands_for(row, siblings, fits):
@@ -81,9 +84,10 @@ def details_of(row: RowMapping) -> Mapping[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def _of_task(connection: Connection, task_id: str) -> Sequence[Sibling]:
-    """All rows of one command, without their details, the newest first."""
-    query = select(*_TOLD).where(audit_log.c.task_id == task_id)
+def _of_task(connection: Connection, task_id: str, wanted: AuditFilter) -> Sequence[Sibling]:
+    """All rows of one command, without their details, the newest first; and whether each is of what is asked for."""
+    told = [*_TOLD, of_action(wanted).label(OF_ACTION)] if wanted.action else _TOLD
+    query = select(*told).where(audit_log.c.task_id == task_id)
     rows = connection.execute(query.order_by(audit_log.c.created_at.desc()).limit(OF_ONE_COMMAND)).mappings().all()
     return sorted(rows, key=in_order)
 
@@ -101,7 +105,7 @@ def _fitting(connection: Connection, wanted: AuditFilter) -> Callable[[Sibling],
         return (
             (actors is None or row["actor"] in actors)
             and (not wanted.about or row["target_id"] in wanted.about)
-            and (not wanted.action or row["action"] == wanted.action)
+            and (not wanted.action or row[OF_ACTION])
             and (not wanted.since or row["created_at"] >= wanted.since)
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, RowMapping, and_, func, or_, select
 
 from supervisor_core.domain.times import to_text
-from supervisor_core.domain.trail import DECIDING
+from supervisor_core.domain.trail import DECIDING, TELLING
 from supervisor_core.ledger.tables import audit_log
 
 Row = dict[str, Any]
@@ -26,6 +26,8 @@ class AuditFilter:
     worker: str | None = None
     issuer: str | None = None
     action: str | None = None
+    command: str = ""
+    """Where all rows of a command are meant, whatever became of it: its name, beside the action of its executions."""
     since: datetime | None = None
     limit: int = 50
     targets: tuple[str, ...] = ()
@@ -67,6 +69,7 @@ def found(
     narrow = _filters(connection, wanted)
     walked = _narrowest(connection, narrow, when)
     others = [func.coalesce(column, "").in_(values) for column, values in narrow if column is not walked]
+    others += [of_action(wanted)] if wanted.command else []
     values: Sequence[str | None] = next((values for column, values in narrow if column is walked), [None])
     rows: list[RowMapping] = []
     # One look for each value, so that the index has its rows in order: those of several would have to be sorted.
@@ -92,6 +95,22 @@ def actors_called(connection: Connection, who: str) -> list[str]:
         for actor, label in named.items()
         if who in (actor, actor.rpartition(":")[2]) or label.partition(" - ")[0].lower() == lowered
     ]
+
+
+def of_action(wanted: AuditFilter) -> ColumnElement[bool]:
+    """Whether a row is of this action or command, in a form that no planner takes for a use of an index."""
+    action = func.coalesce(audit_log.c.action, "")
+    executed = action == wanted.action
+    if not wanted.command:
+        return executed
+    # In the text as it is stored a quote inside a value has a backslash before it, so that no value is taken for this.
+    told = (
+        f'"command":"{wanted.command}"',
+        f'"command":"{wanted.command} ',
+        f'"handler":"{str(wanted.action).lower()}"',
+    )
+    said = or_(*(audit_log.c.details_json.contains(each, autoescape=True) for each in told))
+    return or_(executed, and_(action.in_(TELLING), said))
 
 
 def in_order(row: RowMapping) -> tuple[float, str, int]:
@@ -131,7 +150,7 @@ def _filters(connection: Connection, wanted: AuditFilter) -> list[tuple[Column[s
     if wanted.about:
         filters.append((audit_log.c.target_id, wanted.about))
     if wanted.action:
-        filters.append((audit_log.c.action, (wanted.action,)))
+        filters.append((audit_log.c.action, (wanted.action, *(TELLING if wanted.command else ()))))
     return filters
 
 

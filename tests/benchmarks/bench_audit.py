@@ -36,6 +36,7 @@ ASKED = {
     "audit by person7": "",
     "audit by nobody": "",
     "audit command rollback": "",
+    "audit command undo": "",
     "audit since 2025-12-01": "",
     "audit Worker001 by person7 command pause": "",
     "audit all by person7 command pause": where(OLDER, HOST, ROWS // 2),

@@ -174,6 +174,33 @@ def test_a_worker_that_is_the_target_and_what_it_means_stands_once(ledger: Ledge
     assert ids(look(ledger, targets=("North", "North"))) == [2, 1]
 
 
+def test_a_command_is_all_of_its_rows_whatever_became_of_it(ledger: Ledger) -> None:
+    """By its name also what was denied, waits or was refused; by an action, that alone."""
+    rollback, other = (
+        {"command": "rollback", "params": {"steps": 3}},
+        {"command": "pause", "label": '"command":"rollback"'},
+    )
+    put(
+        ledger,
+        AuditEntry(ANNA, "APPROVAL_REQUESTED", "North", task_id="denied", details=rollback),
+        AuditEntry(BOB, "DENIED", "North", "failure", task_id="denied", details=rollback),
+        AuditEntry(ANNA, "APPROVAL_REQUESTED", "North", task_id="waits", details=rollback),
+        AuditEntry(ANNA, "REFUSED", "North", "failure", task_id="refused", details=rollback),
+        AuditEntry("schedule:x", "REFUSED", "x", "failure", details={"command": "rollback North 1"}),
+        AuditEntry("file:root", "REFUSED", "North", "failure", details={"handler": "rollback_code"}),
+        AuditEntry(ANNA, "ROLLBACK_CODE", "North", task_id="done", details=rollback),
+        AuditEntry(ANNA, "APPROVAL_REQUESTED", "North", task_id="another", details=other),
+        AuditEntry(ANNA, "SCHEDULE_ADDED", "x", details=rollback),
+    )
+    mine = {"action": "ROLLBACK_CODE", "command": "rollback"}
+    found = ledger.read(lambda connection: search(connection, AuditFilter(**mine)))  # type: ignore[arg-type]
+    assert [row["audit_id"] for row in found] == [7, 6, 5, 4, 3, 2, 1]
+    assert all_ids(ledger, 2, **mine) == [7, 6, 5, 4, 3, 2]
+    assert [entry.outcome for entry in look(ledger, **mine).entries][-2:] == ["waits for an approval", "denied"]
+    assert ids(look(ledger, worker="North", issuer=ANNA, **mine)) == [7, 4, 3, 1]
+    assert ids(look(ledger, action="ROLLBACK_CODE")) == [7]
+
+
 def test_what_is_scheduled_is_not_told_as_done(ledger: Ledger) -> None:
     details = {"command": "rollback North 1 weekly", "schedule": "rb", "cron": "0 3 * * 1"}
     put(
@@ -201,6 +228,7 @@ def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
         AuditFilter(issuer="U00007"),
         AuditFilter(issuer=RARE),
         AuditFilter(action="PAUSE"),
+        AuditFilter(action="PAUSE", command="pause"),
         AuditFilter(since=NOW),
         AuditFilter(issuer="person7", worker="Worker013", action="PAUSE"),
         AuditFilter(targets=("Worker001", "Worker002")),

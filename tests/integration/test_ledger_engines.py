@@ -209,6 +209,7 @@ def test_the_trail_is_asked_by_worker_person_action_and_time(engine: Engine) -> 
     assert ids(limit=2) == [6, 5]
     assert ids(worker="W1") == [6, 4, 2]
     assert ids(action="ROLLBACK_CODE") == [6]
+    assert ids(action="ROLLBACK_CODE", command="rollback") == [6]
     assert ids(issuer="U0OPER") == ids(issuer="operator") == ids(issuer="slack:T0TEAM/U0OPER") == [6]
     assert ids(issuer="anna", since=NOW + timedelta(seconds=3)) == [5, 4]
     assert ids(issuer="%") == ids(issuer="nobody") == []
