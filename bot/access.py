@@ -113,13 +113,13 @@ def may_approve(
 ) -> Refusal | None:
     """None where this person's vote on this command counts: that of an approver for each of its workers.
 
-    A vote counts in `slack.channels`, in `slack.approval_channel`, and where the command's card stands. `here` is
+    A vote counts in `slack.channels`, where people are asked, and where the command's card stands. `here` is
     where they vote and `card` where that is; without `here` the place is not judged: for a vote that was cast before.
     """
     if person is not None and person.is_guest and not (person.deleted or person.is_bot):
         return Refusal("identity", *refused.guest_votes())
     anywhere = here is None or not rules.slack.channels
-    here_too = here in (*rules.slack.channels, rules.slack.approval_channel, card)
+    here_too = here in (*rules.slack.channels, rules.slack.approval_channel, rules.slack.asks_in(card), card)
     there = None if anywhere or here_too else _elsewhere(here or "", rules, votes=True)
     definition = CATALOG[command.name]
     lacking = _lacking(person, definition, command.workers, rules, votes=True, cancels=cancels)

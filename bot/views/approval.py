@@ -12,6 +12,7 @@ from bot.views.buttons import command_button, confirm
 from bot.views.preview import ON_A_CARD, is_cut, previews_as_text
 from bot.views.told import LONGEST, Content, context, moment, section
 from bot.views.who import who
+from supervisor_core.config.chat import DIRECT
 from supervisor_core.domain.approvals import OPEN, Approval, ApprovalState, Choice, Vote
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.grammar import render
@@ -64,15 +65,16 @@ class Asking:
 
 def approval_card(asking: Asking) -> Content:
     """The one message of the command while nothing was carried out."""
-    return _message(asking, decides=not asking.elsewhere)
+    return _message(asking, decides=not asking.elsewhere, asks=False)
 
 
 def question(asking: Asking) -> Content:
     """The message in the channel where approvals are asked for; the command has a card elsewhere."""
-    return _message(asking, decides=True)
+    return _message(asking, decides=True, asks=True)
 
 
-def _message(asking: Asking, *, decides: bool) -> Content:
+def _message(asking: Asking, *, decides: bool, asks: bool) -> Content:
+    """`asks`: it is the message that asks people, beside a card."""
     approval = asking.approval
     sign, title = _STATES[approval.state][0], title_of(approval)
     blocks = [section(f"{sign} *{title}*")]
@@ -93,18 +95,20 @@ def _message(asking: Asking, *, decides: bool) -> Content:
     if asking.elsewhere and approval.state is ApprovalState.PENDING:
         link = f" (<{asking.link}|go there>)" if asking.link else ""
         blocks.append(context(f"People are asked in <#{asking.elsewhere}>{link}."))
-    elif asking.link and decides:
+    elif asking.link and decides and not _is_alone(approval):
         blocks.append(context(f"<{asking.link}|Its card> tells the rest."))
-    elif _is_unseen(approval):
+    elif asks and _is_alone(approval):
+        blocks.append(context("Asked in a direct message, where its card is: who asked follows it there."))
+    elif approval.state is ApprovalState.PENDING and _is_alone(approval):
         where = "in my Home tab, or with `/supervisor approvals`"
         blocks.append(context(f"Nobody else sees this card: tell an approver, who decides {where}."))
     blocks.append(context(" · ".join(_facts(asking))))
     return {"text": _text(asking, title), "blocks": blocks}
 
 
-def _is_unseen(approval: Approval) -> bool:
-    """Whether it waits in a direct message, where none of those who may agree come by."""
-    return approval.state is ApprovalState.PENDING and str((approval.card or {}).get("channel") or "").startswith("D")
+def _is_alone(approval: Approval) -> bool:
+    """Whether its card stands in a direct message, where none of those who may agree come by."""
+    return str((approval.card or {}).get("channel") or "").startswith(DIRECT)
 
 
 def title_of(approval: Approval) -> str:

@@ -23,14 +23,15 @@ MENTIONS = 100
 
 
 def who(issuer: Issuer) -> str:
-    """Somebody as people read it: in Slack by mention, elsewhere by name and door."""
+    """Somebody as people read it: in Slack by mention, elsewhere by name and door; of a schedule also whose it is."""
     prefix, _, rest = issuer.id.partition(":")
     user = rest.rpartition("/")[2]
     if prefix == "slack" and MENTIONABLE.fullmatch(user):
         return f"<@{user}>"
     if not rest:  # nobody came by any door: the configuration says so
         return named(issuer)
-    return f"{named(issuer)} ({escape(one_line(prefix, NAME))})"
+    said = f"{named(issuer)} ({escape(one_line(prefix, NAME))})"
+    return f"{said} of {who(Issuer(issuer.owner, issuer.owner.partition(':')[2]))}" if issuer.owner else said
 
 
 def named(issuer: Issuer) -> str:

@@ -35,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verify", nargs="?", choices=["verify"], help="check that no row was altered or removed")
     parser.add_argument("--worker", metavar="ID", help="only about this worker, team:NAME, a pattern or all")
     parser.add_argument("--issuer", metavar="WHO", help="only by this person: cli:anna, U0OPER, or the name shown")
-    parser.add_argument("--command", metavar="NAME", help="all of this command (rollback), or an action (ROLLBACK_CODE)")
+    parser.add_argument(
+        "--command", metavar="NAME", help="all of this command (rollback), or an action (ROLLBACK_CODE)"
+    )
     parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
     parser.add_argument("--shared", action="store_true", help="in the shared database: the trails of all hosts")
     parser.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many rows ({LIMIT})")

@@ -63,6 +63,10 @@ class Approvals(Section):
     expires_minutes: Span = 15.0
 
 
+DIRECT = ("D", "U", "W")
+"""How the ids of places begin in which one person alone reads: direct messages, and people."""
+
+
 class Slack(Section):
     """Where the bot speaks and listens, and to whom."""
 
@@ -75,3 +79,10 @@ class Slack(Section):
     access: Access = Field(default_factory=Access)
     approvals: Approvals = Field(default_factory=Approvals)
     bake_minutes: Minutes = 10.0
+
+    def asks_in(self, card: str) -> str:
+        """The channel in which people are asked for an approval, of a command whose card stands in this one; empty
+        where the card itself asks. In a direct message no approver would see it."""
+        alone = card.startswith(DIRECT)
+        channel = self.approval_channel or (self.alert_channel if alone else "")
+        return "" if channel == card else channel

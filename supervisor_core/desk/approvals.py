@@ -263,9 +263,8 @@ class Approvals:
     def _asked_in(self, card: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """The place of a message of its own, where the command's card stands elsewhere."""
         slack = self._config().slack
-        if not slack.enabled or not slack.approval_channel or (card or {}).get("channel") == slack.approval_channel:
-            return None
-        return {"channel": slack.approval_channel}
+        channel = slack.asks_in(str((card or {}).get("channel") or "")) if slack.enabled else ""
+        return {"channel": channel} if channel else None
 
     def _check(
         self,

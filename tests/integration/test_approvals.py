@@ -308,6 +308,23 @@ def test_a_channel_for_approvals_is_asked_as_well_unless_the_card_stands_there(d
     assert found is None
 
 
+def test_what_is_asked_for_in_a_direct_message_is_asked_where_people_see_it(desk: Desk) -> None:
+    def asked_in(task_id: str, channel: str) -> str | None:
+        command = desk.gateway.parse("restart North").issued(ANNA, task_id)
+        desk.approvals.request(command, "slack", {"channel": channel}, NOW)
+        place = desk.ledger.read(lambda connection: outbox.newest(connection, ASKED, task_id))
+        return str(place[1]["channel"]) if place else None
+
+    assert asked_in("task_1", "D0ANNA") is None, "there is no other place"
+    desk.document["slack"]["alert_channel"] = "C0ALERTS"
+    desk.configure()
+    assert asked_in("task_2", "D0ANNA") == asked_in("task_3", "U0ANNA") == "C0ALERTS"
+    assert asked_in("task_4", "C0OPS") is None, "the card asks"
+    desk.document["slack"]["approval_channel"] = "C0APPROVE"
+    desk.configure()
+    assert asked_in("task_5", "D0ANNA") == asked_in("task_6", "C0OPS") == "C0APPROVE"
+
+
 def test_what_this_host_knows_of_rights_by_itself(desk: Desk) -> None:
     rights = host_rights(lambda: desk.config)
     command = desk.ask().command

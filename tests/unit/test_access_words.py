@@ -175,3 +175,13 @@ def test_what_everybody_may_read_mentions_nobody() -> None:
                     may_approve(person, Command(name, workers=workers), RULES),
                 ):
                     assert found is None or not re.search(r"[<>&`*]", found.plain), found
+
+
+def test_a_vote_counts_in_the_alert_channel_where_what_a_direct_message_asked_for_is_asked() -> None:
+    slack = SLACK.model_copy(update={"channels": ("C0ONE",), "alert_channel": "C0ALERTS"})
+    rules, undo = replace(RULES, slack=slack), Command("undo", workers=("East",))
+    asked_alone = may_approve(ME, undo, rules, here="C0ALERTS", card="D0SOMEBODY")
+    assert asked_alone is None or asked_alone.missing != "channel"
+    asked_openly = may_approve(ME, undo, rules, here="C0ALERTS", card="C0ONE")
+    assert asked_openly is not None
+    assert asked_openly.missing == "channel"

@@ -47,6 +47,7 @@ MOVED = (
     "/srv/watcher was at aaaaaaa and is at 1111111 now; OrionMX is paused now. Nothing was done. For a new preview ask "
     "again: rollback OrionMX 2 hotfix"
 )
+NIGHTLY = Issuer("schedule:nightly", "nightly", OPERATOR.id)
 FOUR = replace(ROLLBACK, target="all", workers=("OrionMX", "Second", "Third", "Fourth"))
 
 ENDS: Mapping[ApprovalState, str] = {
@@ -90,6 +91,8 @@ CARDS: Mapping[str, Mapping[str, Any]] = {
         )
     ),
     "in_a_direct_message": approval_card(asking(replace(approval(), card={"channel": "D0OPER", "thread_ts": None}))),
+    "of_a_direct_message": question(asking(replace(approval(), card={"channel": "D0OPER"}), link=LINK)),
+    "by_a_schedule": approval_card(asking(approval(command=replace(UPDATE, issuer=NIGHTLY)))),
     "asked_elsewhere": approval_card(asking(approval(), elsewhere="C0APPROVE", link=LINK)),
     "asked_elsewhere_not_yet_posted": approval_card(asking(approval(), elsewhere="C0APPROVE")),
     "question": question(asking(approval(), link=LINK)),
