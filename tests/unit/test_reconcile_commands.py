@@ -80,7 +80,7 @@ def test_a_slow_worker_delays_nobody(world: World) -> None:
         await world.reconciler.start()
         await until(lambda: world.runs("South", "West"), "the others are up", SOON_SECONDS)
         assert not world.runs("North")
-        assert world.state("North") == "starting"
+        await until(lambda: world.state("North") == "starting")
         task = world.send("restart_watcher", "West")
         await until(lambda: world.job(task).outcome is not None, "a command for another", SOON_SECONDS)
         world.configure(North={}, South={"enabled": False}, West={})
