@@ -70,6 +70,7 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
     await viewer.sees("acknowledge is for operators")
     await card.button("Why?").click(as_=viewer)
     await viewer.sees("was killed (SIGKILL)")
+    await all_tell_the_same_of_the_kill(home)
     await card.button("Acknowledge").click(as_=operator)
     await card.becomes("Acknowledged by")
     await card.button("Acknowledge").is_gone()
@@ -92,6 +93,23 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
     replies = [each for each in about if each.get("thread_ts") not in (None, each["ts"])]
     assert len(about) - len(replies) == 1, slack.story()
     assert "OrionMX: restarted" in str(replies), "the restart has a card of its own, in the thread"
+
+
+async def all_tell_the_same_of_the_kill(home: SlackHome) -> None:
+    """The alert, `why` and `history` agree on when it began, and on what it was."""
+    (alert,) = [each for each in await asked(home, "alerts") if each["target_id"] == "OrionMX"]
+    (why,) = await asked(home, "send", "why OrionMX")
+    (history,) = await asked(home, "send", "history OrionMX")
+    well, down = history["stretches"][-2:]
+    assert (well["condition"], down["condition"], alert["condition"]) == ("well", "down", "down")
+    assert "signal 9" in down["reason"]
+    assert "signal 9" in alert["reason"]
+    assert (why["cause"], why["fine"]) == ("killed", False)
+    told = [down["since"], alert["opened_at"], why["since"], *(each["since"] for each in why["conditions"])]
+    moments = [from_text(each) for each in told]
+    assert max(moments) - min(moments) < timedelta(seconds=1), told
+    assert history["uptime"] < 1
+    assert not [each for each in why["before"] if "became down" in each["words"]], "its end tells of that already"
 
 
 async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_is_due(
