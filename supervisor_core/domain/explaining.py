@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from supervisor_core.domain import log_lines
@@ -69,7 +69,8 @@ def _conditions(facts: Facts, found: Found) -> Iterator[Held]:
 def _before(facts: Facts, found: Found) -> tuple[Event, ...]:
     """The last things that happened until the trouble began; where all is well, until now."""
     until = found.since + AT_ONCE if found.since and found.cause not in QUIET else facts.at
-    events = [*_commands(facts, until), *_ends(facts), *_flips(facts)]
+    commands = list(_commands(facts, until))
+    events = [*commands, *_ends(facts), *_flips(facts, commands)]
     return tuple(sorted((each for each in events if each.at <= until), key=lambda each: each.at)[-BEFORE:])
 
 
@@ -102,8 +103,9 @@ def _ends(facts: Facts) -> Iterator[Event]:
         yield Event(life.ended_at, (in_words(life),))
 
 
-def _flips(facts: Facts) -> Iterator[Event]:
-    """Changes of its condition that no end tells of already."""
+def _flips(facts: Facts, commands: Sequence[Event]) -> Iterator[Event]:
+    """Changes of its condition that no end tells of already, and no command that was to bring them about."""
     for flip in facts.flips:
-        if flip.new.value not in ("down", "unknown"):
+        asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
+        if flip.new.value not in ("down", "unknown") and not asked_for:
             yield Event(flip.at, (f"became {flip.new.value.replace('_', ' ')}: {one_line(flip.reason, ERROR)}",))

@@ -21,6 +21,7 @@ from bot.views.why import why
 from supervisor_core.cli.explaining import in_words
 from supervisor_core.domain.baking import BakeState
 from supervisor_core.domain.command import Command, Issuer
+from supervisor_core.domain.conditions import Condition
 from supervisor_core.domain.explaining import explain
 from supervisor_core.domain.explanation import Cause, Paused
 from supervisor_core.domain.health import WorkerState
@@ -87,6 +88,14 @@ def test_who_may_do_nothing_has_no_buttons_and_reads_the_same() -> None:
     told = [explain(TROUBLES["deploy"])]
     bare, whole = why(told, NONCE, lambda _: False), why(told, NONCE, anything)
     assert [block for block in whole["blocks"] if block["type"] != "actions"] == bare["blocks"]
+
+
+def test_what_a_command_was_to_bring_about_is_told_once_and_what_went_wrong_with_it_as_well() -> None:
+    done = (job("pause", 300), job("update_code", 200))
+    changed = (flip(Condition.PAUSED, 300), flip(Condition.WELL, 250), flip(Condition.DEGRADED, 199))
+    told = explain(down(life(137), jobs=done, flips=changed))
+    words = [" ".join(plain(each.words).rstrip(":").replace(":", "").split()[:2]) for each in told.before]
+    assert words == ["pause by", "became well", "update by", "became degraded", "ended with"]
 
 
 @pytest.mark.parametrize("name", TROUBLES)
