@@ -29,6 +29,9 @@ PAPER, INK, FAINT = "#fbfbf9", "#1d1c1d", "#c9c9c4"
 FONT = "DejaVu Sans"
 """Comes with matplotlib, so a picture is the same on every host."""
 
+EDGE = 0.03
+"""Of the width: a tick that is nearer to the right end has no room for its word."""
+
 APART = 0.024
 """Of the width: numbers of marks that are closer than this share a place."""
 
@@ -153,16 +156,20 @@ def _title(figure: Figure, words: str, height: float) -> None:
 
 
 def _bar(axes: Axes, history: History, y: float, tall: float) -> None:
-    """What held when, from left to right; what is worst is drawn last, so that it is never hidden."""
+    """What held when, from left to right; what is worst is drawn last, so that it is never hidden. All that look the
+    same are drawn at once: a worker may have changed a thousand times."""
     whole = (history.until - history.since).total_seconds()
+    alike: dict[tuple[Condition, bool], list[tuple[float, float]]] = {}
     for stretch in sorted(history.stretches, key=lambda each: _weight(each.condition)):
-        colour, hatch, edge = _LOOKS[_look(stretch.condition)]
         left = (stretch.since - history.since).total_seconds() / whole
         wide = max(stretch.length.total_seconds() / whole, NARROWEST)
-        bar = [(left, wide)], (y - tall / 2, tall)
+        alike.setdefault((stretch.condition, wide > HATCHED), []).append((left, wide))
+    for (condition, hatched), places in alike.items():
+        colour, hatch, edge = _LOOKS[_look(condition)]
+        bars = places, (y - tall / 2, tall)
         # The outline has a pass of its own: with the hatch's colour, a narrow bar would be nothing but outline.
-        axes.broken_barh(*bar, facecolor=colour, hatch=hatch if wide > HATCHED else "", edgecolor=edge, linewidth=0)
-        axes.broken_barh(*bar, facecolor="none", edgecolor=INK, linewidth=0.4)
+        axes.broken_barh(*bars, facecolor=colour, hatch=hatch if hatched else "", edgecolor=edge, linewidth=0)
+        axes.broken_barh(*bars, facecolor="none", edgecolor=INK, linewidth=0.4)
     axes.set_xlim(0, 1)
 
 
@@ -278,7 +285,11 @@ def _time_axis(axes: Axes, history: History, zone: tzinfo, zone_name: str) -> No
     ticks = _ticks(history, zone)
     axes.set_xticks([(tick - history.since) / whole for tick in ticks])
     days = whole > timedelta(days=2)
-    axes.set_xticklabels([f"{tick.astimezone(zone):{'%a %d' if days else '%H:%M'}}" for tick in ticks], size=SMALL)
+    said = [f"{tick.astimezone(zone):{'%a %d' if days else '%H:%M'}}" for tick in ticks]
+    axes.set_xticklabels(
+        [words if _place(history, tick) <= 1 - EDGE else "" for words, tick in zip(said, ticks, strict=True)],
+        size=SMALL,
+    )
     axes.tick_params(axis="x", length=3)
     first, last = history.since.astimezone(zone), history.until.astimezone(zone)
     axes.set_xlabel(f"{first:%d %b %H:%M} to {last:%d %b %H:%M}, times of {zone_name}", size=SMALL, labelpad=3)

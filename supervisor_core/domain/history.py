@@ -3,6 +3,7 @@ and the same in words. Pure."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -114,8 +115,10 @@ def from_flips(samples: Sequence[Sample], stretches: Sequence[Stretch], limit: f
     """The samples, and where there are none in a time in which the heartbeat was too old: how it grew older then. It
     turned stale when it was as old as its limit."""
     found = list(samples)
+    moments = sorted(each.at for each in samples)
     for stretch in stretches:
-        measured = any(stretch.since <= each.at <= stretch.until for each in samples)
+        after = bisect_left(moments, stretch.since)
+        measured = after < len(moments) and moments[after] <= stretch.until
         if stretch.condition is Condition.STALE and limit and not measured:
             found.append(Sample(stretch.since, limit))
             found.append(Sample(stretch.until, limit + stretch.length.total_seconds()))

@@ -12,6 +12,7 @@ from tests.benchmarks import (
     bench_faults,
     bench_forward,
     bench_home,
+    bench_looks,
     bench_many,
     bench_pass,
     bench_preview,
@@ -32,6 +33,7 @@ ALL = (
     bench_alerts,
     bench_many,
     bench_home,
+    bench_looks,
 )
 
 if __name__ == "__main__":

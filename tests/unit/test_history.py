@@ -140,3 +140,22 @@ def test_whatever_people_are_called_nobody_is_pinged_and_it_fits(name: str, coun
         assert "<@" not in content["text"]
         assert "<!channel" not in content["text"]
     assert len(description(told, UTC)) <= ALT
+
+
+def test_however_often_a_worker_has_changed_its_picture_has_a_few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part takes a millisecond, and no other picture is drawn meanwhile."""
+    from matplotlib.axes import Axes
+
+    drawn: list[int] = []
+    real = Axes.broken_barh
+
+    def counted(axes: Axes, xranges: Any, *arguments: Any, **looks: Any) -> Any:
+        drawn.append(len(xranges))
+        return real(axes, xranges, *arguments, **looks)
+
+    monkeypatch.setattr(Axes, "broken_barh", counted)
+    conditions = (Condition.DOWN, Condition.WELL, Condition.STALE)
+    changes = [(24 - number / 50, conditions[number % 3]) for number in range(1000)]
+    draw([history(24, changes, [])], BERLIN, "Europe/Berlin")
+    assert len(drawn) < 20
+    assert sum(drawn) >= 2 * 1000, "all of it is there, its face and its outline"

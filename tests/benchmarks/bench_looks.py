@@ -1,0 +1,146 @@
+"""How quick `status`, `teams`, `logs`, `why` and `history` are answered for 200 workers that all are in trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+from sqlalchemy import Connection
+
+from bot.access import Person, Rules
+from bot.asked import Asked
+from bot.informing import Question, Tell
+from bot.judging import Judging
+from bot.looking.history import HistoryLook
+from bot.looking.logs import LogsLook
+from bot.looking.why import WhyLook
+from bot.looking.workers import WorkersLook
+from bot.offering import Offering
+from bot.people import People
+from supervisor_core.adapters.processes_records import RUNNING, WorkerRecord
+from supervisor_core.adapters.worker import worker_log
+from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.conditions import WORKER, Condition, Target
+from supervisor_core.domain.explanation import Explanation
+from supervisor_core.domain.grammar import parse
+from supervisor_core.gateway import grammar_context
+from supervisor_core.handlers.newest_lines import NewestLines, Written
+from supervisor_core.ledger import flips
+from supervisor_core.ledger.flips import Change
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.doors import open_doors
+from supervisor_core.runtime.explaining import Explainer
+from supervisor_core.runtime.observing import look
+from supervisor_core.runtime.past import Past
+from tests.benchmarks.timing import table
+from tests.support.alerting import NEVER
+from tests.support.homes import a_home, demo_command
+from tests.support.long_trail import a_long_trail
+
+WORKERS, TEAMS, ROUNDS = 200, 8, 10
+AUDIT_ROWS, FLIPS, LIVES = 1_000_000, 200, 5
+"""Rows of the whole trail; flips and lives of each worker."""
+
+LINE = "2026-02-05T14:27:58Z INFO reading archive 17, and this is as long as a line is in a log\n"
+LOG = LINE * 800 + "Traceback (most recent call last):\n  read(archive)\nValueError: no such archive\n"
+FLOOR = "the look at 200 workers alone"
+ASKED = (
+    "status all",
+    "status team:T3",
+    "teams",
+    "logs all",
+    "why all",
+    "why W013",
+    "history W013 7d",
+    "history all 7d",
+)
+
+
+def measure() -> str:
+    """Beside a ledger with a million audit rows; each question in turns with the look that all of them need."""
+    workers = {f"W{number:03}": {"command": demo_command(), "team": f"T{number % TEAMS}"} for number in range(WORKERS)}
+    teams = {f"T{number}": {"objective": "keep the archive flowing"} for number in range(TEAMS)}
+    with tempfile.TemporaryDirectory() as name, a_home(Path(name) / "home", workers, teams=teams) as home:
+        config = load_supervisor_config(home.config, environ={})
+        with a_long_trail(home.state_dir, AUDIT_ROWS) as ledger:
+            _fill(config, ledger)
+            times = asyncio.run(_times(config, ledger))
+    return table(times, FLOOR)
+
+
+def _fill(config: SupervisorConfig, ledger: Ledger) -> None:
+    """Each of them has died, and has flapped before."""
+    now = datetime.now(UTC)
+    for worker in config.workers.values():
+        past = Past(config.state_dir, worker.id)
+        for number in range(LIVES):
+            at = now - timedelta(minutes=10 - number)
+            past.ended(WorkerRecord(worker.id, "g1", RUNNING)._replace(started_at=at.isoformat()), 1, now)
+        past.decided(NEVER)
+        log = worker_log(config, worker)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(LOG)
+    for number in range(FLIPS):
+        at = now - timedelta(minutes=40 * (FLIPS - number))
+        new = Condition.WELL if number % 2 else Condition.STALE
+        ledger.write(partial(_flip, workers=tuple(config.workers), new=new, at=at))
+
+
+def _flip(connection: Connection, workers: Sequence[str], new: Condition, at: datetime) -> None:
+    known = flips.standings(connection, "TestHost")
+    targets = [Target(WORKER, name) for name in workers]
+    changes = [Change(target, known.get(target), new, f"it is {new}", at) for target in targets]
+    flips.record(connection, "TestHost", changes, at)
+
+
+async def _times(config: SupervisorConfig, ledger: Ledger) -> dict[str, list[float]]:
+    host, explainer, newest = open_doors(config), Explainer(ledger), NewestLines()
+
+    async def seen() -> list[dict[str, Any]]:
+        looked = await asyncio.to_thread(look, host, list(config.workers.values()))
+        return [each.as_json() for each in looked]
+
+    async def explain(wanted: Collection[str]) -> list[Explanation]:
+        looked = await asyncio.to_thread(look, host, list(config.workers.values()))
+        return await asyncio.to_thread(explainer, host, looked, [each.as_json() for each in looked], wanted)
+
+    async def written(workers: Sequence[str], count: int) -> list[Written]:
+        return await asyncio.to_thread(newest, host.drive, config, workers, count)
+
+    rules = Rules(config.slack, config.teams, config.workers, "T0TEAM")
+    offering = Offering(config, Judging(People(AsyncWebClient(), set()), rules))
+    shown = WorkersLook(config, ledger, seen)
+    tellers: dict[str, Tell] = {
+        "status": shown.status,
+        "teams": shown.teams,
+        "logs": LogsLook(config, written),
+        "why": WhyLook(explain, offering),
+        "history": HistoryLook(config, ledger),
+    }
+    times: dict[str, list[float]] = {FLOOR: [], **{text: [] for text in ASKED}}
+    for turn in range(ROUNDS + 1):
+        took = {FLOOR: await _timed(seen)}
+        for text in ASKED:
+            took[text] = await _timed(partial(tellers[text.partition(" ")[0]], _question(text, config)))
+        if turn:
+            for name, milliseconds in took.items():
+                times[name].append(milliseconds)
+    return times
+
+
+async def _timed(work: Callable[[], Awaitable[Any]]) -> float:
+    begun = time.perf_counter()
+    await work()
+    return (time.perf_counter() - begun) * 1000
+
+
+def _question(text: str, config: SupervisorConfig) -> Question:
+    asked = Asked(text, "U0OPER", "T0TEAM", "C0OPS", datetime.now(UTC), "key", response_url="http://127.0.0.1/")
+    return Question(asked, parse(text, grammar_context(config)), Person("U0OPER", "T0TEAM", zone="Europe/Berlin"))
