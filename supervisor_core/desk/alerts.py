@@ -24,7 +24,7 @@ from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.suppressions import ALERT, Hush, Suppression
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger import alerts as rows
-from supervisor_core.ledger import suppressions
+from supervisor_core.ledger import audit, suppressions
 from supervisor_core.ledger.steps import Step, record
 from supervisor_core.ledger.store import Ledger
 
@@ -126,11 +126,13 @@ class Alerts:
         return self._written("suppressions_t.mute", work)
 
     def unmute(self, workers: Collection[str], asked: Request, now: datetime | None = None) -> list[str]:
-        """Alerts about these workers are told again, what still holds at once; who of them was muted."""
+        """Alerts about these workers are told again, what still holds at once; who of them was muted. Whom this request
+        has ended it for, the same again after a crash."""
         moment = now or datetime.now(UTC)
 
         def work(connection: Connection) -> list[str]:
-            ended = []
+            if ended := audit.targets_of(connection, asked.task_id, UNMUTED):
+                return ended
             for worker_id in workers:
                 target = Target(WORKER, worker_id)
                 kinds = (Hush.MUTE, Hush.MAINTENANCE)  # of a maintenance, this time of it

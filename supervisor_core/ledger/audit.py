@@ -15,7 +15,7 @@ from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.ledger.audit_search import AuditFilter, search
 from supervisor_core.ledger.tables import audit_log
 
-__all__ = ["AuditFilter", "Fault", "append", "hash_of", "newest_row", "search", "verify"]
+__all__ = ["AuditFilter", "Fault", "append", "hash_of", "newest_row", "search", "targets_of", "verify"]
 
 COLUMNS = tuple(column.name for column in audit_log.columns)
 _CUT = ("actor", "action", "target_type", "target_id", "label")
@@ -75,6 +75,13 @@ def hash_of(connection: Connection, supervisor_id: str, audit_id: int) -> str | 
     """The hash of one row, or None where there is no such row."""
     query = select(audit_log.c.hash).where(audit_log.c.supervisor_id == supervisor_id, audit_log.c.audit_id == audit_id)
     return connection.execute(query).scalar()
+
+
+def targets_of(connection: Connection, task_id: str, action: str) -> list[str]:
+    """To whom this command has done this already; nobody, before it was dealt with."""
+    mine = (audit_log.c.task_id == task_id, audit_log.c.action == action)
+    query = select(audit_log.c.target_id).where(*mine).order_by(audit_log.c.audit_id)
+    return list(connection.execute(query).scalars())
 
 
 def verify(connection: Connection, heads: Sequence[ChainHead] = ()) -> tuple[int, list[Fault]]:

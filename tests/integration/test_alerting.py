@@ -183,7 +183,10 @@ def test_unmute_says_at_once_what_holds_and_a_new_mute_takes_the_place_of_the_ol
     }
     desk.down("North")
     assert desk.heard() == []
-    assert desk.alerts.unmute(["North", "South"], desk.request(), desk.now) == ["North"]
+    request = desk.request()
+    for _ in ("dealt with", "dealt with again, after a crash"):
+        assert desk.alerts.unmute(["North", "South"], request, desk.now) == ["North"]
+    assert desk.alerts.unmute(["North", "South"], desk.request(), desk.now) == []
     desk.work()
     (told,) = desk.heard()
     assert told.startswith("post: North is down")
