@@ -237,6 +237,20 @@ def test_one_by_the_shell_needs_nobody_to_be_asked(planned: Planned) -> None:
     assert chore.work(THREE)
 
 
+def test_one_by_the_shell_does_not_wait_until_slack_has_said_who_the_others_are(planned: Planned) -> None:
+    planned.add('schedule add first "daily 02:59" pause North')
+    planned.add('schedule add second "daily 03:00" pause South', by=SHELL)
+    asked: list[str] = []
+    desk = planned.desk
+
+    def rights(who: Issuer, command: Command, right: Right) -> str:
+        asked.append(f"{who.name} {command.name}")
+        return ""
+
+    SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, rights).work(THREE)
+    assert asked == ["dora pause", "anna pause"]
+
+
 def test_a_run_that_is_due_while_the_one_before_goes_on_is_skipped(planned: Planned) -> None:
     planned.add('schedule add often "*/5 * * * *" pause North')
     assert planned.chore.work(NOW + 5 * MINUTE)
