@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,9 @@ pytestmark = pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=15)
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 FRAGILE = {**WORKER, "restart": {"policy": "never"}}
+
+LATE_SECONDS = 3.0
+"""From a change on the host until it is on the pages of those who look."""
 
 
 @pytest.fixture
@@ -39,8 +43,10 @@ async def test_a_page_follows_what_happens_on_the_host_and_its_buttons_open_the_
 
     (pid,) = home.running_copies("South")
     os.kill(pid, signal.SIGKILL)
+    begun = time.monotonic()
     await page.shows("2 workers, 1 needs a look")
     await looking.shows("2 workers, 1 needs a look")
+    assert time.monotonic() - begun < LATE_SECONDS
 
     await page.button("Resume… South").click()
     modal = await operator.modal("Resumes a paused worker")
