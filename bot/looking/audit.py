@@ -27,7 +27,7 @@ from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.trail import action_of
 from supervisor_core.handlers.reports import masking_of
 from supervisor_core.ledger.audit_pages import page
-from supervisor_core.ledger.audit_search import AuditFilter, Place, actors_called, search
+from supervisor_core.ledger.audit_search import AuditFilter, Place, Row, actors_called, search
 from supervisor_core.ledger.store import Ledger
 
 PAGE = 10
@@ -35,6 +35,9 @@ PAGE = 10
 
 MOST_ROWS = 10_000
 """Rows of a file, the newest; whoever needs more is an auditor, and has the shell."""
+
+SAID = ("actor", "target_id", "label", "details_json", "task_id")
+"""What others have said: everything else in a row is of our own making."""
 
 Link = Callable[[Connection, str], str]
 """The address of the message of a command."""
@@ -85,7 +88,7 @@ class AuditLook:
         """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""
         most = replace(wanted, limit=MOST_ROWS)
         rows = await asyncio.to_thread(self._ledger.read, lambda connection: search(connection, most))
-        table = await asyncio.to_thread(lambda: audit_csv(map(self._masking.foreign, rows)))
+        table = await asyncio.to_thread(lambda: audit_csv(map(self._masked, rows)))
         host = self._config.supervisor.id
         cut = f", the newest {MOST_ROWS} of more" if len(rows) == MOST_ROWS else ""
         file = Attached(
@@ -98,6 +101,10 @@ class AuditLook:
         )
         said = words(f":paperclip: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
         return Dealt(messages=(whisper(question.asked, said, about=" told"), file_for(question.asked, file)))
+
+    def _masked(self, row: Row) -> Row:
+        """Cell by cell: what a table does to a quote, no spelling of a secret has."""
+        return {**row, **{name: self._masking.foreign(row[name]) for name in SAID}}
 
 
 def filter_of(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:

@@ -14,13 +14,12 @@ from datetime import datetime, timedelta
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.baking import Bake, BakeState, Change, Verdict, Watched, change_of, judge, overtakes
+from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.jobs import Job
 from supervisor_core.ledger import bakes as rows
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.logs import about
-
-HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code")
 
 LOOK_SECONDS = 5.0
 """Between two looks at who is watched. What is over by then, a crash and a start after it, leaves its mark."""
@@ -90,7 +89,7 @@ class BakingChore:
         if not length and not watching:
             return
         since = min([now - length, *(bake.since for bake in watching)])
-        ended = self._ledger.read(lambda connection: jobs.ended_since(connection, HANDLERS, since))
+        ended = self._ledger.read(lambda connection: jobs.ended_since(connection, CODE_HANDLERS, since))
         fresh = set(ended) - self._known
         found = self._ledger.read(lambda connection: jobs.by_ids(connection, fresh)) if fresh else []
         for job in found:

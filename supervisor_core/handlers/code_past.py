@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from supervisor_core.adapters.git_reading import resolve, tree_of
+from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.jobs import FINAL, Job, JobState
 from supervisor_core.handlers.code_site import CodeRefused, Site
 from supervisor_core.handlers.context import Host
 
-CODE_HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code")
 WHAT = {"update_code": "the update", "update_code_deps": "the update", "rollback_code": "the rollback"}
 
 NOT_KNOWN = "What was done before is not known here."

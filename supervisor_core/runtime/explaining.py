@@ -23,6 +23,7 @@ from supervisor_core.adapters.report_tail import End, last_lines, read_end
 from supervisor_core.adapters.threads import DaemonThreads
 from supervisor_core.adapters.written import written_to
 from supervisor_core.config import SupervisorConfig, Worker
+from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Target
 from supervisor_core.domain.errors import SupervisorError
@@ -57,8 +58,6 @@ IN_FULL = 20
 
 SECONDS = 1.0
 """For what is no drive and may hang all the same."""
-
-CODE = ("update_code", "update_code_deps", "rollback_code", "undo_code")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +219,7 @@ def _with_job(paused: Paused | None, seen: Seen, asked: Sequence[Job]) -> Paused
 
 def _newest_change(connection: Connection, worker_id: str, since: datetime) -> CodeChange | None:
     """The newest command that changed the code that this worker runs from: its own, or of one that shares it."""
-    own = [job for job in jobs.ended(connection, [worker_id], CODE, JOBS) if _changed(job, since)]
+    own = [job for job in jobs.ended(connection, [worker_id], CODE_HANDLERS, JOBS) if _changed(job, since)]
     found = [CodeChange(job, job.finished_at, worker_id) for job in own[:1] if job.finished_at]
     bake = bakes.newest_of(connection, worker_id, since)
     if bake is not None:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from supervisor_core.adapters.beat_ages import read_ages
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.catalog import by_handler
+from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.conditions import WORKER, Target
 from supervisor_core.domain.definitions import Risk
 from supervisor_core.domain.explaining import came_of
@@ -25,8 +26,6 @@ MOST = 20
 COMMANDS = 200
 MARKS = 40
 """Of one worker that are shown; the others are counted."""
-
-CODE = ("update_code", "update_code_deps", "rollback_code", "undo_code")
 
 
 def histories(
@@ -65,7 +64,7 @@ def _changes(job: Job, since: datetime, until: datetime) -> bool:
 
 
 def _mark(job: Job) -> Mark:
-    sort = Sort.DEPLOY if job.handler in CODE else Sort.COMMAND
+    sort = Sort.DEPLOY if job.handler in CODE_HANDLERS else Sort.COMMAND
     return Mark(_at(job), sort, job.command, (f"{job.command} by ", job.issuer, *came_of(job)))
 
 

@@ -14,10 +14,11 @@ from sqlalchemy import text
 
 from supervisor_core.desk import baking as module
 from supervisor_core.desk import scheduler
-from supervisor_core.desk.baking import HANDLERS, LOOK_SECONDS, BakingChore
+from supervisor_core.desk.baking import LOOK_SECONDS, BakingChore
 from supervisor_core.desk.making import approvals_of, scheduler_of
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.baking import Bake, BakeState, Watched
+from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.ledger import bakes, jobs
 from supervisor_core.ledger.steps import Message
@@ -411,7 +412,7 @@ def test_a_look_that_fails_loses_nothing(place: Place) -> None:
 
 
 def test_what_was_changed_of_late_is_found_by_an_index(place: Place) -> None:
-    names = ", ".join(f"'{name}'" for name in HANDLERS)
+    names = ", ".join(f"'{name}'" for name in CODE_HANDLERS)
     query = f"EXPLAIN QUERY PLAN SELECT job_id FROM jobs_t WHERE handler IN ({names}) AND finished_at > '2026'"
     plan = place.host.ledger.read(lambda connection: connection.execute(text(query)).all())
     assert ["COVERING INDEX ix_jobs_t_handler_finished_at" in str(row) for row in plan] == [True]
