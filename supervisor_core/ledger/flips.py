@@ -160,15 +160,15 @@ def find(connection: Connection, supervisor_id: str, flip_id: int) -> Flip | Non
 def of_target(
     connection: Connection, target: Target, since: datetime, until: datetime, supervisor_id: str | None = None
 ) -> list[Flip]:
-    """Its flips between these moments, in their order, and before them the last one that came earlier: it says how the
-    span began."""
+    """Its flips between these moments, in their order, the newest where there are too many; and before them the last
+    one that came earlier: it says how the span began."""
     mine = [flips.c.target_type == target.kind, flips.c.target_id == target.id]
     if supervisor_id is not None:
         mine.append(flips.c.supervisor_id == supervisor_id)
     before = select(flips).where(*mine, flips.c.at < since).order_by(flips.c.at.desc(), flips.c.flip_id.desc()).limit(1)
     within = select(flips).where(*mine, flips.c.at >= since, flips.c.at < until)
-    within = within.order_by(flips.c.at, flips.c.flip_id).limit(MOST)
-    rows = [*connection.execute(before).mappings(), *connection.execute(within).mappings()]
+    newest = within.order_by(flips.c.at.desc(), flips.c.flip_id.desc()).limit(MOST)
+    rows = [*connection.execute(before).mappings(), *reversed(connection.execute(newest).mappings().all())]
     return [_flip(row) for row in rows]
 
 

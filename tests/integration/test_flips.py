@@ -80,6 +80,15 @@ def test_a_span_of_time_begins_with_what_was_so_before_it_and_adds_up(engine: En
     assert total.share == pytest.approx(0.6)
 
 
+def test_of_too_many_flips_the_newest_are_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flips, "MOST", 2)
+    for number, condition in enumerate((Condition.WELL, Condition.DOWN, Condition.WELL, Condition.STALE)):
+        change(engine, NORTH, condition, NOW + number * SECOND)
+    with engine.connect() as connection:
+        found = flips.of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
+    assert [flip.new for flip in found] == ["well", "stale"]
+
+
 def test_old_flips_are_let_go_of_but_for_how_a_target_is_now(engine: Engine) -> None:
     for number, condition in enumerate((Condition.WELL, Condition.DOWN, Condition.WELL)):
         change(engine, NORTH, condition, NOW + number * SECOND)
