@@ -14,6 +14,9 @@ from pathlib import Path
 
 from supervisor_core.domain import crashpoints
 
+BESIDE = {"flips_t.written:before", "flips_t.written:after"}
+"""Points that lie on no road of a command: what looks at the workers see is written whenever it is seen."""
+
 
 def armed(point: str) -> tuple[str, ...]:
     """The program that is the command line with this point armed."""
