@@ -261,7 +261,7 @@ class Alerting:
             record(connection, host, None, messages, now)
         elif not take(connection, host, alerts.move(before, final, messages), now):  # pragma: no cover (just read)
             return []
-        if final.state is AlertState.CLOSED:
+        if final.target.kind == FLAPPING and final.state is AlertState.CLOSED:
             alerts.unfold(connection, final.alert_id, now)
         news = decision.reason.tells or before is None or str(decision.reason) != before.decided
         return [Told(after, decision)] if news else []

@@ -100,7 +100,9 @@ def test_who_does_not_come_back_in_time_or_will_take_longer_is_told_of_at_once(d
 
 
 def test_hysteresis_waits_before_it_opens_and_before_it_closes(tmp_path: Path) -> None:
-    with an_alert_desk(tmp_path, alerts={"open_after_seconds": 20, "close_after_seconds": 30}) as desk:
+    with an_alert_desk(
+        tmp_path, alerts={"open_after_seconds": 20, "close_after_seconds": 30, "flapping": {"flips": 9}}
+    ) as desk:
         desk.well("North")
         desk.down("North")
         desk.wait(10)
