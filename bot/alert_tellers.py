@@ -46,12 +46,13 @@ class AlertTellers:
     async def _listed(self, question: Question) -> Content:
         now = question.asked.at
 
-        def look(connection: Connection) -> list[Told]:
-            found = [told_of(connection, alert.alert_id, now) for alert in rows.in_states(connection, SHOWN)]
-            return [told for told in found if told is not None]
+        def look(connection: Connection) -> tuple[list[Told], int]:
+            found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
+            told = [told_of(connection, alert.alert_id, now) for alert in found[: views.SHOWN]]
+            return [each for each in told if each is not None], len(found)
 
-        found = await asyncio.to_thread(self._ledger.read, look)
-        return views.listed(found, await asyncio.to_thread(self._alerts.muted))
+        found, count = await asyncio.to_thread(self._ledger.read, look)
+        return views.listed(found, await asyncio.to_thread(self._alerts.muted), count)
 
     async def _mute(self, question: Question) -> Dealt:
         command, request = question.command, _request(question)

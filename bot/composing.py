@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
@@ -24,6 +25,7 @@ from supervisor_core.desk.schedules import standing
 from supervisor_core.domain.alerts import SHOWN
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.storms import STORM
 from supervisor_core.ledger import alerts, approvals, bakes, jobs, outbox, schedules
 from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
 from supervisor_core.ledger.approvals import ASKED
@@ -61,8 +63,7 @@ class Composing:
         if message.kind == TOLD:
             return self._schedule(connection, message, now)
         if message.kind == ALERT:
-            told = told_of(connection, message.subject, now, new=not message.address.get("ts"))
-            return alert_card(told, now) if told else None
+            return self._alert(connection, message, now)
         if message.kind == REPLY:
             return said_below(connection, message.payload)
         if message.kind == LINE:
@@ -80,6 +81,16 @@ class Composing:
             rest=code(path) + (f" on {escape(job.supervisor_id)}" if job else ""),
             comment=thread.of_report(job) if job else "",
         )
+
+    def _alert(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+        """The message of an alert; none where another one tells of it and nothing was said of it yet."""
+        told = told_of(connection, message.subject, now, new=not message.address.get("ts"))
+        if told is None or (told.parent is not None and not message.address):
+            return None
+        if told.parent is not None:
+            place = outbox.place_of(connection, ALERT, told.parent.alert_id)
+            told = replace(told, link=self._link(place or {}))
+        return alert_card(told, now)
 
     def _schedule(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
         if "note" in message.payload:
@@ -99,12 +110,16 @@ class Composing:
         return [Told(each, self.link(connection, each.task_id)) for each in found]
 
     def open_alerts(self, connection: Connection) -> list[OpenAlert]:
-        """The alerts that are open, the first of them with the places of their messages."""
-        found, shown = alerts.in_states(connection, SHOWN), []
+        """The alerts that are open and stand for themselves, the first of them with the places of their messages."""
+        found = [alert for alert in alerts.in_states(connection, SHOWN) if alert.parent_id is None]
+        shown = []
         for number, alert in enumerate(found):
             place = outbox.place_of(connection, ALERT, alert.alert_id) if number < LINKED else None
             link = self._link(place or {})
-            shown.append(OpenAlert(alert.alert_id, alert.target.id, WORDS[alert.condition], alert.opened_at, link))
+            name, words = alert.target.id, WORDS[alert.condition]
+            if alert.target.kind == STORM:
+                name, words = "Together", alert.reason
+            shown.append(OpenAlert(alert.alert_id, name, words, alert.opened_at, link))
         return shown
 
     def link(self, connection: Connection, task_id: str) -> str:

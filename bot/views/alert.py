@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from bot.blockkit import escape, fit
+from bot.views import storm
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.progress import span
 from bot.views.told import Content, context, moment, section, words
@@ -18,6 +19,7 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.conditions import WORKER, Condition, Severity
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import Job, JobState
+from supervisor_core.domain.storms import STORM, Members
 from supervisor_core.domain.suppressions import Hush, Suppression
 
 PRESS = "alert:"
@@ -46,6 +48,7 @@ WORDS: Mapping[Condition, str] = {
     Condition.INTERRUPTED: "was interrupted",
     Condition.SUPERVISOR_SILENT: "is silent",
     Condition.DEAF: "was deaf",
+    Condition.STORM: "goes on",
 }
 """What is said of a target, in words."""
 
@@ -69,6 +72,9 @@ _SAID: Mapping[Reason, str] = {
 }
 
 
+_TOGETHER = "They have one message together, and are listed after the others."
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """An alert, and what else is known about it."""
@@ -85,6 +91,12 @@ class Told:
     """What keeps it quiet at the moment."""
     new: bool = False
     """Whether nothing was said of it yet."""
+    members: Members = field(default_factory=Members)
+    """What there is to say of the alerts that it stands for."""
+    parent: Alert | None = None
+    """The one that stands for it."""
+    link: str = ""
+    """Where that one's message is."""
 
 
 def alert_card(told: Told, now: datetime) -> Content:
@@ -92,6 +104,8 @@ def alert_card(told: Told, now: datetime) -> Content:
     alert = told.alert
     if alert.state is AlertState.CLOSED:
         return _over(told)
+    if alert.target.kind == STORM:
+        return _storm(told, now)
     title = f"{_name(alert)} {WORDS[alert.condition]}"
     facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
     blocks = [section(f"{_sign(told)} *{title}*\n{_why(alert)}"), context(" · ".join(facts))]
@@ -99,12 +113,33 @@ def alert_card(told: Told, now: datetime) -> Content:
         blocks.append(section(said))
     if log := _log(alert.evidence):
         blocks.append(section(log))
-    state = _state(told, now)
+    state = [*_state(told, now), *filter(None, [storm.folded(told.members)])]
+    if told.parent is not None:
+        state.append(storm.part_of(told.parent, told.link))
+    if state:
+        blocks.append(section("\n".join(state)))
+    if told.parent is None:
+        blocks.append({"type": "actions", "block_id": f"alert:{alert.alert_id}", "elements": buttons(told)})
+    blocks.append(context(f"alert `{alert.alert_id}`{_next(alert)}"))
+    text = f"{title}: {_why(alert)} Since {moment(alert.opened_at)}."
+    return {"text": fit("\n".join([text, *state]), TEXT), "blocks": blocks}
+
+
+def _storm(told: Told, now: datetime) -> Content:
+    """The digest of many; over as soon as none of them holds, though others may still join it for a moment."""
+    alert, members = told.alert, told.members
+    if not members.holding:
+        return _over(told)
+    title = f"{members.holding:,} workers are in trouble" if members.holding != 1 else "1 worker is in trouble still"
+    counts, state = storm.counts(members), _state(told, now)
+    facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
+    blocks = [section(f"{_sign(told)} *{title}*\n{counts}"), context(" · ".join(facts)), *storm.details(members)]
     if state:
         blocks.append(section("\n".join(state)))
     blocks.append({"type": "actions", "block_id": f"alert:{alert.alert_id}", "elements": buttons(told)})
-    blocks.append(context(f"alert `{alert.alert_id}`{_next(alert)}"))
-    text = f"{title}: {_why(alert)} Since {moment(alert.opened_at)}."
+    about = "one message for all of them: Acknowledge and Snooze are for all, too"
+    blocks.append(context(f"alert `{alert.alert_id}` · {about}{_next(alert)}"))
+    text = f"{title}: {counts}. Since {moment(alert.opened_at)}."
     return {"text": fit("\n".join([text, *state]), TEXT), "blocks": blocks}
 
 
@@ -143,23 +178,28 @@ def in_a_line(told: Told) -> str:
     alert = told.alert
     by = f" · acknowledged by {who(alert.acknowledged_by)}" if alert.acknowledged_by else ""
     since = f"since {moment(alert.opened_at)}"
+    if alert.target.kind == STORM:
+        return f"{_sign(told)} *{alert.reason}* {since}{by}\n{_TOGETHER}"
     return f"{_sign(told)} *{_name(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
 
 
 def _over(told: Told) -> Content:
     alert = told.alert
-    ended = alert.closed_at or alert.opened_at
+    ended = alert.closed_at or alert.cleared_at or alert.opened_at
     lasted = span((ended - alert.opened_at).total_seconds())
     was = WORDS[alert.condition].removeprefix("is ")
     was = f"was {was}" if was != WORDS[alert.condition] else was
-    title = f"{_name(alert)} {was} for {lasted}, and that is over"
+    what = alert.reason if alert.target.kind == STORM else f"{_name(alert)} {was}"
+    title = f"{what} for {lasted}, and that is over"
     from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
     if told.new:  # it came and went while nobody could be told
-        line = f":white_check_mark: *{title}.* {from_to} {_why(alert)}"
+        why = "" if alert.target.kind == STORM else f" {_why(alert)}"
+        line = f":white_check_mark: *{title}.* {from_to}{why}"
         return words(f"{line} Slack could not be told of it meanwhile.")
     often = f" It came back {_times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
     now = f"\n*Now:* {_sentence(told.ended)}" if told.ended else ""
-    blocks = [section(f":white_check_mark: *{title}*\n*It was:* {_why(alert)}{now}")]
+    was = "" if alert.target.kind == STORM else f"\n*It was:* {_why(alert)}{now}"
+    blocks = [section(f":white_check_mark: *{title}*{was}")]
     facts = [f"{from_to}{often}", f"on {fit(escape(told.host), NAME)}"]
     if alert.acknowledged_by is not None:
         facts.append(f"acknowledged by {who(alert.acknowledged_by)}")

@@ -16,16 +16,17 @@ SHOWN = 10
 REASON = 200  # characters
 
 
-def listed(found: Sequence[Told], muted: Mapping[str, Suppression]) -> Content:
-    """All that are open, and who is muted."""
+def listed(found: Sequence[Told], muted: Mapping[str, Suppression], count: int | None = None) -> Content:
+    """All that are open, and who is muted. `count`: how many there are, where only the first were looked up."""
+    count = len(found) if count is None else count
     quiet = [_muted(worker_id, each) for worker_id, each in sorted(muted.items())]
     if not found:
         return words("\n".join([":white_check_mark: *No alert is open.*", *quiet[:SHOWN]]))
-    title = f"{len(found)} {'alert is' if len(found) == 1 else 'alerts are'} open"
+    title = f"{count:,} {'alert is' if count == 1 else 'alerts are'} open"
     lines = [in_a_line(told) for told in found[:SHOWN]]
     blocks = [section(f"*{title}*"), *map(section, lines)]
-    if len(found) > SHOWN:
-        blocks.append(context(f"… and {len(found) - SHOWN} more: on the host, `supervisor alerts` lists them all."))
+    if count > SHOWN:
+        blocks.append(context(f"… and {count - SHOWN:,} more: on the host, `supervisor alerts` lists them all."))
     if quiet:
         more = [f"… and {len(quiet) - SHOWN} more"] if len(quiet) > SHOWN else []
         blocks.append(section("\n".join([*quiet[:SHOWN], *more])))

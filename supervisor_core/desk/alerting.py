@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import secrets
-import string
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,25 +18,21 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.desk.deciding import Deciding, new_id
 from supervisor_core.desk.evidence import Evidence
+from supervisor_core.desk.judged import Pair, Told
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.alerts import (
     Alert,
-    AlertRules,
-    AlertState,
-    Decision,
     Reason,
-    after_decision,
     after_flip,
     after_look,
-    decide,
 )
 from supervisor_core.domain.conditions import WORKER, Condition, Reading, Sight, Target, read
 from supervisor_core.domain.flips import Flip
-from supervisor_core.domain.suppressions import ALERT, Suppression, holding
 from supervisor_core.ledger import alerts, flips, jobs, suppressions
 from supervisor_core.ledger.flips import Change, Standing
-from supervisor_core.ledger.steps import record, take
+from supervisor_core.ledger.steps import record
 from supervisor_core.ledger.store import Ledger
 
 AT_ONCE = 200
@@ -47,8 +41,6 @@ AT_ONCE = 200
 MOST_WAITING = 16
 """Looks at one worker, while what came before is written."""
 
-ID_LETTERS = 8
-_ALPHABET = string.ascii_lowercase + string.digits
 _FIGURES = re.compile(r"\d+(\.\d+)?")
 
 RESTARTS = ("restart_watcher", "resume")
@@ -74,13 +66,6 @@ class Known:
     reading: Reading | None = None
 
 
-class Told(NamedTuple):
-    """What was decided about one alert, for the log."""
-
-    alert: Alert
-    decision: Decision
-
-
 class Alerting:
     """All conditions of one host. `see` and `observe` may be called from any thread; all else is the scheduler's."""
 
@@ -96,6 +81,7 @@ class Alerting:
         self._ledger = ledger
         self._config = config
         self._resting = resting
+        self._deciding = Deciding(ledger.supervisor_id, config, resting)
         self._evidence = evidence
         self._lock = Lock()
         self._sights: dict[str, list[Sight]] = {}
@@ -184,7 +170,7 @@ class Alerting:
         changes = [_change(before[each.target], each) for each in flipped]
         made = dict(zip((each.target for each in flipped), flips.record(connection, host, changes, now), strict=True))
         live = alerts.live_of_all(connection, host, [each.target for each in some])
-        standings, told, begun = {}, [], list[Alert]()
+        standings, seen = {}, list[Pair]()
         for each in some:
             target = each.target
             standing, after = self._followed(connection, each, before[target], made.get(target), live.get(target))
@@ -192,9 +178,8 @@ class Alerting:
                 continue
             standings[target] = standing
             if after is not None:
-                told += self._decided(connection, live.get(target), after, hushes[target], now, begun)
-        alerts.begin(connection, begun)
-        return standings, told
+                seen.append(Pair(live.get(target), after))
+        return standings, self._deciding.decided(connection, seen, hushes, now)
 
     def _followed(
         self, connection: Connection, seen: Observed, was: Known | None, flip: Flip | None, alert: Alert | None
@@ -203,7 +188,7 @@ class Alerting:
         target, reading = seen
         if flip is not None:
             standing = Standing(target, flip.new, flip.reason, flip.at, flip.flip_id)
-            return standing, self._with_id(after_flip(alert, flip, reading, _new_id()))
+            return standing, self._with_id(after_flip(alert, flip, reading, new_id()))
         if was is None or _flips(was, reading):
             return None, None
         if not flips.reworded(connection, self._ledger.supervisor_id, was.standing, reading.reason):
@@ -213,33 +198,6 @@ class Alerting:
 
     def _with_id(self, alert: Alert | None) -> Alert | None:
         return alert and replace(alert, supervisor_id=self._ledger.supervisor_id)
-
-    def _decided(
-        self,
-        connection: Connection,
-        before: Alert | None,
-        after: Alert,
-        hushes: Sequence[Suppression],
-        now: datetime,
-        begun: list[Alert],
-    ) -> list[Told]:
-        """Decide about it, in the caller's transaction: a step, or one more that is `begun` where it is new."""
-        config, host = self._config(), self._ledger.supervisor_id
-        own = Target(ALERT, after.alert_id)
-        snoozes = suppressions.about(connection, [own], now)[own] if after.state is AlertState.SNOOZED else []
-        decision = decide(after, now, rules_of(config), [*hushes, *snoozes], resting=self._resting())
-        final, place = after_decision(after, decision, now), place_of(config)
-        broadcast = config.alerts.broadcast
-        messages = alerts.messages_of(before, final, decision.reason, place, now, broadcast=broadcast)
-        if decision.reason is Reason.HEALED and holding(hushes, now) is None and not self._resting():
-            messages += alerts.healed(final, place, now)
-        if before is None:
-            begun.append(final)
-            record(connection, host, None, messages, now)
-        elif not take(connection, host, alerts.move(before, final, messages), now):  # pragma: no cover (just read)
-            return []
-        news = decision.reason.tells or before is None or str(decision.reason) != before.decided
-        return [Told(after, decision)] if news else []
 
     def _after(self, told: Sequence[Told]) -> None:
         """What follows on a transaction, and need not be in it."""
@@ -272,10 +230,7 @@ class Alerting:
         """In one transaction, with how they stand by then: somebody may have acknowledged one."""
         due = self._due(connection, now)
         hushes = suppressions.about(connection, [alert.target for alert in due], now)
-        told = []
-        for alert in due:
-            told += self._decided(connection, alert, alert, hushes[alert.target], now, [])
-        return told
+        return self._deciding.decided(connection, [Pair(alert, alert) for alert in due], hushes, now)
 
     def _follow_resting(self, now: datetime) -> None:
         """Monitoring was paused, or goes on: what was kept quiet for it is decided anew."""
@@ -296,22 +251,6 @@ class Alerting:
             alert = alerts.live_of(connection, self._ledger.supervisor_id, Target(WORKER, worker_id))
             if alert is not None:
                 record(connection, alert.supervisor_id, None, (alerts.told_anew(alert.alert_id),), now)
-
-
-def rules_of(config: SupervisorConfig) -> AlertRules:
-    """When people are told, by the configuration."""
-    said = config.alerts
-    return AlertRules(
-        open_after=timedelta(seconds=said.open_after_seconds),
-        close_after=timedelta(seconds=said.close_after_seconds),
-        renotify=timedelta(minutes=said.renotify_minutes),
-    )
-
-
-def place_of(config: SupervisorConfig) -> dict[str, str] | None:
-    """The channel in which alerts are told; None where there is none: the log has them, and `supervisor alerts`."""
-    channel = config.slack.alert_channel or config.slack.fallback_channel
-    return {"channel": channel} if config.slack.enabled and channel else None
 
 
 def _is_as_before(known: Known | None, reading: Reading) -> bool:
@@ -336,10 +275,6 @@ def _change(known: Known | None, seen: Observed) -> Change:
 def _in_parts(seen: Sequence[Observed]) -> Iterator[Sequence[Observed]]:
     for start in range(0, len(seen), AT_ONCE):
         yield seen[start : start + AT_ONCE]
-
-
-def _new_id() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(ID_LETTERS))
 
 
 def _log(told: Iterable[Told]) -> None:

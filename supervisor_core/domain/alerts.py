@@ -63,6 +63,8 @@ class Reason(StrEnum):
     QUIET_HOURS = "quiet_hours"
     MONITORING_PAUSED = "monitoring_paused"
     FOLDED = "folded"
+    GATHERED = "gathered"
+    """Another was told within this second: together they may be a storm."""
     ACKNOWLEDGED = "acknowledged"
     TOLD_ALREADY = "told_already"
 
@@ -84,6 +86,7 @@ _TELLS = frozenset(
         Reason.WORSE,
         Reason.BETTER,
         Reason.REMINDER_DUE,
+        Reason.STORM,
         Reason.RESOLVED,
     }
 )
@@ -204,7 +207,7 @@ def _quiet(alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, 
         return Decision(Reason.FOLDED, state)
     if resting:
         return Decision(Reason.MONITORING_PAUSED, state)
-    critical = alert.condition.severity is Severity.CRITICAL
+    critical = alert.severity is Severity.CRITICAL
     grown = critical and alert.told is not None and alert.told.severity is Severity.WARNING
     hush = holding(suppressions, now, critical=critical, but=(Hush.SNOOZE,) if grown else ())
     if hush is None:

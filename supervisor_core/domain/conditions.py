@@ -21,6 +21,16 @@ HEALING_SECONDS = 10.0
 """A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
 
 WORKER = "worker"
+DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
+    "drive",
+    "database",
+    "disk",
+    "clock",
+    "command",
+    "supervisor",
+    "link",
+)
+"""Kinds of targets. A command has the id of its task, a supervisor its own; the others have the host's."""
 
 
 class Target(NamedTuple):
@@ -56,6 +66,8 @@ class Condition(StrEnum):
     INTERRUPTED = "interrupted"
     SUPERVISOR_SILENT = "supervisor_silent"
     DEAF = "deaf"
+    STORM = "storm"
+    """Many are in trouble at once."""
 
     @property
     def fine(self) -> bool:

@@ -37,7 +37,7 @@ Follow = Callable[[Connection, str, datetime], object]
 def find(connection: Connection, alert_id: str) -> Alert | None:
     """The alert with this id."""
     row = connection.execute(select(alerts).where(alerts.c.alert_id == alert_id)).mappings().first()
-    return _alert(row) if row else None
+    return from_row(row) if row else None
 
 
 def live_of(connection: Connection, supervisor_id: str, target: Target) -> Alert | None:
@@ -45,7 +45,7 @@ def live_of(connection: Connection, supervisor_id: str, target: Target) -> Alert
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.state.in_(LIVE))
     query = select(alerts).where(*mine, alerts.c.supervisor_id == supervisor_id)
     row = connection.execute(query).mappings().first()
-    return _alert(row) if row else None
+    return from_row(row) if row else None
 
 
 def live_of_all(connection: Connection, supervisor_id: str, targets: Collection[Target]) -> dict[Target, Alert]:
@@ -55,7 +55,7 @@ def live_of_all(connection: Connection, supervisor_id: str, targets: Collection[
         ids = [target.id for target in targets if target.kind == kind]
         mine = (alerts.c.target_type == kind, alerts.c.target_id.in_(ids), alerts.c.state.in_(LIVE))
         query = select(alerts).where(*mine, alerts.c.supervisor_id == supervisor_id)
-        found |= {alert.target: alert for alert in map(_alert, connection.execute(query).mappings())}
+        found |= {alert.target: alert for alert in map(from_row, connection.execute(query).mappings())}
     return found
 
 
@@ -65,21 +65,21 @@ def in_states(connection: Connection, states: Collection[AlertState], supervisor
     if supervisor_id is not None:
         query = query.where(alerts.c.supervisor_id == supervisor_id)
     query = query.order_by(alerts.c.severity, alerts.c.opened_at, alerts.c.alert_id)
-    return [_alert(row) for row in connection.execute(query).mappings()]
+    return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def of_target(connection: Connection, target: Target, limit: int = 20) -> list[Alert]:
     """The newest alerts of this target, newest first."""
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id)
     query = select(alerts).where(*mine).order_by(alerts.c.opened_at.desc()).limit(limit)
-    return [_alert(row) for row in connection.execute(query).mappings()]
+    return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def due(connection: Connection, supervisor_id: str, now: datetime, limit: int) -> list[Alert]:
     """Those about which something must be decided by now, the one that waits longest first."""
     query = select(alerts).where(alerts.c.state.in_(LIVE), alerts.c.due_at <= now)
     query = query.where(alerts.c.supervisor_id == supervisor_id).order_by(alerts.c.due_at).limit(limit)
-    return [_alert(row) for row in connection.execute(query).mappings()]
+    return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def first_due(connection: Connection, supervisor_id: str) -> datetime | None:
@@ -120,15 +120,20 @@ def messages_of(
     if before is None or reason is Reason.FIRST:
         told = [Message(ALERT, after.alert_id, place)] if reason is Reason.FIRST and place is not None else []
     else:
-        other = before.state is not after.state or before.reason != after.reason
+        other = _shown_of(before) != _shown_of(after)
         told = [told_anew(after.alert_id)] if reason.tells or other else []
     if reason.replies and place is not None:
         told.append(_reply(after, reason, now, broadcast=broadcast))
     return told
 
 
-def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime) -> Step:
-    """Somebody looks after it."""
+def _shown_of(alert: Alert) -> tuple[object, ...]:
+    """What its message shows beside what was decided."""
+    return alert.state, alert.reason, alert.parent_id
+
+
+def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime, follow: Follow | None = None) -> Step:
+    """Somebody looks after it; `follow` does so with its members."""
     values = {
         "acknowledged_by": by.id,
         "acknowledged_name": by.name[:ISSUER_NAME],
@@ -138,7 +143,7 @@ def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime) -> 
     }
     key = {"alert_id": alert.alert_id}
     messages = (told_anew(alert.alert_id),)
-    return Step(alerts, key, (alert.state,), AlertState.ACKNOWLEDGED, values, entry, messages)
+    return Step(alerts, key, (alert.state,), AlertState.ACKNOWLEDGED, values, entry, messages, follow=follow)
 
 
 def snoozed(alert: Alert, until: datetime, entry: AuditEntry, follow: Follow) -> Step:
@@ -214,7 +219,7 @@ def _values(alert: Alert) -> dict[str, Any]:
     }
 
 
-def _alert(row: RowMapping) -> Alert:
+def from_row(row: RowMapping) -> Alert:
     by = row["acknowledged_by"]
     return Alert(
         alert_id=row["alert_id"],
