@@ -15,17 +15,19 @@ from typing import Any
 import yaml
 from sqlalchemy import Connection
 
+from bot.alert_rows import told_of
 from bot.blockkit import check_message
 from bot.composing import Composing
 from bot.outgoing import KINDS
 from bot.threads import is_lost, placed
+from bot.views.alert import alert_card
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.desk.alerting import Alerting
 from supervisor_core.desk.alerts import Alerts, Request
 from supervisor_core.domain.alerts import Alert
 from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.conditions import WORKER, Sight, Target
+from supervisor_core.domain.conditions import WORKER, Condition, Reading, Sight, Target
 from supervisor_core.domain.flips import Flip
 from supervisor_core.domain.health import Heartbeat, Observation, WorkerState, health
 from supervisor_core.domain.restarts import Decision, Next, Reason
@@ -100,6 +102,16 @@ class AlertDesk:
         """They run, and say that something is wrong."""
         self.look(*(self.sight(name, heartbeat=Heartbeat("running", self.now, error=error)) for name in names))
 
+    def stale(self, *names: str, ago: float = 301.0) -> None:
+        """They run, and have not said so for too long."""
+        beat = Heartbeat("running", self.now - timedelta(seconds=ago))
+        self.look(*(self.sight(name, heartbeat=beat, max_age_seconds=300.0) for name in names))
+
+    def observe(self, target: Target, condition: Condition, words: str) -> None:
+        """A part of the host was looked at."""
+        self.alerting.observe(target, Reading(condition, words, self.now))
+        self.work()
+
     def sight(self, name: str, state: WorkerState = WorkerState.RUNNING, **known: Any) -> Sight:
         """A look at one; what `Sight` does not know is for its observation."""
         of_sight = {each: known.pop(each) for each in tuple(known) if each in Sight.__dataclass_fields__}
@@ -161,6 +173,13 @@ class AlertDesk:
         from supervisor_core.ledger import steps
 
         assert steps.take(connection, "TestHost", step, self.now)
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """The message of this worker's newest alert as it would be now."""
+        alert_id = self.one(name).alert_id
+        told = self.ledger.read(lambda connection: told_of(connection, alert_id, self.now))
+        assert told is not None
+        return alert_card(told, self.now)
 
     def heard(self) -> list[str]:
         """What people saw since they were last asked, without the time."""
