@@ -106,6 +106,11 @@ class Alerting:
         with self._lock:
             self._observed[target] = Observed(target, reading)
 
+    def observe_all(self, seen: Iterable[tuple[Target, Reading]]) -> None:
+        """Several of them."""
+        for target, reading in seen:
+            self.observe(target, reading)
+
     # --- the chore
 
     def due_at(self) -> datetime | None:
@@ -148,9 +153,10 @@ class Alerting:
         return [*observed, *(Observed(target, reading) for target, reading in read_so if reading is not None)]
 
     def _write(self, known: dict[Target, Known], some: Sequence[Observed], now: datetime) -> None:
-        crashpoints.reach("flips_t.written:before")
+        name = "written" if any(each.target.kind == WORKER for each in some) else "host"
+        crashpoints.reach(f"flips_t.{name}:before")
         written, told = self._ledger.write(lambda connection: self._written(connection, known, some, now))
-        crashpoints.reach("flips_t.written:after")
+        crashpoints.reach(f"flips_t.{name}:after")
         for each in some:
             standing = written.get(each.target)
             if standing is None:  # another program was first: what it wrote counts, and the next look compares

@@ -16,6 +16,7 @@ from supervisor_core.config import SupervisorConfig
 from supervisor_core.desk.folding import follow_hosts, part_of
 from supervisor_core.desk.judged import Judged, Pair, Told
 from supervisor_core.desk.storms import gathered
+from supervisor_core.domain import crashpoints
 from supervisor_core.domain.alerts import Alert, AlertRules, AlertState, Reason, after_decision, decide
 from supervisor_core.domain.conditions import Target
 from supervisor_core.domain.storms import STORM, StormRules, after_members, closes_after
@@ -54,6 +55,8 @@ class Deciding:
 
         judged = gathered(connection, self._host, judged, now, storms, new_id, judge)
         told = self._written(connection, judged, now)
+        if any(each.before is None and each.after.target.kind == STORM for each in judged):
+            crashpoints.reach("alerts_t.storm:after")
         follow_hosts(connection, self._host, judged, now, grace)
         new = {each.after.alert_id for each in judged if each.before is None}
         above = {alert.parent_id for each in judged for alert in each[:2] if alert is not None and alert.parent_id}

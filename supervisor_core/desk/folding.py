@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from supervisor_core.desk.judged import Judged, Pair
 from supervisor_core.domain.alerts import Alert, AlertState
 from supervisor_core.domain.conditions import WORKER
-from supervisor_core.domain.folding import FOLDABLE, FOLDS, parent_of, placed, released
+from supervisor_core.domain.folding import FOLDABLE, FOLDS, KINDS, parent_of, placed, released
 from supervisor_core.ledger import alerts, parents
 from supervisor_core.ledger.steps import take
 
@@ -37,10 +37,10 @@ def follow_hosts(
     """A trouble of the host began: what follows from it, and began shortly before, is part of it. Or it is over: what
     was part of it is looked at anew."""
     for before, after, decision, _ in judged:
-        if after.condition not in FOLDS or after.target.kind == WORKER:
+        if after.target.kind not in KINDS:
             continue
         final = replace(after, state=decision.state)
-        held, holds = before is not None and _holds(before), _holds(final)
+        held, holds = before is not None and _folds(before), _folds(final)
         if holds and not held:
             found = parents.foldable(connection, supervisor_id)
             moved = [(each, replace(each, parent_id=final.alert_id)) for each in found if parent_of(each, [final])]
@@ -57,5 +57,6 @@ def _may_follow(alert: Alert) -> bool:
     return alert.target.kind == WORKER and (alert.parent_id is not None or alert.condition in FOLDABLE)
 
 
-def _holds(host: Alert) -> bool:
-    return host.state is not AlertState.CLOSED and host.cleared_at is None
+def _folds(host: Alert) -> bool:
+    """Whether something follows from it now."""
+    return host.condition in FOLDS and host.state is not AlertState.CLOSED and host.cleared_at is None

@@ -43,4 +43,12 @@ def scheduler_of(
     schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering)
     chores = (alerting, ApprovalsChore(approvals), baking, schedules)
     ticker = Ticker(config().alerts.check_seconds, doors.look_again)
-    return Scheduler(parts.ledger, doors.blocking, chores, doors.filed, seeing=alerting.see, ticker=ticker)
+    return Scheduler(
+        parts.ledger,
+        doors.blocking,
+        chores,
+        doors.filed,
+        seeing=alerting.see,
+        observing=alerting.observe_all,
+        ticker=ticker,
+    )

@@ -45,13 +45,24 @@ def gathered(
     crashpoints.reach("alerts_t.storm:before")
     there = parents.growing(connection, supervisor_id, since)
     one = there or digest(new_id(), [*found.members, *others], supervisor_id)
-    joined = [_joined(each, one) if each.after.alert_id in opening else each for each in judged]
+    joined = [
+        _joined(each, one) if each.after.alert_id in opening or _was_told_lately(each, since) else each
+        for each in judged
+    ]
     joined += [_joined(Judged(each, each, Decision(Reason.STORM, each.state)), one) for each in others]
     return joined if there else [judge(one), *joined]
 
 
 def _opens(each: Judged) -> bool:
     return each.decision.reason is Reason.FIRST and takes_part(each.after)
+
+
+def _was_told_lately(each: Judged, since: datetime) -> bool:
+    """Whether this one, about which something else is decided now, belongs to a storm that begins."""
+    after = each.after
+    fresh = after.told_at is not None and after.told_at > since and after.reminders == 0
+    holds = after.cleared_at is None and each.decision.state is not AlertState.CLOSED
+    return takes_part(after) and after.parent_id is None and fresh and holds
 
 
 def _waiting(each: Judged, found: Gathered, waits: set[str]) -> Judged:

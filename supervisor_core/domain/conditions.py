@@ -30,7 +30,10 @@ DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
     "supervisor",
     "link",
 )
-"""Kinds of targets. A command has the id of its task, a supervisor its own; the others have the host's."""
+"""Other kinds of targets. A command that was cut off has the id of its worker, a supervisor its own; the rest are parts
+of the host, and have the host's."""
+
+PARTS = (DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK)
 
 
 class Target(NamedTuple):

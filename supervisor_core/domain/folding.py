@@ -9,20 +9,22 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from supervisor_core.domain.alerts import Alert, AlertState, Reason
-from supervisor_core.domain.conditions import DATABASE, DRIVE, WORKER, Condition
+from supervisor_core.domain.conditions import CLOCK, DATABASE, DRIVE, WORKER, Condition
+
+_HEARD_BY_ITS_FILE = frozenset({Condition.STALE, Condition.MISSING, Condition.DEGRADED, Condition.CLOCK_SKEW})
 
 FOLDS: Mapping[Condition, frozenset[Condition]] = {
     # A worker is heard by its heartbeat on the drive, and its own work lies there. That it does not run is another
     # matter: the kernel says so, whatever the drive does.
-    Condition.DRIVE_UNREACHABLE: frozenset(
-        {Condition.STALE, Condition.MISSING, Condition.DEGRADED, Condition.CLOCK_SKEW}
-    ),
+    Condition.DRIVE_UNREACHABLE: _HEARD_BY_ITS_FILE,
     # Who works with the database complains of it, in its own words or by its probe.
     Condition.DATABASE_UNREACHABLE: frozenset({Condition.DEGRADED}),
+    # Who reads the host's clock is in the future with it.
+    Condition.CLOCK_SKEW: frozenset({Condition.CLOCK_SKEW}),
 }
 """Which conditions of workers follow from which condition of their host."""
 
-KINDS = (DRIVE, DATABASE)
+KINDS = (DRIVE, DATABASE, CLOCK)
 """The kinds of targets that have them."""
 
 FOLDABLE = frozenset[Condition]().union(*FOLDS.values())

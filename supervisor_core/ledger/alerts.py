@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,7 +16,8 @@ from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Condition, Severity, Target
 from supervisor_core.domain.texts import one_line, storable
-from supervisor_core.ledger.flips import REASON
+from supervisor_core.ledger import flips
+from supervisor_core.ledger.flips import REASON, Change, Standing
 from supervisor_core.ledger.jobs import ISSUER_NAME
 from supervisor_core.ledger.replies import below
 from supervisor_core.ledger.steps import Message, Step, record
@@ -168,6 +170,46 @@ def healed(alert: Alert, place: Place | None, now: datetime) -> tuple[Message, .
         return ()
     about = {"worker_id": alert.target.id, "day": f"{now:%Y-%m-%d}", "alert_id": alert.alert_id}
     return (Message(LINE, f"{alert.target.id}/{now:%Y-%m-%d}", {**place, **about}),)
+
+
+def happened(
+    connection: Connection,
+    supervisor_id: str,
+    target: Target,
+    condition: Condition,
+    words: str,
+    since: datetime,
+    until: datetime,
+) -> None:
+    """Something that was over when it was found out, and that people hear of in another way: its flips, and an alert
+    that is over. The same again changes nothing."""
+    before = flips.standing_of(connection, supervisor_id, target)
+    if before is not None and before.since >= until:
+        return
+    begun, *_ = flips.record(connection, supervisor_id, [Change(target, before, condition, words, since)], until)
+    if begun is None:  # pragma: no cover (just read)
+        return
+    there = Standing(target, condition, begun.reason, begun.at, begun.flip_id)
+    ended, *_ = flips.record(connection, supervisor_id, [Change(target, there, Condition.WELL, "", until)], until)
+    alert = Alert(
+        secrets.token_hex(4),
+        target,
+        condition,
+        words,
+        opened_at=begun.at,
+        opened_flip=begun.flip_id,
+        state=AlertState.CLOSED,
+        severity=condition.severity,
+        cleared_at=until,
+        closed_at=until,
+        closed_flip=ended.flip_id if ended else None,
+        told=condition,
+        told_occurrence=1,
+        told_at=until,
+        decided=Reason.RESOLVED,
+        supervisor_id=supervisor_id,
+    )
+    begin(connection, [alert])
 
 
 def count_healed(connection: Connection, target: Target, since: datetime, until: datetime) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from supervisor_core.domain.alerts import LIVE, Alert, AlertState
 from supervisor_core.domain.conditions import Condition, Target
 from supervisor_core.domain.storms import STORM
 from supervisor_core.ledger import alerts
-from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.alerting import NEVER, AlertDesk, an_alert_desk
 from tests.support.counting_slack import Clock, CountingSlack
 
 NAMES = [f"W{number}" for number in range(1, 10)]
@@ -87,6 +88,14 @@ def test_messages_that_were_posted_become_members_and_say_so(desk: AlertDesk) ->
     card = desk.shown("W1")
     assert f"Part of the storm `{storm(desk).alert_id}`" in str(card["text"])
     assert [block["type"] for block in card["blocks"]].count("actions") == 0
+
+
+def test_who_was_told_lately_joins_though_it_was_just_seen_again(desk: AlertDesk) -> None:
+    desk.down("W1", decision=replace(NEVER, words="it ended"))
+    desk.wait(5)
+    desk.down(*NAMES[:6])
+    assert {each.parent_id for each in desk.all_alerts()} == {storm(desk).alert_id}
+    assert desk.heard()[-1] == "post: 6 workers are in trouble: 6 down."
 
 
 def test_seen_in_one_look_they_are_one_message_from_the_start_to_the_end(desk: AlertDesk) -> None:
