@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from supervisor_core.domain.conditions import Condition, Reading, Target
 from supervisor_core.domain.host_conditions import GIB, CutOff, Facts, Room, Trouble, found
@@ -15,8 +16,8 @@ COMMAND = Target("command", "North")
 OTHER = Target("supervisor", "Other")
 
 
-def seen(facts: Facts = FACTS, **more: object) -> dict[Target, Reading]:
-    return {each.target: each.reading for each in found(replace(facts, **more))}  # type: ignore[arg-type]
+def seen(**more: Any) -> dict[Target, Reading]:
+    return {each.target: each.reading for each in found(replace(FACTS, **more))}
 
 
 def test_what_could_not_be_looked_at_is_not_said_to_be_well() -> None:
@@ -32,7 +33,7 @@ def test_a_drive_that_cannot_be_reached_comes_before_one_that_is_full() -> None:
 
 
 def test_a_disk_is_low_when_little_is_free_by_share_and_by_size() -> None:
-    def condition(free: float, total: float, **more: object) -> Condition:
+    def condition(free: float, total: float, **more: Any) -> Condition:
         return seen(disk_room=Room(int(free * GIB), int(total * GIB)), **more)[DISK].condition
 
     assert condition(100, 10_000) is Condition.WELL, "one per cent of ten terabytes is room for long"
