@@ -52,6 +52,21 @@ WORDS: Mapping[Condition, str] = {
 }
 """What is said of a target, in words."""
 
+_WAS: Mapping[Condition, str] = {
+    Condition.CLOCK_SKEW: "had a clock that differed",
+    Condition.UNKNOWN: "could not be looked at",
+    Condition.MISSING: "had said nothing since its start",
+    Condition.RESTART_LIMIT: "was given up after too many restarts",
+    Condition.FLAPPING: "came and went",
+    Condition.DISK_LOW: "had little disk left",
+    Condition.DRIVE_UNREACHABLE: "could not be reached",
+    Condition.DATABASE_UNREACHABLE: "could not be reached",
+    Condition.INTERRUPTED: "was interrupted",
+    Condition.DEAF: "was deaf",
+    Condition.STORM: "went on",
+}
+"""The same, once it is over; what is not here "is" so while it lasts."""
+
 RESTARTABLE = frozenset(
     {
         Condition.DEGRADED,
@@ -140,7 +155,7 @@ def _storm(told: Told, now: datetime) -> Content:
     about = "one message for all of them: Acknowledge and Snooze are for all, too"
     blocks.append(context(f"alert `{alert.alert_id}` · {about}{_next(alert)}"))
     text = f"{title}: {counts}. Since {moment(alert.opened_at)}."
-    return {"text": fit("\n".join([text, *state]), TEXT), "blocks": blocks}
+    return {"text": fit("\n".join(filter(None, [text, storm.names(members), *state])), TEXT), "blocks": blocks}
 
 
 def reply(said: Mapping[str, Any], name: str) -> Content:
@@ -187,9 +202,7 @@ def _over(told: Told) -> Content:
     alert = told.alert
     ended = alert.closed_at or alert.cleared_at or alert.opened_at
     lasted = span((ended - alert.opened_at).total_seconds())
-    was = WORDS[alert.condition].removeprefix("is ")
-    was = f"was {was}" if was != WORDS[alert.condition] else was
-    what = alert.reason if alert.target.kind == STORM else f"{_name(alert)} {was}"
+    what = alert.reason if alert.target.kind == STORM else f"{_name(alert)} {_was(alert.condition)}"
     title = f"{what} for {lasted}, and that is over"
     from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
     if told.new:  # it came and went while nobody could be told
@@ -205,6 +218,12 @@ def _over(told: Told) -> Content:
         facts.append(f"acknowledged by {who(alert.acknowledged_by)}")
     blocks.append(context(" · ".join([*facts, f"alert `{alert.alert_id}`"])))
     return {"text": fit(f"{title}. {from_to}{now}", TEXT), "blocks": blocks}
+
+
+def _was(condition: Condition) -> str:
+    """The same of what is over."""
+    words = WORDS[condition]
+    return _WAS.get(condition, f"was {words.removeprefix('is ')}")
 
 
 def _sign(told: Told) -> str:
@@ -288,7 +307,12 @@ def _times(count: int) -> str:
 
 def _next(alert: Alert) -> str:
     """When something is said again, where nobody does anything."""
-    waits = alert.state is AlertState.OPEN and alert.due_at is not None and alert.cleared_at is None
+    waits = (
+        alert.state is AlertState.OPEN
+        and alert.parent_id is None
+        and alert.due_at is not None
+        and alert.cleared_at is None
+    )
     return f" · reminder {moment(alert.due_at)}" if waits and alert.due_at is not None else ""
 
 

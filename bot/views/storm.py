@@ -42,8 +42,8 @@ def counts(members: Members) -> str:
 def details(members: Members) -> list[dict[str, object]]:
     """Which they are, as blocks."""
     blocks: list[dict[str, object]] = []
-    if names := _names(members):
-        blocks.append(section(names))
+    if named := names(members):
+        blocks.append(section(named))
     if members.by_team:
         shown = list(members.by_team.items())[:TEAMS]
         teams = " · ".join(f"{fit(escape(name), NAME)} {count:,}" for name, count in shown)
@@ -57,7 +57,7 @@ def folded(members: Members) -> str:
     if not members.holding:
         return ""
     who = "worker is" if members.holding == 1 else "workers are"
-    return f":link: *{members.holding:,} {who} part of this*, and looked at anew when it is over.\n{_names(members)}"
+    return f":link: *{members.holding:,} {who} part of this*, and looked at anew when it is over.\n{names(members)}"
 
 
 def part_of(parent: Alert, link: str) -> str:
@@ -67,20 +67,21 @@ def part_of(parent: Alert, link: str) -> str:
     return f":link: Part of {there}: it is told, acknowledged and repeated there."
 
 
-def _names(members: Members) -> str:
+def names(members: Members) -> str:
+    """Some of those that hold, and how many more there are."""
     if not members.first:
         return ""
     lines = _grouped(members.first)
     left = members.holding - len(members.first)
     if left > 0:
-        lines.append(f"… and {left:,} more: `/supervisor alerts`")
+        lines.append(f"… and {left:,} more: `/supervisor alerts`; of one, `/supervisor why NAME`")
     return fit("\n".join(lines), TEXT)
 
 
 def _grouped(first: Sequence[Alert]) -> list[str]:
     """Their names, those that are in the same way together."""
-    names: dict[Condition, list[str]] = {}
+    by_condition: dict[Condition, list[str]] = {}
     for alert in first:
-        names.setdefault(alert.condition, []).append(fit(escape(alert.target.id), NAME))
-    words = ((WORDS.get(condition, str(condition)).capitalize(), some) for condition, some in names.items())
+        by_condition.setdefault(alert.condition, []).append(fit(escape(alert.target.id), NAME))
+    words = ((WORDS.get(condition, str(condition)).capitalize(), some) for condition, some in by_condition.items())
     return [f"*{word}:* {', '.join(some)}" for word, some in words]

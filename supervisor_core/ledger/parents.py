@@ -57,7 +57,9 @@ def members_of(connection: Connection, alert: Alert, shown: int = 0) -> Members:
     holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None)
     mine = _of(alert.alert_id)
     total, joined_at, cleared_at = connection.execute(
-        select(func.count(), func.max(alerts.c.told_at), func.max(alerts.c.cleared_at)).where(mine)
+        select(
+            func.count(alerts.c.target_id.distinct()), func.max(alerts.c.told_at), func.max(alerts.c.cleared_at)
+        ).where(mine)
     ).one()
     counted = select(alerts.c.condition, func.count()).where(mine, holds).group_by(alerts.c.condition)
     by_condition = {Condition(condition): count for condition, count in connection.execute(counted)}

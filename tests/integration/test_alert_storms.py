@@ -125,11 +125,11 @@ def test_a_digest_whose_members_are_well_takes_more_until_the_window_is_over(des
     assert (storm(desk).state, storm(desk).decided) == (AlertState.OPEN, "close_after")
     desk.wait(5)
     desk.down("W7", "W1")
-    assert desk.heard() == ["edit: 2 workers are in trouble: 2 down · 6 well again."]
+    assert desk.heard() == ["edit: 2 workers are in trouble: 2 down · 5 well again."]
     desk.well("W7", "W1")
     desk.wait(WINDOW)
     assert storm(desk).state is AlertState.CLOSED
-    assert desk.heard()[-1] == "edit: 8 workers were in trouble for 10.0 s, and that is over."
+    assert desk.heard()[-1] == "edit: 7 workers were in trouble for 10.0 s, and that is over."
 
 
 def test_after_the_window_a_new_trouble_has_its_own_message_though_the_storm_is_not_over(desk: AlertDesk) -> None:

@@ -286,7 +286,7 @@ def test_parts_of_the_host_have_conditions_as_workers_do(desk: AlertDesk) -> Non
     desk.wait(30)
     desk.alerting.observe(drive, Reading(Condition.WELL, "the drive answers", desk.now))
     desk.work()
-    assert desk.heard() == ["edit: The drive of TestHost can't be reached for 30.0 s, and that is over."]
+    assert desk.heard() == ["edit: The drive of TestHost could not be reached for 30.0 s, and that is over."]
 
 
 def test_nothing_can_be_done_about_what_is_over_or_not_there(desk: AlertDesk) -> None:
