@@ -55,6 +55,8 @@ class AlertDesk:
         self.away = False
         """Whether Slack is."""
         self.seen: list[str] = []
+        self.times: list[tuple[datetime, str]] = []
+        """The same with the time, never taken away."""
         self.config: SupervisorConfig
         self._requests = 0
         self.configure()
@@ -165,6 +167,7 @@ class AlertDesk:
             line = f"{self.now:%H:%M:%S} {how}: {plain(content)}"
             if not self.seen or self.seen[-1] != line:
                 self.seen.append(line)
+                self.times.append((self.now, line.partition(" ")[2]))
             address = message.address or {"channel": message.payload["channel"], "ts": f"{len(self.seen)}.0"}
             self.ledger_step(connection, outbox.sent(message, self.now, address))
         return bool(found)
