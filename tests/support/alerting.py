@@ -150,6 +150,12 @@ class AlertDesk:
         while not self.away and self.ledger.write(self._tell):
             pass
 
+    def tell_all(self) -> None:
+        """Slack takes what there is, once."""
+        away, self.away = self.away, False
+        self.tell()
+        self.away = away
+
     def _tell(self, connection: Connection) -> bool:
         """What may be told now; whether there was anything. What stands below a message waits for it."""
         found = outbox.waiting(connection, KINDS, self.now)
