@@ -22,8 +22,9 @@ from bot.views.preview import code
 from bot.views.schedules import refused_run, schedule_card
 from bot.views.told import Content
 from supervisor_core.desk.schedules import standing
-from supervisor_core.domain.alerts import SHOWN
+from supervisor_core.domain.alerts import SHOWN, Alert
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
+from supervisor_core.domain.conditions import WORKER
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.storms import STORM
 from supervisor_core.ledger import alerts, approvals, bakes, jobs, outbox, schedules
@@ -116,10 +117,7 @@ class Composing:
         for number, alert in enumerate(found):
             place = outbox.place_of(connection, ALERT, alert.alert_id) if number < LINKED else None
             link = self._link(place or {})
-            name, words = alert.target.id, WORDS[alert.condition]
-            if alert.target.kind == STORM:
-                name, words = "Together", alert.reason
-            shown.append(OpenAlert(alert.alert_id, name, words, alert.opened_at, link))
+            shown.append(OpenAlert(alert.alert_id, *_in_words(alert), alert.opened_at, link))
         return shown
 
     def link(self, connection: Connection, task_id: str) -> str:
@@ -168,6 +166,15 @@ class Composing:
         asked = approvals.about(connection, "undo", "task_id", task_id, UNDOS)
         refused = [each for each in asked if each.state in FINAL and each.state not in CARRIED_OUT]
         return {job.worker_id: _of_worker(job, tries, refused) for job in found if job.handler in UNDOABLE}
+
+
+def _in_words(alert: Alert) -> tuple[str, str]:
+    """Whose trouble it is, and what is so."""
+    if alert.target.kind == STORM:  # its reason begins with how many they are
+        many, what, so = alert.reason.partition(" workers ")
+        return f"{many}{what.rstrip()}", so
+    whose = alert.target.id if alert.target.kind == WORKER else f"The {alert.target.kind} of {alert.target.id}"
+    return whose, WORDS[alert.condition]
 
 
 def _of_worker(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> Undone:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Connection
 
 from bot.blockkit import check_message
+from bot.composing import Composing
 from bot.delivery import Delivery
 from bot.pace import Pace
 from supervisor_core.desk.alerts import AlertOver
@@ -244,6 +245,8 @@ async def _a_thousand(desk: AlertDesk) -> None:
     assert {each.parent_id for each in shown if each.target.kind == "worker"} == {one.alert_id}
     assert any(content["text"].startswith("1,000 workers are in trouble") for content in slack.shown.values())
     assert any("… and 985 more: `/supervisor alerts`" in str(content) for content in slack.shown.values())
+    (on_a_page,) = desk.ledger.read(Composing().open_alerts)
+    assert (on_a_page.worker_id, on_a_page.word) == ("1,000 workers", "are in trouble")
     for start in range(0, 1000, 100):
         desk.well(*MANY[start : start + 100])
         await _goes_by(desk, delivery, clock, 1.0)
