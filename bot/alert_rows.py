@@ -8,15 +8,17 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from bot.views import storm
 from bot.views.alert import Told, healed, reply
 from bot.views.told import Content
 from supervisor_core.domain.alerts import Alert, AlertState
 from supervisor_core.domain.catalog import HANDLERS
 from supervisor_core.domain.conditions import Severity, Target
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.storms import STORM, Members
 from supervisor_core.domain.suppressions import ALERT as OF_ALERT
 from supervisor_core.domain.suppressions import Hush
-from supervisor_core.ledger import alerts, flips, jobs, suppressions
+from supervisor_core.ledger import alerts, flips, jobs, parents, suppressions
 
 RESTARTS = ("restart_watcher", "resume")
 TRIES = 50
@@ -44,6 +46,8 @@ def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool =
         if each.kind is not Hush.QUIET or alert.severity is Severity.WARNING
     ]
     past = _commands(connection, alert)
+    above = alerts.find(connection, alert.parent_id) if alert.parent_id else None
+    alone = bool(alert.target.worker)
     return Told(
         alert,
         host=alert.supervisor_id,
@@ -54,6 +58,8 @@ def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool =
         ),
         hushes=hushes,
         new=new,
+        members=Members() if alone else parents.members_of(connection, alert, storm.NAMED),
+        parent=above,
     )
 
 
@@ -62,7 +68,7 @@ def said_below(connection: Connection, payload: Mapping[str, Any]) -> Content | 
     alert = alerts.find(connection, str(payload["alert_id"]))
     if alert is None or alert.state is AlertState.CLOSED:
         return None
-    return reply(payload, alert.target.id)
+    return reply(payload, "The storm" if alert.target.kind == STORM else alert.target.id)
 
 
 def came_back(connection: Connection, payload: Mapping[str, Any]) -> Content | None:

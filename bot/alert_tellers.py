@@ -50,13 +50,14 @@ class AlertTellers:
     async def _listed(self, question: Question) -> Content:
         now = question.asked.at
 
-        def look(connection: Connection) -> tuple[list[Told], dict[str, tuple[Uptime, ...]]]:
-            found = [told_of(connection, alert.alert_id, now) for alert in rows.in_states(connection, SHOWN)]
+        def look(connection: Connection) -> tuple[list[Told], int, dict[str, tuple[Uptime, ...]]]:
+            found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
+            told = [told_of(connection, alert.alert_id, now) for alert in found[: views.SHOWN]]
             worked = uptimes.of_workers(connection, self._ledger.supervisor_id, self._workers, now)
-            return [told for told in found if told is not None], worked
+            return [each for each in told if each is not None], len(found), worked
 
-        found, worked = await asyncio.to_thread(self._ledger.read, look)
-        return views.listed(found, await asyncio.to_thread(self._alerts.muted), worked)
+        found, count, worked = await asyncio.to_thread(self._ledger.read, look)
+        return views.listed(found, await asyncio.to_thread(self._alerts.muted), count, worked)
 
     async def _mute(self, question: Question) -> Dealt:
         command, request = question.command, _request(question)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
@@ -22,9 +23,11 @@ from bot.views.preview import code
 from bot.views.schedules import refused_run, schedule_card
 from bot.views.told import Content
 from supervisor_core.desk.schedules import standing
-from supervisor_core.domain.alerts import SHOWN
+from supervisor_core.domain.alerts import SHOWN, Alert
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
+from supervisor_core.domain.conditions import WORKER
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.storms import STORM
 from supervisor_core.ledger import alerts, approvals, bakes, jobs, outbox, schedules
 from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
 from supervisor_core.ledger.approvals import ASKED
@@ -63,8 +66,7 @@ class Composing:
         if message.kind == TOLD:
             return self._schedule(connection, message, now)
         if message.kind == ALERT:
-            told = told_of(connection, message.subject, now, new=not message.address.get("ts"))
-            return alert_card(told, now) if told else None
+            return self._alert(connection, message, now)
         if message.kind == REPLY:
             return said_below(connection, message.payload)
         if message.kind == LINE:
@@ -85,6 +87,16 @@ class Composing:
             comment=thread.of_report(job) if job else "",
         )
 
+    def _alert(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+        """The message of an alert; none where another one tells of it and nothing was said of it yet."""
+        told = told_of(connection, message.subject, now, new=not message.address.get("ts"))
+        if told is None or (told.parent is not None and not message.address):
+            return None
+        if told.parent is not None:
+            place = outbox.place_of(connection, ALERT, told.parent.alert_id)
+            told = replace(told, link=self._link(place or {}))
+        return alert_card(told, now)
+
     def _schedule(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
         if "note" in message.payload:
             return refused_run(message.payload["note"])
@@ -103,12 +115,13 @@ class Composing:
         return [Told(each, self.link(connection, each.task_id)) for each in found]
 
     def open_alerts(self, connection: Connection) -> list[OpenAlert]:
-        """The alerts that are open, the first of them with the places of their messages."""
-        found, shown = alerts.in_states(connection, SHOWN), []
+        """The alerts that are open and stand for themselves, the first of them with the places of their messages."""
+        found = [alert for alert in alerts.in_states(connection, SHOWN) if alert.parent_id is None]
+        shown = []
         for number, alert in enumerate(found):
             place = outbox.place_of(connection, ALERT, alert.alert_id) if number < LINKED else None
             link = self._link(place or {})
-            shown.append(OpenAlert(alert.alert_id, alert.target.id, WORDS[alert.condition], alert.opened_at, link))
+            shown.append(OpenAlert(alert.alert_id, *_in_words(alert), alert.opened_at, link))
         return shown
 
     def link(self, connection: Connection, task_id: str) -> str:
@@ -157,6 +170,15 @@ class Composing:
         asked = approvals.about(connection, "undo", "task_id", task_id, UNDOS)
         refused = [each for each in asked if each.state in FINAL and each.state not in CARRIED_OUT]
         return {job.worker_id: _of_worker(job, tries, refused) for job in found if job.handler in UNDOABLE}
+
+
+def _in_words(alert: Alert) -> tuple[str, str]:
+    """Whose trouble it is, and what is so."""
+    if alert.target.kind == STORM:  # its reason begins with how many they are
+        many, what, so = alert.reason.partition(" workers ")
+        return f"{many}{what.rstrip()}", so
+    whose = alert.target.id if alert.target.kind == WORKER else f"The {alert.target.kind} of {alert.target.id}"
+    return whose, WORDS[alert.condition]
 
 
 def _of_worker(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> Undone:

@@ -12,8 +12,9 @@ from bot.outgoing import NOTICE
 from bot.views.listed import unknown_ids
 from bot.views.told import deaf, others
 from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.domain.conditions import LINK, Condition, Target
 from supervisor_core.domain.times import from_text, to_text
-from supervisor_core.ledger import outbox
+from supervisor_core.ledger import alerts, outbox
 from supervisor_core.ledger.steps import Message, record
 
 FILE_NAME = "slack_heard.json"
@@ -43,13 +44,16 @@ def last(state_dir: Path) -> datetime | None:
 
 
 def tell_gap(connection: Connection, channel: str, host: str, since: datetime, until: datetime, *, away: bool) -> None:
-    """Order the notice that nothing was heard: one that is new, or the last one again where that is not long ago."""
+    """Order the notice that nothing was heard: one that is new, or the last one again where that is not long ago. It is
+    kept among the alerts as one that is over, which nobody is told of twice."""
     subject, gaps = f"deaf {to_text(since)}", [(since, until)]
     found = outbox.newest(connection, NOTICE, "deaf ")
     if found is not None and bool(found[1].get("away")) is away:
         earlier = [(from_text(begun), from_text(ended)) for begun, ended in found[1]["gaps"]]
         if since - earlier[-1][1] < TOGETHER:
             subject, gaps = found[0], [*earlier, *gaps]
+    words = "no program heard Slack" if away else "the link to Slack was cut, and nothing was heard"
+    alerts.happened(connection, host, Target(LINK, host), Condition.DEAF, words, since, until)
     content = deaf(host, gaps, away=away)
     kept = [[to_text(begun), to_text(ended)] for begun, ended in gaps]
     _order(connection, Message(NOTICE, subject, {"channel": channel, "gaps": kept, "away": away, "content": content}))

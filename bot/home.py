@@ -21,6 +21,7 @@ from bot.views.home_values import Place
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.times import from_text, to_text
 from supervisor_core.ledger import outbox
+from supervisor_core.ledger.alerts import ALERT
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.steps import Message
@@ -40,7 +41,7 @@ AGAIN_SECONDS = 1.0
 FORGOTTEN = timedelta(days=7)
 """After so long without a visit nobody expects to be where they were."""
 
-CHANGED_WITH = (CARD, ASKED)
+CHANGED_WITH = (CARD, ASKED, ALERT)
 """Whatever is ordered anew with these is shown on pages, too."""
 
 log = logging.getLogger(__name__)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from bot.blockkit import escape, fit
+from bot.views import storm
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.progress import span
 from bot.views.told import Content, context, moment, section, words
@@ -18,6 +19,7 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.conditions import Condition, Severity
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import Job, JobState
+from supervisor_core.domain.storms import STORM, Members
 from supervisor_core.domain.suppressions import Hush, Suppression
 
 PRESS = "alert:"
@@ -46,10 +48,24 @@ WORDS: Mapping[Condition, str] = {
     Condition.INTERRUPTED: "was interrupted",
     Condition.SUPERVISOR_SILENT: "is silent",
     Condition.DEAF: "was deaf",
+    Condition.STORM: "goes on",
 }
 """What is said of a target, in words."""
 
-_PAST: Mapping[Condition, str] = {Condition.FLAPPING: "came and went"}
+_WAS: Mapping[Condition, str] = {
+    Condition.CLOCK_SKEW: "had a clock that differed",
+    Condition.UNKNOWN: "could not be looked at",
+    Condition.MISSING: "had said nothing since its start",
+    Condition.RESTART_LIMIT: "was given up after too many restarts",
+    Condition.FLAPPING: "came and went",
+    Condition.DISK_LOW: "had little disk left",
+    Condition.DRIVE_UNREACHABLE: "could not be reached",
+    Condition.DATABASE_UNREACHABLE: "could not be reached",
+    Condition.INTERRUPTED: "was interrupted",
+    Condition.DEAF: "was deaf",
+    Condition.STORM: "went on",
+}
+"""The same, once it is over; what is not here "is" so while it lasts."""
 
 RESTARTABLE = frozenset(
     {
@@ -79,6 +95,9 @@ _SAID: Mapping[Reason, str] = {
 }
 
 
+_TOGETHER = "They have one message together, and are listed after the others."
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """An alert, and what else is known about it."""
@@ -95,6 +114,12 @@ class Told:
     """What keeps it quiet at the moment."""
     new: bool = False
     """Whether nothing was said of it yet."""
+    members: Members = field(default_factory=Members)
+    """What there is to say of the alerts that it stands for."""
+    parent: Alert | None = None
+    """The one that stands for it."""
+    link: str = ""
+    """Where that one's message is."""
 
 
 def alert_card(told: Told, now: datetime) -> Content:
@@ -102,6 +127,8 @@ def alert_card(told: Told, now: datetime) -> Content:
     alert = told.alert
     if alert.state is AlertState.CLOSED:
         return _over(told)
+    if alert.target.kind == STORM:
+        return _storm(told, now)
     title = f"{name_of(alert)} {WORDS[alert.condition]}"
     facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
     blocks = [section(f"{_sign(told)} *{title}*\n{_why(alert)}"), context(" · ".join(facts))]
@@ -109,13 +136,34 @@ def alert_card(told: Told, now: datetime) -> Content:
         blocks.append(section(said))
     if log := _log(alert.evidence):
         blocks.append(section(log))
-    state = _state(told, now)
+    state = [*_state(told, now), *filter(None, [storm.folded(told.members)])]
+    if told.parent is not None:
+        state.append(storm.part_of(told.parent, told.link))
     if state:
         blocks.append(section("\n".join(state)))
-    blocks.append({"type": "actions", "block_id": f"alert:{alert.alert_id}", "elements": buttons(told)})
+    if told.parent is None:
+        blocks.append({"type": "actions", "block_id": f"alert:{alert.alert_id}", "elements": buttons(told)})
     blocks.append(context(f"alert `{alert.alert_id}`{_next(alert)}"))
     text = f"{title}: {_why(alert)} Since {moment(alert.opened_at)}."
     return {"text": fit("\n".join([text, *state]), TEXT), "blocks": blocks}
+
+
+def _storm(told: Told, now: datetime) -> Content:
+    """The digest of many; over as soon as none of them holds, though others may still join it for a moment."""
+    alert, members = told.alert, told.members
+    if not members.holding:
+        return _over(told)
+    title = f"{members.holding:,} workers are in trouble" if members.holding != 1 else "1 worker is in trouble still"
+    counts, state = storm.counts(members), _state(told, now)
+    facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
+    blocks = [section(f"{_sign(told)} *{title}*\n{counts}"), context(" · ".join(facts)), *storm.details(members)]
+    if state:
+        blocks.append(section("\n".join(state)))
+    blocks.append({"type": "actions", "block_id": f"alert:{alert.alert_id}", "elements": buttons(told)})
+    about = "one message for all of them: Acknowledge and Snooze are for all, too"
+    blocks.append(context(f"alert `{alert.alert_id}` · {about}{_next(alert)}"))
+    text = f"{title}: {counts}. Since {moment(alert.opened_at)}."
+    return {"text": fit("\n".join(filter(None, [text, storm.names(members), *state])), TEXT), "blocks": blocks}
 
 
 def reply(said: Mapping[str, Any], name: str) -> Content:
@@ -153,28 +201,37 @@ def in_a_line(told: Told) -> str:
     alert = told.alert
     by = f" · acknowledged by {who(alert.acknowledged_by)}" if alert.acknowledged_by else ""
     since = f"since {moment(alert.opened_at)}"
+    if alert.target.kind == STORM:
+        return f"{_sign(told)} *{alert.reason}* {since}{by}\n{_TOGETHER}"
     return f"{_sign(told)} *{name_of(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
 
 
 def _over(told: Told) -> Content:
     alert = told.alert
-    ended = alert.closed_at or alert.opened_at
+    ended = alert.closed_at or alert.cleared_at or alert.opened_at
     lasted = span((ended - alert.opened_at).total_seconds())
-    was = WORDS[alert.condition].removeprefix("is ")
-    was = f"was {was}" if was != WORDS[alert.condition] else _PAST.get(alert.condition, was)
-    title = f"{name_of(alert)} {was} for {lasted}, and that is over"
+    what = alert.reason if alert.target.kind == STORM else f"{name_of(alert)} {_was(alert.condition)}"
+    title = f"{what} for {lasted}, and that is over"
     from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
     if told.new:  # it came and went while nobody could be told
-        line = f":white_check_mark: *{title}.* {from_to} {_why(alert)}"
+        why = "" if alert.target.kind == STORM else f" {_why(alert)}"
+        line = f":white_check_mark: *{title}.* {from_to}{why}"
         return words(f"{line} Slack could not be told of it meanwhile.")
     often = f" It came back {_times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
     now = f"\n*Now:* {_sentence(told.ended)}" if told.ended else ""
-    blocks = [section(f":white_check_mark: *{title}*\n*It was:* {_why(alert)}{now}")]
+    was = "" if alert.target.kind == STORM else f"\n*It was:* {_why(alert)}{now}"
+    blocks = [section(f":white_check_mark: *{title}*{was}")]
     facts = [f"{from_to}{often}", f"on {fit(escape(told.host), NAME)}"]
     if alert.acknowledged_by is not None:
         facts.append(f"acknowledged by {who(alert.acknowledged_by)}")
     blocks.append(context(" · ".join([*facts, f"alert `{alert.alert_id}`"])))
     return {"text": fit(f"{title}. {from_to}{now}", TEXT), "blocks": blocks}
+
+
+def _was(condition: Condition) -> str:
+    """The same of what is over."""
+    words = WORDS[condition]
+    return _WAS.get(condition, f"was {words.removeprefix('is ')}")
 
 
 def _sign(told: Told) -> str:
@@ -235,8 +292,6 @@ def _state(told: Told, now: datetime) -> list[str]:
     alert, lines = told.alert, []
     if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
         lines.append(f":eyes: Acknowledged by {who(alert.acknowledged_by)} {moment(alert.acknowledged_at)}.")
-    if alert.parent_id is not None:
-        lines.append(":link: Part of another alert, and told with that one.")
     for hush in told.hushes:
         why = f": {fit(escape(hush.reason), LINE)}" if hush.reason else ""
         about = f"{_HUSHED[hush.kind]} until {moment(hush.ends_at)} by {who(hush.by)}{why}"
@@ -259,7 +314,12 @@ def _times(count: int) -> str:
 
 def _next(alert: Alert) -> str:
     """When something is said again, where nobody does anything."""
-    waits = alert.state is AlertState.OPEN and alert.due_at is not None and alert.cleared_at is None
+    waits = (
+        alert.state is AlertState.OPEN
+        and alert.parent_id is None
+        and alert.due_at is not None
+        and alert.cleared_at is None
+    )
     return f" · reminder {moment(alert.due_at)}" if waits and alert.due_at is not None else ""
 
 

@@ -20,10 +20,14 @@ REASON = 200  # characters
 
 
 def listed(
-    found: Sequence[Told], muted: Mapping[str, Suppression], worked: Mapping[str, Sequence[Uptime]] | None = None
+    found: Sequence[Told],
+    muted: Mapping[str, Suppression],
+    count: int | None = None,
+    worked: Mapping[str, Sequence[Uptime]] | None = None,
 ) -> Content:
-    """All that are open, who is muted, and how long workers were at work."""
-    content = _open(found, muted)
+    """All that are open, who is muted, and how long workers were at work. `count`: how many are open, where only the
+    first were looked up."""
+    content = _open(found, muted, len(found) if count is None else count)
     lines = uptime_lines(worked or {})
     if not lines:
         return content
@@ -32,15 +36,15 @@ def listed(
     return {"text": fit(f"{content['text']}\n{text}", 2900), "blocks": [*content["blocks"], section(text)]}
 
 
-def _open(found: Sequence[Told], muted: Mapping[str, Suppression]) -> Content:
+def _open(found: Sequence[Told], muted: Mapping[str, Suppression], count: int) -> Content:
     quiet = [_muted(worker_id, each) for worker_id, each in sorted(muted.items())]
     if not found:
         return words("\n".join([":white_check_mark: *No alert is open.*", *quiet[:SHOWN]]))
-    title = f"{len(found)} {'alert is' if len(found) == 1 else 'alerts are'} open"
+    title = f"{count:,} {'alert is' if count == 1 else 'alerts are'} open"
     lines = [in_a_line(told) for told in found[:SHOWN]]
     blocks = [section(f"*{title}*"), *map(section, lines)]
-    if len(found) > SHOWN:
-        blocks.append(context(f"… and {len(found) - SHOWN} more: on the host, `supervisor alerts` lists them all."))
+    if count > SHOWN:
+        blocks.append(context(f"… and {count - SHOWN:,} more: on the host, `supervisor alerts` lists them all."))
     if quiet:
         more = [f"… and {len(quiet) - SHOWN} more"] if len(quiet) > SHOWN else []
         blocks.append(section("\n".join([*quiet[:SHOWN], *more])))

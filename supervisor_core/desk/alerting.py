@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import secrets
-import string
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,29 +18,23 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.desk.escalation import calls, times_of
+from supervisor_core.desk.deciding import Deciding, new_id
 from supervisor_core.desk.evidence import Evidence
 from supervisor_core.desk.flapping import Flapping
-from supervisor_core.desk.places import place_of
+from supervisor_core.desk.judged import Pair, Told
 from supervisor_core.desk.quiet import QuietTimes
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.alerts import (
     Alert,
-    AlertRules,
-    AlertState,
-    Decision,
     Reason,
-    after_decision,
     after_flip,
     after_look,
-    decide,
 )
 from supervisor_core.domain.conditions import FLAPPING, WORKER, Condition, Reading, Sight, Target, read
 from supervisor_core.domain.flips import Flip
-from supervisor_core.domain.suppressions import ALERT, Suppression, holding
-from supervisor_core.ledger import alerts, flips, jobs, suppressions, webhooks
+from supervisor_core.ledger import alerts, flips, jobs, suppressions
 from supervisor_core.ledger.flips import Change, Standing
-from supervisor_core.ledger.steps import record, take
+from supervisor_core.ledger.steps import record
 from supervisor_core.ledger.store import Ledger
 
 AT_ONCE = 200
@@ -51,8 +43,6 @@ AT_ONCE = 200
 MOST_WAITING = 16
 """Looks at one worker, while what came before is written."""
 
-ID_LETTERS = 8
-_ALPHABET = string.ascii_lowercase + string.digits
 _FIGURES = re.compile(r"\d+(\.\d+)?")
 
 RESTARTS = ("restart_watcher", "resume")
@@ -78,13 +68,6 @@ class Known:
     reading: Reading | None = None
 
 
-class Told(NamedTuple):
-    """What was decided about one alert, for the log."""
-
-    alert: Alert
-    decision: Decision
-
-
 class Alerting:
     """All conditions of one host. `see` and `observe` may be called from any thread; all else is the scheduler's."""
 
@@ -100,6 +83,7 @@ class Alerting:
         self._ledger = ledger
         self._config = config
         self._resting = resting
+        self._deciding = Deciding(ledger.supervisor_id, config, resting)
         self._evidence = evidence
         self._quiet = QuietTimes(ledger, config)
         self._flapping = Flapping(ledger.supervisor_id, config)
@@ -125,6 +109,11 @@ class Alerting:
         """A part of the host was looked at: its drive, its disk, its database."""
         with self._lock:
             self._observed[target] = Observed(target, reading)
+
+    def observe_all(self, seen: Iterable[tuple[Target, Reading]]) -> None:
+        """Several of them."""
+        for target, reading in seen:
+            self.observe(target, reading)
 
     # --- the chore
 
@@ -174,9 +163,10 @@ class Alerting:
         return [*observed, *(Observed(target, reading) for target, reading in read_so if reading is not None)]
 
     def _write(self, known: dict[Target, Known], some: Sequence[Observed], now: datetime) -> None:
-        crashpoints.reach("flips_t.written:before")
+        name = "written" if any(each.target.kind == WORKER for each in some) else "host"
+        crashpoints.reach(f"flips_t.{name}:before")
         written, told = self._ledger.write(lambda connection: self._written(connection, known, some, now))
-        crashpoints.reach("flips_t.written:after")
+        crashpoints.reach(f"flips_t.{name}:after")
         for each in some:
             standing = written.get(each.target)
             if standing is None:  # another program was first: what it wrote counts, and the next look compares
@@ -202,7 +192,7 @@ class Alerting:
         standings, told = self._written(connection, known, flapping, now) if flapping else ({}, [])
         folds = self._flapping.folds(connection, [each.target for each in some], standings)
         live = alerts.live_of_all(connection, host, [each.target for each in some])
-        begun = list[Alert]()
+        seen = list[Pair]()
         for each in some:
             target = each.target
             standing, after = self._followed(connection, each, before[target], made.get(target), live.get(target))
@@ -211,9 +201,8 @@ class Alerting:
             standings[target] = standing
             if after is not None:
                 after = replace(after, parent_id=folds.get(target, after.parent_id))
-                told += self._decided(connection, live.get(target), after, hushes[target], now, begun)
-        alerts.begin(connection, begun)
-        return standings, told
+                seen.append(Pair(live.get(target), after))
+        return standings, told + self._deciding.decided(connection, seen, hushes, now)
 
     def _followed(
         self, connection: Connection, seen: Observed, was: Known | None, flip: Flip | None, alert: Alert | None
@@ -222,7 +211,7 @@ class Alerting:
         target, reading = seen
         if flip is not None:
             standing = Standing(target, flip.new, flip.reason, flip.at, flip.flip_id)
-            return standing, self._with_id(after_flip(alert, flip, reading, _new_id()))
+            return standing, self._with_id(after_flip(alert, flip, reading, new_id()))
         if was is None or _flips(was, reading):
             return None, None
         if not flips.reworded(connection, self._ledger.supervisor_id, was.standing, reading.reason):
@@ -232,39 +221,6 @@ class Alerting:
 
     def _with_id(self, alert: Alert | None) -> Alert | None:
         return alert and replace(alert, supervisor_id=self._ledger.supervisor_id)
-
-    def _decided(
-        self,
-        connection: Connection,
-        before: Alert | None,
-        after: Alert,
-        hushes: Sequence[Suppression],
-        now: datetime,
-        begun: list[Alert],
-    ) -> list[Told]:
-        """Decide about it, in the caller's transaction: a step, or one more that is `begun` where it is new."""
-        config, host = self._config(), self._ledger.supervisor_id
-        own = Target(ALERT, after.alert_id)
-        snoozes = suppressions.about(connection, [own], now)[own] if after.state is AlertState.SNOOZED else []
-        decision = decide(after, now, rules_of(config), [*hushes, *snoozes], resting=self._resting())
-        final, place = after_decision(after, decision, now), place_of(config)
-        broadcast = config.alerts.broadcast
-        messages = alerts.messages_of(before, final, decision.reason, place, now, broadcast=broadcast)
-        if decision.reason is Reason.ESCALATED:
-            messages += calls(config, after, final)
-        if decision.reason is Reason.HEALED and holding(hushes, now) is None and not self._resting():
-            messages += alerts.healed(final, place, now)
-        if config.alerts.webhook.url:
-            messages += webhooks.told(final, decision.reason, now)
-        if before is None:
-            begun.append(final)
-            record(connection, host, None, messages, now)
-        elif not take(connection, host, alerts.move(before, final, messages), now):  # pragma: no cover (just read)
-            return []
-        if final.state is AlertState.CLOSED:
-            alerts.unfold(connection, final.alert_id, now)
-        news = decision.reason.tells or before is None or str(decision.reason) != before.decided
-        return [Told(after, decision)] if news else []
 
     def _after(self, told: Sequence[Told]) -> None:
         """What follows on a transaction, and need not be in it."""
@@ -297,10 +253,7 @@ class Alerting:
         """In one transaction, with how they stand by then: somebody may have acknowledged one."""
         due = self._due(connection, now)
         hushes = suppressions.about(connection, [alert.target for alert in due], now)
-        told = []
-        for alert in due:
-            told += self._decided(connection, alert, alert, hushes[alert.target], now, [])
-        return told
+        return self._deciding.decided(connection, [Pair(alert, alert) for alert in due], hushes, now)
 
     def _follow_resting(self, now: datetime) -> None:
         """Monitoring was paused, or goes on: what was kept quiet for it is decided anew."""
@@ -321,17 +274,6 @@ class Alerting:
             alert = alerts.live_of(connection, self._ledger.supervisor_id, Target(WORKER, worker_id))
             if alert is not None:
                 record(connection, alert.supervisor_id, None, (alerts.told_anew(alert.alert_id),), now)
-
-
-def rules_of(config: SupervisorConfig) -> AlertRules:
-    """When people are told, by the configuration."""
-    said = config.alerts
-    return AlertRules(
-        open_after=timedelta(seconds=said.open_after_seconds),
-        close_after=timedelta(seconds=said.close_after_seconds),
-        renotify=timedelta(minutes=said.renotify_minutes),
-        escalation=times_of(config),
-    )
 
 
 def _is_as_before(known: Known | None, reading: Reading) -> bool:
@@ -356,10 +298,6 @@ def _change(known: Known | None, seen: Observed) -> Change:
 def _in_parts(seen: Sequence[Observed]) -> Iterator[Sequence[Observed]]:
     for start in range(0, len(seen), AT_ONCE):
         yield seen[start : start + AT_ONCE]
-
-
-def _new_id() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(ID_LETTERS))
 
 
 def _log(told: Iterable[Told]) -> None:

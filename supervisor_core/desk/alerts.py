@@ -21,10 +21,11 @@ from supervisor_core.domain.durations import HOUR, format_duration
 from supervisor_core.domain.errors import RefusedError, UsageError
 from supervisor_core.domain.flapping import target_of
 from supervisor_core.domain.labels import audit_label
+from supervisor_core.domain.storms import STORM
 from supervisor_core.domain.suppressions import ALERT, Hush, Suppression
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger import alerts as rows
-from supervisor_core.ledger import audit, suppressions
+from supervisor_core.ledger import audit, parents, suppressions
 from supervisor_core.ledger.steps import Step, record
 from supervisor_core.ledger.store import Ledger
 
@@ -70,13 +71,20 @@ class Alerts:
         return found
 
     def acknowledge(self, alert_id: str, asked: Request, now: datetime | None = None) -> Alert:
-        """Somebody looks after it: no more reminders. Again is no mistake; who was first stays."""
+        """Somebody looks after it, and after all of a storm: no more reminders. Again is no mistake; who was first
+        stays."""
         moment = now or datetime.now(UTC)
+
+        def with_members(connection: Connection, supervisor_id: str, now: datetime) -> None:
+            parents.acknowledge_members(connection, supervisor_id, alert_id, asked.by, now)
 
         def step(alert: Alert) -> Step | None:
             if alert.state is AlertState.ACKNOWLEDGED:
                 return None
-            return rows.acknowledged(alert, asked.by, _entry(alert, ACKNOWLEDGED, asked), moment)
+            storm = alert.target.kind == STORM
+            return rows.acknowledged(
+                alert, asked.by, _entry(alert, ACKNOWLEDGED, asked), moment, with_members if storm else None
+            )
 
         return self._moved(alert_id, step, moment)
 

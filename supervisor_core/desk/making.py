@@ -45,4 +45,12 @@ def scheduler_of(
     weekly = WeeklyChore(parts.ledger, config)
     chores = (alerting, ApprovalsChore(approvals), baking, schedules, weekly)
     ticker = Ticker(config().alerts.check_seconds, doors.look_again)
-    return Scheduler(parts.ledger, doors.blocking, chores, doors.filed, seeing=alerting.see, ticker=ticker)
+    return Scheduler(
+        parts.ledger,
+        doors.blocking,
+        chores,
+        doors.filed,
+        seeing=alerting.see,
+        observing=alerting.observe_all,
+        ticker=ticker,
+    )

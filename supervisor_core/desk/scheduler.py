@@ -18,6 +18,7 @@ from supervisor_core.desk.approvals import Approvals
 from supervisor_core.domain.approvals import ApprovalState
 from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.host_conditions import Found
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.blocking import Blocking
 
@@ -89,8 +90,8 @@ class _Round:
 
 class Scheduler:
     """Woken by the commits of this program that people are told of, by looks at the workers, and by a tick; no chore
-    keeps another from its work, or has it wait. `filed` is called on the event loop when commands were filed, and
-    `seeing` is told of each look."""
+    keeps another from its work, or has it wait. `filed` is called on the event loop when commands were filed;
+    `seeing` is told of each look at workers, and `observing` of each at the host."""
 
     name = NAME
 
@@ -102,6 +103,7 @@ class Scheduler:
         filed: Callable[[], None] = lambda: None,
         *,
         seeing: Callable[[Iterable[Sight]], None] = lambda _: None,
+        observing: Callable[[Iterable[Found]], None] = lambda _: None,
         ticker: Ticker | None = None,
     ) -> None:
         self._ledger = ledger
@@ -109,6 +111,7 @@ class Scheduler:
         self._lanes = tuple(_Lane(chore, asyncio.Event()) for chore in chores)
         self._filed = filed
         self._seeing = seeing
+        self._observing = observing
         self._ticker = ticker
 
     def wake(self) -> None:
@@ -119,6 +122,11 @@ class Scheduler:
     def see(self, sights: Iterable[Sight]) -> None:
         """Workers were just looked at; to be called on the event loop."""
         self._seeing(sights)
+        self.wake()
+
+    def observe(self, seen: Iterable[Found]) -> None:
+        """Parts of the host were just looked at; to be called on the event loop."""
+        self._observing(seen)
         self.wake()
 
     def problem(self) -> str:

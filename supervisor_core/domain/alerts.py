@@ -65,6 +65,8 @@ class Reason(StrEnum):
     QUIET_HOURS = "quiet_hours"
     MONITORING_PAUSED = "monitoring_paused"
     FOLDED = "folded"
+    GATHERED = "gathered"
+    """Another was told within this second: together they may be a storm."""
     ACKNOWLEDGED = "acknowledged"
     TOLD_ALREADY = "told_already"
 
@@ -86,6 +88,7 @@ _TELLS = frozenset(
         Reason.WORSE,
         Reason.BETTER,
         Reason.REMINDER_DUE,
+        Reason.STORM,
         Reason.ESCALATED,
         Reason.RESOLVED,
     }

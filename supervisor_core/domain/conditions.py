@@ -21,6 +21,19 @@ HEALING_SECONDS = 10.0
 """A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
 
 WORKER = "worker"
+DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
+    "drive",
+    "database",
+    "disk",
+    "clock",
+    "command",
+    "supervisor",
+    "link",
+)
+"""Other kinds of targets. A command that was cut off has the id of its worker, a supervisor its own; the rest are parts
+of the host, and have the host's."""
+
+PARTS = (DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK)
 FLAPPING = "flapping"
 """That a worker comes and goes is a trouble of its own, under the worker's name."""
 
@@ -63,6 +76,8 @@ class Condition(StrEnum):
     INTERRUPTED = "interrupted"
     SUPERVISOR_SILENT = "supervisor_silent"
     DEAF = "deaf"
+    STORM = "storm"
+    """Many are in trouble at once."""
 
     @property
     def fine(self) -> bool:

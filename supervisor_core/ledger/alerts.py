@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,7 +16,8 @@ from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Condition, Severity, Target
 from supervisor_core.domain.texts import one_line, storable
-from supervisor_core.ledger.flips import REASON
+from supervisor_core.ledger import flips
+from supervisor_core.ledger.flips import REASON, Change, Standing
 from supervisor_core.ledger.jobs import ISSUER_NAME
 from supervisor_core.ledger.replies import below
 from supervisor_core.ledger.steps import Message, Step, record
@@ -40,7 +42,7 @@ Follow = Callable[[Connection, str, datetime], object]
 def find(connection: Connection, alert_id: str) -> Alert | None:
     """The alert with this id."""
     row = connection.execute(select(alerts).where(alerts.c.alert_id == alert_id)).mappings().first()
-    return _alert(row) if row else None
+    return from_row(row) if row else None
 
 
 def live_of(connection: Connection, supervisor_id: str, target: Target) -> Alert | None:
@@ -48,7 +50,7 @@ def live_of(connection: Connection, supervisor_id: str, target: Target) -> Alert
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.state.in_(LIVE))
     query = select(alerts).where(*mine, alerts.c.supervisor_id == supervisor_id)
     row = connection.execute(query).mappings().first()
-    return _alert(row) if row else None
+    return from_row(row) if row else None
 
 
 def live_of_all(connection: Connection, supervisor_id: str, targets: Collection[Target]) -> dict[Target, Alert]:
@@ -58,7 +60,7 @@ def live_of_all(connection: Connection, supervisor_id: str, targets: Collection[
         ids = [target.id for target in targets if target.kind == kind]
         mine = (alerts.c.target_type == kind, alerts.c.target_id.in_(ids), alerts.c.state.in_(LIVE))
         query = select(alerts).where(*mine, alerts.c.supervisor_id == supervisor_id)
-        found |= {alert.target: alert for alert in map(_alert, connection.execute(query).mappings())}
+        found |= {alert.target: alert for alert in map(from_row, connection.execute(query).mappings())}
     return found
 
 
@@ -68,21 +70,21 @@ def in_states(connection: Connection, states: Collection[AlertState], supervisor
     if supervisor_id is not None:
         query = query.where(alerts.c.supervisor_id == supervisor_id)
     query = query.order_by(alerts.c.severity, alerts.c.opened_at, alerts.c.alert_id)
-    return [_alert(row) for row in connection.execute(query).mappings()]
+    return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def of_target(connection: Connection, target: Target, limit: int = 20) -> list[Alert]:
     """The newest alerts of this target, newest first."""
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id)
     query = select(alerts).where(*mine).order_by(alerts.c.opened_at.desc()).limit(limit)
-    return [_alert(row) for row in connection.execute(query).mappings()]
+    return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def due(connection: Connection, supervisor_id: str, now: datetime, limit: int) -> list[Alert]:
     """Those about which something must be decided by now, the one that waits longest first."""
     query = select(alerts).where(alerts.c.state.in_(LIVE), alerts.c.due_at <= now)
     query = query.where(alerts.c.supervisor_id == supervisor_id).order_by(alerts.c.due_at).limit(limit)
-    return [_alert(row) for row in connection.execute(query).mappings()]
+    return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def first_due(connection: Connection, supervisor_id: str) -> datetime | None:
@@ -129,15 +131,20 @@ def messages_of(
     if before is None or reason is Reason.FIRST:
         told = [Message(ALERT, after.alert_id, place)] if reason is Reason.FIRST and place is not None else []
     else:
-        other = (before.state, before.reason, before.parent_id) != (after.state, after.reason, after.parent_id)
+        other = _shown_of(before) != _shown_of(after)
         told = [told_anew(after.alert_id)] if reason.tells or other else []
     if reason.replies and place is not None:
         told.append(_reply(after, reason, now, broadcast=broadcast))
     return told
 
 
-def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime) -> Step:
-    """Somebody looks after it."""
+def _shown_of(alert: Alert) -> tuple[object, ...]:
+    """What its message shows beside what was decided."""
+    return alert.state, alert.reason, alert.parent_id
+
+
+def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime, follow: Follow | None = None) -> Step:
+    """Somebody looks after it; `follow` does so with its members."""
     values = {
         "acknowledged_by": by.id,
         "acknowledged_name": by.name[:ISSUER_NAME],
@@ -147,7 +154,7 @@ def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime) -> 
     }
     key = {"alert_id": alert.alert_id}
     messages = (told_anew(alert.alert_id),)
-    return Step(alerts, key, (alert.state,), AlertState.ACKNOWLEDGED, values, entry, messages)
+    return Step(alerts, key, (alert.state,), AlertState.ACKNOWLEDGED, values, entry, messages, follow=follow)
 
 
 def snoozed(alert: Alert, until: datetime, entry: AuditEntry, follow: Follow) -> Step:
@@ -174,6 +181,46 @@ def healed(alert: Alert, place: Place | None, now: datetime) -> tuple[Message, .
     return (Message(LINE, f"{alert.target.id}/{now:%Y-%m-%d}", {**place, **about}),)
 
 
+def happened(
+    connection: Connection,
+    supervisor_id: str,
+    target: Target,
+    condition: Condition,
+    words: str,
+    since: datetime,
+    until: datetime,
+) -> None:
+    """Something that was over when it was found out, and that people hear of in another way: its flips, and an alert
+    that is over. The same again changes nothing."""
+    before = flips.standing_of(connection, supervisor_id, target)
+    if before is not None and before.since >= until:
+        return
+    begun, *_ = flips.record(connection, supervisor_id, [Change(target, before, condition, words, since)], until)
+    if begun is None:  # pragma: no cover (just read)
+        return
+    there = Standing(target, condition, begun.reason, begun.at, begun.flip_id)
+    ended, *_ = flips.record(connection, supervisor_id, [Change(target, there, Condition.WELL, "", until)], until)
+    alert = Alert(
+        secrets.token_hex(4),
+        target,
+        condition,
+        words,
+        opened_at=begun.at,
+        opened_flip=begun.flip_id,
+        state=AlertState.CLOSED,
+        severity=condition.severity,
+        cleared_at=until,
+        closed_at=until,
+        closed_flip=ended.flip_id if ended else None,
+        told=condition,
+        told_occurrence=1,
+        told_at=until,
+        decided=Reason.RESOLVED,
+        supervisor_id=supervisor_id,
+    )
+    begin(connection, [alert])
+
+
 def count_healed(connection: Connection, target: Target, since: datetime, until: datetime) -> int:
     """How often this target was in trouble within this time that passed by itself."""
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.decided == Reason.HEALED)
@@ -186,7 +233,7 @@ def begun_within(connection: Connection, supervisor_id: str, since: datetime, un
     mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.opened_at >= since, alerts.c.opened_at < until)
     told = alerts.c.told.is_not(None) | (alerts.c.quieted == Reason.QUIET_HOURS)
     query = select(alerts).where(*mine, told).order_by(alerts.c.opened_at, alerts.c.alert_id).limit(MOST)
-    return [_alert(row) for row in connection.execute(query).mappings()]
+    return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: datetime) -> list[Alert]:
@@ -195,7 +242,7 @@ def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: d
     mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.quieted == Reason.QUIET_HOURS, alerts.c.told.is_(None))
     went = (alerts.c.state == AlertState.CLOSED) & (alerts.c.closed_at >= since) & (alerts.c.closed_at <= now)
     query = select(alerts).where(*mine, alerts.c.state.in_(LIVE) | went).order_by(alerts.c.opened_at, alerts.c.alert_id)
-    return [_alert(row) for row in connection.execute(query).mappings()]
+    return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def told_anew(alert_id: str) -> Message:
@@ -243,7 +290,7 @@ def _values(alert: Alert) -> dict[str, Any]:
     }
 
 
-def _alert(row: RowMapping) -> Alert:
+def from_row(row: RowMapping) -> Alert:
     by = row["acknowledged_by"]
     return Alert(
         alert_id=row["alert_id"],

@@ -22,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from supervisor_core.domain.conditions import Condition, Target
+from supervisor_core.domain.conditions import PARTS, Condition, Target
 from supervisor_core.domain.flips import Flip
 from supervisor_core.domain.texts import one_line, storable
 from supervisor_core.ledger.tables import conditions, flips
@@ -133,6 +133,13 @@ def standings(connection: Connection, supervisor_id: str) -> dict[Target, Standi
     """How all targets of this host are."""
     query = select(conditions).where(conditions.c.supervisor_id == supervisor_id)
     found = (_standing(row) for row in connection.execute(query).mappings())
+    return {each.target: each for each in found}
+
+
+def standings_of_parts(connection: Connection, supervisor_id: str) -> dict[Target, Standing]:
+    """How everything of this host is that is no worker."""
+    mine = (conditions.c.supervisor_id == supervisor_id, conditions.c.target_type.in_(PARTS))
+    found = (_standing(row) for row in connection.execute(select(conditions).where(*mine)).mappings())
     return {each.target: each for each in found}
 
 

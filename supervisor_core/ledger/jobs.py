@@ -185,6 +185,13 @@ def ended_since(connection: Connection, handlers: Collection[str], since: dateti
     return list(connection.execute(query).scalars())
 
 
+def newest_interrupted(connection: Connection, since: datetime) -> list[Job]:
+    """The last job of each worker that was interrupted after this moment."""
+    query = select(jobs).where(jobs.c.state == JobState.INTERRUPTED, jobs.c.finished_at > since)
+    found = (_job(row) for row in connection.execute(query.order_by(jobs.c.finished_at, jobs.c.job_id)).mappings())
+    return list({job.worker_id: job for job in found}.values())
+
+
 def by_ids(connection: Connection, job_ids: Collection[int]) -> list[Job]:
     """These jobs, in the order in which they ended."""
     query = select(jobs).where(jobs.c.job_id.in_(tuple(job_ids))).order_by(jobs.c.finished_at, jobs.c.job_id)

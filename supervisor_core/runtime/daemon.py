@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.events import Event, EventType
 from supervisor_core.domain.explanation import Explanation
+from supervisor_core.domain.host_conditions import Found
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers.bounds import longest_seconds, stop_seconds
@@ -42,6 +43,7 @@ from supervisor_core.runtime.explaining import Explainer
 from supervisor_core.runtime.forwarder import Forwarder
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.heartbeats import Heartbeats
+from supervisor_core.runtime.host_conditions import HostConditions
 from supervisor_core.runtime.living import Living
 from supervisor_core.runtime.monitoring import MonitoringDoor
 from supervisor_core.runtime.noting import Noting
@@ -139,8 +141,15 @@ class Daemon:
         self._registry = self._services(no_chat)
         noting = Noting(partial(self._note, running=True), self._mark)
         self._living = Living(self._agent, parts.ledger, self._blocking, lambda: parts.host.config, self._why_not_well)
+        self._conditions = HostConditions(
+            parts,
+            self._blocking,
+            self._observed,
+            self._forwarder.trouble if self._forwarder else None,
+            lambda: self._living.silent_by_id,
+        )
         beats = BeatWatch(parts, self._blocking, self._reconciler.fine, self._reconciler.plan_again)
-        self._behind = Registry([self._senses, self._configuration, self._living, noting, beats])
+        self._behind = Registry([self._senses, self._configuration, self._living, noting, beats, self._conditions])
         """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
         self._outside = Registry(self._outward())
         """What tells those beyond this host and Slack, once all else is up."""
@@ -158,11 +167,12 @@ class Daemon:
         config = self._parts.host.config
         no_forwarder = why_not(config)
         beats = config.supervisor.heartbeat_seconds > 0
+        self._forwarder = None if no_forwarder else Forwarder(self._parts, self._blocking)
         enabled: tuple[Service | None, ...] = (
             self._queue,
             self._reconciler,
             Heartbeats(self._parts, self._blocking, self._shared_look) if beats else None,
-            None if no_forwarder else Forwarder(self._parts, self._blocking),
+            self._forwarder,
             self._scheduler,
             self._chat,
         )
@@ -203,6 +213,7 @@ class Daemon:
         await self._living.spawn()
         await self._behind.start(self._stopping)
         await self._registry.start(self._stopping)
+        self._conditions.wake()  # who recovered the workers knows by now what was cut off
         await self._living.follow()
         await self._outside.start(self._stopping)
         await self._note(running=True)
@@ -310,8 +321,13 @@ class Daemon:
         self._waiting.tell()
 
     def _sighted(self, sights: Sequence[Sight]) -> None:
+        self._conditions.see(sights)
         if self._scheduler is not None:
             self._scheduler.see(sights)
+
+    def _observed(self, seen: Iterable[Found]) -> None:
+        if self._scheduler is not None:
+            self._scheduler.observe(seen)
 
     async def _wake(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         self._reconciler.wake()

@@ -9,6 +9,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from supervisor_core.domain.host_conditions import Trouble
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.forwarding import Round, Rounds, counted, forwarding_of
 from supervisor_core.runtime.parts import Parts
@@ -62,6 +63,10 @@ class Forwarder:
         if self._away_since is None:
             return ""
         return f"{self._last.problem} Since {self._away_since:%Y-%m-%d %H:%M:%S} UTC; {self._waits()}"
+
+    def trouble(self) -> Trouble | None:
+        """Why the database can't be reached, and since when."""
+        return Trouble(self._last.problem.rstrip("."), self._away_since) if self._away_since else None
 
     async def initialise(self) -> None:
         """Nothing: the database may be away, and that is no failure."""

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.agent import SupervisorStatus
@@ -53,6 +53,8 @@ class Living:
         self._problem = ""
         self.silent: tuple[str, ...] = ()
         """Other supervisors in this database whose heartbeats are missing, in words."""
+        self.silent_by_id: Mapping[str, str] | None = None
+        """The same by their ids; None before the first look."""
 
     def problem(self) -> str:
         """What could not be written down."""
@@ -123,8 +125,9 @@ class Living:
         self._teams_of = config
 
     async def _look_at_others(self) -> None:
-        silent = tuple(each.in_words() for each in await self._agent.unresponsive())
+        found = await self._agent.unresponsive()
+        silent = tuple(each.in_words() for each in found)
         for words in silent:
             if words.partition(":")[0] not in {before.partition(":")[0] for before in self.silent}:
                 log.warning("%s", words)
-        self.silent = silent
+        self.silent, self.silent_by_id = silent, {each.row.supervisor_id: each.in_words() for each in found}

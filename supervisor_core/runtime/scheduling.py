@@ -8,6 +8,7 @@ from typing import Protocol
 
 from supervisor_core.domain.baking import Watched
 from supervisor_core.domain.conditions import Sight
+from supervisor_core.domain.host_conditions import Found
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.services import Service
 
@@ -23,6 +24,9 @@ class SchedulerService(Service, Protocol):
 
     def stuck(self) -> str:
         """What of it hangs; empty while nothing does."""
+
+    def observe(self, seen: Iterable[Found]) -> None:
+        """Parts of the host were just looked at; to be called on the event loop."""
 
 
 @dataclass(frozen=True, slots=True)

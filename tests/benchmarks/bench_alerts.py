@@ -3,7 +3,7 @@
 The worker's restart policy is `never`. The call is timed where the local Slack receives it; the worker is started again
 by a command after each kill, and each kill comes at another moment of the daemon's rounds. The other figures are of the
 desk alone, with a real ledger: a tick when nothing is due, a whole round of looks in which nothing changed, and a
-thousand workers that go down at once.
+thousand workers that go down and come back at once, to the one message about them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from bot.playground import Playground
+from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.health import WorkerState
-from tests.support.alerting import NEVER, an_alert_desk
+from tests.support.alerting import NEVER, AlertDesk, an_alert_desk
 from tests.support.homes import demo_command
 from tests.support.slack_home import SlackHome, a_slack_home, started
 
@@ -87,13 +88,23 @@ def _of_the_desk() -> list[str]:
         known = {"died": True, "decision": NEVER, "ended_at": desk.now}
         dead = [desk.sight(name, WorkerState.STOPPED, **known) for name in names[:STORM]]
         storm = _timed(partial(desk.look, *dead))
+        digest = _timed(desk.tell_all)
+        back = [desk.sight(name) for name in names[:STORM]]
         after = [_timed(lambda: (desk.alerting.work(desk.now), desk.alerting.due_at())) for _ in range(TICKS)]
+        over = _timed(partial(_over, desk, back))
     return [
         f"| a tick over {WORKERS:,} workers, nothing due | {_figures(ticks)} |",
         f"| a tick with {STORM:,} alerts open, nothing due | {_figures(after)} |",
         f"| {WORKERS:,} looks in which nothing is different | {_figures(rounds)} |",
         f"| {STORM:,} workers down at once: flips, alerts, orders on disk | {_figures([storm])} |",
+        f"| their digest, composed for Slack | {_figures([digest])} |",
+        f"| the same {STORM:,} back at once, to the digest that is over | {_figures([over])} |",
     ]
+
+
+def _over(desk: AlertDesk, back: Sequence[Sight]) -> None:
+    desk.look(*back)
+    desk.tell_all()
 
 
 def _timed(work: Callable[[], object]) -> float:

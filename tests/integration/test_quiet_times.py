@@ -141,6 +141,7 @@ def test_quiet_hours_that_are_taken_out_of_the_configuration_end_at_once(tmp_pat
         desk.settings = {}
         desk.configure()
         desk.work()
+        desk.wait(2)
         assert [each.split(":")[1].split(" is ")[0].strip() for each in desk.heard()] == [
             "Quiet hours are over",
             "North",

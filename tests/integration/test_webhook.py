@@ -28,6 +28,9 @@ from tests.support.alerting import AlertDesk, an_alert_desk
 from tests.support.receiver import a_receiver
 from tests.support.waiting import wait_until
 
+GATHERED = 2.0
+"""Seconds: what follows on a first alert is gathered for one, in case it is a storm."""
+
 URL = "https://hooks.example.org/hunter2?key=hunter2"
 SETTINGS: dict[str, Any] = {"webhook": {"url": URL, "secret": "hunter2"}}
 
@@ -41,7 +44,7 @@ def web() -> Iterator[responses.RequestsMock]:
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[AlertDesk]:
     with an_alert_desk(tmp_path, alerts=SETTINGS, slack={"enabled": False}) as made:
-        made.now = datetime.now(UTC)
+        made.now = datetime.now(UTC) - timedelta(seconds=5 * GATHERED)  # the service has the real clock
         made.well("North", "South")
         yield made
 
@@ -151,6 +154,7 @@ def test_what_the_receiver_refuses_is_given_up_and_said_until_another_gets_throu
     assert sending.restart().problem().startswith(words), "a restart makes nobody forget it"
     web.replace("POST", URL, status=200)
     desk.down("South")
+    desk.wait(GATHERED)
     sending.round()
     assert sending.service.problem() == ""
     assert sending.restart().problem() == ""
@@ -199,6 +203,7 @@ def test_a_receiver_that_asks_for_patience_gets_it(
     sending.round()
     web.replace("POST", URL, status=200)
     desk.down("South")
+    desk.wait(GATHERED)
     sending.later(119)
     assert told(web) == ["North first"]
     sending.later(1.1)
@@ -214,6 +219,7 @@ def test_one_that_is_never_taken_keeps_no_other_alert_waiting(
     web.add_callback("POST", URL, picky)
     desk.down("North")
     desk.down("South")
+    desk.wait(GATHERED)
     sending.round()
     sending.later(1.1)
     assert told(web)[:2] == ["North first", "South first"]
@@ -251,6 +257,7 @@ def test_a_redirect_is_followed_within_its_host_and_never_to_another(
     assert "it answers 307 Temporary Redirect" in sending.service.problem()
     web.replace("POST", "https://hooks.example.org/new", status=200)
     desk.down("South")
+    desk.wait(GATHERED)
     sending.round()
     assert web.calls[-1].request.headers[SIGNATURE]
     assert sending.service.problem() == ""

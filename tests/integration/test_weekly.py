@@ -114,7 +114,7 @@ def test_the_longest_there_can_be_fits_into_a_message() -> None:
     assert check_message(made) == []
     assert "<!channel>" not in str(made)
     assert "<@U0EVIL>" not in str(made)
-    of_all = listed([], {}, dict.fromkeys(names, (part, part, part)))
+    of_all = listed([], {}, 0, dict.fromkeys(names, (part, part, part)))
     assert check_message(of_all) == []
     assert "<!channel>" not in str(of_all)
     assert "and 190 more" in str(of_all)

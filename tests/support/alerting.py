@@ -15,10 +15,12 @@ from typing import Any
 import yaml
 from sqlalchemy import Connection
 
+from bot.alert_rows import told_of
 from bot.blockkit import check_message
 from bot.composing import Composing
 from bot.outgoing import KINDS
 from bot.threads import is_lost, placed
+from bot.views.alert import alert_card
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.desk.alerting import Alerting
@@ -26,7 +28,7 @@ from supervisor_core.desk.alerts import Alerts, Request
 from supervisor_core.desk.weekly import WeeklyChore
 from supervisor_core.domain.alerts import Alert
 from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.conditions import WORKER, Sight, Target
+from supervisor_core.domain.conditions import WORKER, Condition, Reading, Sight, Target
 from supervisor_core.domain.flips import Flip
 from supervisor_core.domain.health import Heartbeat, Observation, WorkerState, health
 from supervisor_core.domain.restarts import Decision, Next, Reason
@@ -56,6 +58,8 @@ class AlertDesk:
         self.full = False
         """Whether all of a message is kept, not its first line alone."""
         self.seen: list[str] = []
+        self.times: list[tuple[datetime, str]] = []
+        """The same with the time, never taken away."""
         self.config: SupervisorConfig
         self._requests = 0
         self.configure()
@@ -104,6 +108,16 @@ class AlertDesk:
         """They run, and say that something is wrong."""
         self.look(*(self.sight(name, heartbeat=Heartbeat("running", self.now, error=error)) for name in names))
 
+    def stale(self, *names: str, ago: float = 301.0) -> None:
+        """They run, and have not said so for too long."""
+        beat = Heartbeat("running", self.now - timedelta(seconds=ago))
+        self.look(*(self.sight(name, heartbeat=beat, max_age_seconds=300.0) for name in names))
+
+    def observe(self, target: Target, condition: Condition, words: str) -> None:
+        """A part of the host was looked at."""
+        self.alerting.observe(target, Reading(condition, words, self.now))
+        self.work()
+
     def sight(self, name: str, state: WorkerState = WorkerState.RUNNING, **known: Any) -> Sight:
         """A look at one; what `Sight` does not know is for its observation."""
         of_sight = {each: known.pop(each) for each in tuple(known) if each in Sight.__dataclass_fields__}
@@ -145,6 +159,12 @@ class AlertDesk:
         while not self.away and self.ledger.write(self._tell):
             pass
 
+    def tell_all(self) -> None:
+        """Slack takes what there is, once."""
+        away, self.away = self.away, False
+        self.tell()
+        self.away = away
+
     def _tell(self, connection: Connection) -> bool:
         """What may be told now; whether there was anything. What stands below a message waits for it."""
         found = outbox.waiting(connection, KINDS, self.now)
@@ -163,6 +183,7 @@ class AlertDesk:
             line = f"{self.now:%H:%M:%S} {how}: {said}"
             if not self.seen or self.seen[-1] != line:
                 self.seen.append(line)
+                self.times.append((self.now, line.partition(" ")[2]))
             address = message.address or {"channel": message.payload["channel"], "ts": f"{len(self.seen)}.0"}
             self.ledger_step(connection, outbox.sent(message, self.now, address))
         return bool(found)
@@ -171,6 +192,13 @@ class AlertDesk:
         from supervisor_core.ledger import steps
 
         assert steps.take(connection, "TestHost", step, self.now)
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """The message of this worker's newest alert as it would be now."""
+        alert_id = self.one(name).alert_id
+        told = self.ledger.read(lambda connection: told_of(connection, alert_id, self.now))
+        assert told is not None
+        return alert_card(told, self.now)
 
     def heard(self) -> list[str]:
         """What people saw since they were last asked, without the time."""

@@ -24,6 +24,7 @@ from bot.views.told import Content
 from supervisor_core.domain.alerts import Alert, AlertState, Reason
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.conditions import Condition, Target
+from supervisor_core.domain.storms import Members, after_members, digest
 from supervisor_core.domain.suppressions import Hush, Suppression
 from tests.unit.test_cards import job
 
@@ -65,6 +66,31 @@ def told(**more: Any) -> Told:
     return replace(SEEN, alert=replace(DOWN, **more), **of_told)
 
 
+MANY = [
+    replace(DOWN, alert_id=f"a{number}", target=Target("worker", f"Watcher-{number:03}"), evidence=())
+    for number in range(1000)
+]
+ALL = Members(
+    1000, 1000, MANY[:15], {Condition.DOWN: 988, Condition.STALE: 12}, by_team={"archive": 700, "north & co": 300}
+)
+FEW = replace(ALL, holding=2, first=MANY[:2], by_condition={Condition.DOWN: 2}, by_team={"archive": 2})
+DIGEST = replace(digest("s7k2m4xy", MANY, "OrionHost"), told=Condition.STORM, told_at=NOW, state=AlertState.OPEN)
+STORM_OVER = replace(
+    after_members(DIGEST, Members(1000, 0, cleared_at=NOW), NOW), state=AlertState.CLOSED, closed_at=NOW
+)
+DRIVE = {
+    "target": Target("drive", "OrionHost"),
+    "condition": Condition.DRIVE_UNREACHABLE,
+    "evidence": (),
+    "reason": "it hangs",
+}
+
+
+def storm(members: Members, **more: Any) -> Told:
+    """The digest of many, with these differences."""
+    return Told(replace(DIGEST, **more), host="OrionHost", members=members)
+
+
 OVER = {"state": AlertState.CLOSED, "closed_at": NOW, "closed_flip": 8, "due_at": None}
 CASES: dict[str, Content] = {
     "first": alert_card(told(evidence=()), NOW),
@@ -89,12 +115,20 @@ CASES: dict[str, Content] = {
         told(**OVER, acknowledged_by=OPERATOR, acknowledged_at=NOW, ended="running, heartbeat 0 s ago"), NOW
     ),
     "over_before_it_was_told": alert_card(told(**OVER, new=True), NOW),
-    "of_the_drive": alert_card(
-        told(
-            target=Target("drive", "OrionHost"), condition=Condition.DRIVE_UNREACHABLE, evidence=(), reason="it hangs"
-        ),
-        NOW,
+    "of_the_drive": alert_card(told(**DRIVE), NOW),
+    "of_the_drive_and_its_workers": alert_card(told(**DRIVE, members=FEW), NOW),
+    "of_the_drive_over": alert_card(told(**DRIVE, **OVER), NOW),
+    "part_of_the_drives": alert_card(told(condition=Condition.STALE, parent=told(**DRIVE).alert, evidence=()), NOW),
+    "storm": alert_card(storm(ALL), NOW),
+    "storm_shrinking": alert_card(storm(FEW), NOW),
+    "storm_acknowledged": alert_card(
+        storm(ALL, state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR, acknowledged_at=NOW), NOW
     ),
+    "storm_over": alert_card(Told(STORM_OVER, host="OrionHost", members=Members(1000)), NOW),
+    "storm_over_before_it_was_told": alert_card(Told(STORM_OVER, members=Members(1000), new=True), NOW),
+    "part_of_a_storm": alert_card(told(parent=DIGEST, link="https://t.slack.com/archives/C1/p1", evidence=()), NOW),
+    "storm_still_holds": reply({"reason": "reminder_due", "condition": "storm", "words": DIGEST.reason}, "The storm"),
+    "list_with_a_storm": listed([storm(ALL), SEEN], {}, 1001),
     "hostile": alert_card(
         told(
             reason=HOSTILE,
@@ -185,6 +219,10 @@ def test_whatever_is_in_it_slack_takes_it(
         before=replace(BEFORE, label=None, issuer=by),
         target=Target("worker", "W" * 64),
     )
+    some = [replace(DOWN, target=Target("worker", f"{name}{number}")) for number in range(15)]
+    many = Members(10**6, 10**6, some, dict.fromkeys(Condition, 10**6), by_team={f"{name}{n}": 10**6 for n in range(9)})
+    for other in (replace(seen, members=many, parent=seen.alert, link=""), replace(storm(many), hushes=seen.hushes)):
+        assert check_message(alert_card(other, NOW), update=True) == []
     assert check_message(alert_card(seen, NOW), update=True) == []
     assert check_message(listed([seen] * 40, {name: hush(Hush.MUTE, why)}), update=True) == []
     said = {"reason": str(Reason.WORSE), "condition": str(condition), "words": reason}

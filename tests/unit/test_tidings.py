@@ -47,12 +47,13 @@ CASES: dict[str, Content] = {
     "week_quiet": week("OrionHost", NOW - 7 * DAY, NOW, [], {"North": ALL, "South": ALL}),
     "flapping": alert_card(told(**FLAPS), NOW),
     "flapping_over": alert_card(told(**FLAPS, **OVER, ended="it has not changed for 30 min, and is well now"), NOW),
-    "folded": alert_card(told(parent_id="p1", evidence=()), NOW),
+    "folded": alert_card(told(parent_id="p1", parent=told(**FLAPS).alert, evidence=()), NOW),
     "in_maintenance": alert_card(told(hushes=[IN_MAINTENANCE], evidence=()), NOW),
     "in_quiet_hours": alert_card(told(severity=Severity.WARNING, hushes=[IN_QUIET_HOURS], evidence=()), NOW),
     "list": listed(
         [SEEN],
         {"North": hush(Hush.MUTE, "disks"), "South": IN_MAINTENANCE, EVERYTHING.id: IN_MAINTENANCE},
+        1,
         {"North": (WELL, WELL, ALL), "South": (ALL, ALL, ALL), "New": (Uptime(), Uptime(), Uptime())},
     ),
 }

@@ -1,0 +1,150 @@
+"""What is decided about some alerts at once, and what follows, in the caller's transaction: which of them are part of
+another, what people hear of each, which of them are a storm; and how those stand that others are part of.
+"""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from supervisor_core.config import SupervisorConfig
+from supervisor_core.desk.escalation import calls, times_of
+from supervisor_core.desk.folding import follow_hosts, part_of
+from supervisor_core.desk.judged import Judged, Pair, Told
+from supervisor_core.desk.places import place_of
+from supervisor_core.desk.storms import gathered
+from supervisor_core.domain import crashpoints
+from supervisor_core.domain.alerts import Alert, AlertRules, AlertState, Reason, after_decision, decide
+from supervisor_core.domain.conditions import FLAPPING, Target
+from supervisor_core.domain.storms import STORM, StormRules, after_members, closes_after
+from supervisor_core.domain.suppressions import ALERT, Suppression, holding
+from supervisor_core.ledger import alerts, parents, suppressions, webhooks
+from supervisor_core.ledger.steps import record, take
+
+ID_LETTERS = 8
+_ALPHABET = string.ascii_lowercase + string.digits
+
+
+class Deciding:
+    """Decides by the configuration that is in force. `resting`: whether monitoring is paused."""
+
+    def __init__(self, supervisor_id: str, config: Callable[[], SupervisorConfig], resting: Callable[[], bool]) -> None:
+        self._host = supervisor_id
+        self._config = config
+        self._resting = resting
+
+    def decided(
+        self,
+        connection: Connection,
+        seen: Sequence[Pair],
+        hushes: Mapping[Target, Sequence[Suppression]],
+        now: datetime,
+    ) -> list[Told]:
+        """Decide about these, and write it down; what is worth a line in the log. `hushes`: what keeps them quiet."""
+        config = self._config()
+        grace, storms = timedelta(seconds=config.alerts.start_grace_seconds), storm_rules_of(config)
+        digests = {each.after.alert_id for each in seen if each.after.target.kind == STORM}
+        single = part_of(connection, self._host, [each for each in seen if each.after.target.kind != STORM], now, grace)
+        judged = [self._judged(connection, *each, hushes[each.after.target], now) for each in single]
+
+        def judge(alert: Alert) -> Judged:
+            return self._judged(connection, None, alert, self._hushes(connection, alert, now), now)
+
+        judged = gathered(connection, self._host, judged, now, storms, new_id, judge)
+        told = self._written(connection, judged, now)
+        if any(each.before is None and each.after.target.kind == STORM for each in judged):
+            crashpoints.reach("alerts_t.storm:after")
+        follow_hosts(connection, self._host, judged, now, grace)
+        new = {each.after.alert_id for each in judged if each.before is None}
+        above = {alert.parent_id for each in judged for alert in each[:2] if alert is not None and alert.parent_id}
+        return told + self._followed(connection, (above | digests) - new, now)
+
+    def _judged(
+        self,
+        connection: Connection,
+        before: Alert | None,
+        after: Alert,
+        hushes: Sequence[Suppression],
+        now: datetime,
+        rules: AlertRules | None = None,
+    ) -> Judged:
+        own = Target(ALERT, after.alert_id)
+        snoozes = suppressions.about(connection, [own], now)[own] if after.state is AlertState.SNOOZED else []
+        resting = self._resting()
+        rules = rules or rules_of(self._config())
+        decision = decide(after, now, rules, [*hushes, *snoozes], resting=resting)
+        return Judged(before, after, decision, resting or holding(hushes, now) is not None)
+
+    def _written(self, connection: Connection, judged: Sequence[Judged], now: datetime) -> list[Told]:
+        """A step for each, or one more that is begun where it is new; and the order for its message."""
+        config = self._config()
+        place, told, begun = place_of(config), list[Told](), list[Alert]()
+        for before, after, decision, quiet in judged:
+            final = after_decision(after, decision, now)
+            messages = alerts.messages_of(before, final, decision.reason, place, now, broadcast=config.alerts.broadcast)
+            if decision.reason is Reason.ESCALATED:
+                messages += calls(config, after, final)
+            if decision.reason is Reason.HEALED and not quiet:
+                messages += alerts.healed(final, place, now)
+            if config.alerts.webhook.url:
+                messages += webhooks.told(final, decision.reason, now)
+            if before is None:
+                begun.append(final)
+                record(connection, self._host, None, messages, now)
+            elif not take(
+                connection, self._host, alerts.move(before, final, messages), now
+            ):  # pragma: no cover (just read)
+                continue
+            if final.target.kind == FLAPPING and final.state is AlertState.CLOSED:
+                alerts.unfold(connection, final.alert_id, now)
+            if decision.reason.tells or before is None or str(decision.reason) != before.decided:
+                told.append(Told(after, decision))
+        alerts.begin(connection, begun)
+        return told
+
+    def _followed(self, connection: Connection, alert_ids: set[str], now: datetime) -> list[Told]:
+        """Those that others are part of, as these are now: a digest is over with the last of its members."""
+        judged = []
+        for alert in parents.parents(connection, alert_ids):
+            if alert.target.kind == STORM:
+                judged.append(self._of_members(connection, alert, now))
+            record(connection, self._host, None, (alerts.told_anew(alert.alert_id),), now)
+        return self._written(connection, judged, now)
+
+    def _of_members(self, connection: Connection, alert: Alert, now: datetime) -> Judged:
+        config, members = self._config(), parents.members_of(connection, alert)
+        after, rules = after_members(alert, members, now), rules_of(config)
+        if after.cleared_at is not None:
+            wait = closes_after(members, after.cleared_at, storm_rules_of(config), rules.close_after)
+            rules = replace(rules, close_after=wait)
+        return self._judged(connection, alert, after, self._hushes(connection, alert, now), now, rules)
+
+    def _hushes(self, connection: Connection, alert: Alert, now: datetime) -> Sequence[Suppression]:
+        return suppressions.about(connection, [alert.target], now)[alert.target]
+
+
+def rules_of(config: SupervisorConfig) -> AlertRules:
+    """When people are told, by the configuration."""
+    said = config.alerts
+    return AlertRules(
+        open_after=timedelta(seconds=said.open_after_seconds),
+        close_after=timedelta(seconds=said.close_after_seconds),
+        renotify=timedelta(minutes=said.renotify_minutes),
+        escalation=times_of(config),
+    )
+
+
+def storm_rules_of(config: SupervisorConfig) -> StormRules:
+    """What is a storm, by the configuration."""
+    said = config.alerts
+    return StormRules(said.storm_threshold, timedelta(seconds=said.storm_window_seconds))
+
+
+def new_id() -> str:
+    """The id of an alert, short enough to be typed."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(ID_LETTERS))
