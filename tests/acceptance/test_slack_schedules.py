@@ -131,6 +131,11 @@ async def test_whatever_is_answered_by_schedule_comes_to_its_channel_says_why_it
         await told.shows(words)
         assert "<@" not in str(await told.message()), command
         assert scheduled(home, name)["last_state"] == "answered"
+        if name == "audit":  # its button is there for everybody, and does so for those who may
+            await told.button("As a file (CSV)").click(as_=slack.user("viewer"))
+            await slack.user("viewer").sees("audit is for operators")
+            await told.button("As a file (CSV)").click(as_=slack.user("anna"))
+            await slack.user("anna").sees("rows come as a file, to you alone")
     await settled(home)
     actors = [(row["action"], row["actor"], row["task_id"][:8]) for row in home.trail() if "MUTED" in row["action"]]
     assert actors == [("MUTED", "schedule:mute", "task_202"), ("UNMUTED", "schedule:unmute", "task_202")]
