@@ -144,8 +144,8 @@ def _nothing(command: Command, words: str, options: argparse.Namespace) -> int:
     if not options.json:
         print(words)
     elif options.wait:
-        document = {"task_id": None, "success": True, "error": None, "details": {"message": words}, "progress": []}
-        print(json.dumps(document))
+        told = {"message": words}
+        print(json.dumps({"task_id": None, "success": True, "error": None, "details": told, "progress": []}))
     else:
         print(json.dumps({"task_id": None, "queued": False, "workers": list(command.workers), "message": words}))
     return 0

@@ -68,7 +68,9 @@ def found(
     when += _beyond(connection, beside, newer=newer) if beside else ()
     narrow = _filters(connection, wanted)
     walked = _narrowest(connection, narrow, when)
-    others = [func.coalesce(column, "").in_(values) for column, values in narrow if column is not walked]
+    others: list[ColumnElement[bool]] = [
+        func.coalesce(column, "").in_(values) for column, values in narrow if column is not walked
+    ]
     others += [of_action(wanted)] if wanted.command else []
     values: Sequence[str | None] = next((values for column, values in narrow if column is walked), [None])
     rows: list[RowMapping] = []

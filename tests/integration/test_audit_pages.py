@@ -192,8 +192,8 @@ def test_a_command_is_all_of_its_rows_whatever_became_of_it(ledger: Ledger) -> N
         AuditEntry(ANNA, "APPROVAL_REQUESTED", "North", task_id="another", details=other),
         AuditEntry(ANNA, "SCHEDULE_ADDED", "x", details=rollback),
     )
-    mine = {"action": "ROLLBACK_CODE", "command": "rollback"}
-    found = ledger.read(lambda connection: search(connection, AuditFilter(**mine)))  # type: ignore[arg-type]
+    mine: dict[str, Any] = {"action": "ROLLBACK_CODE", "command": "rollback"}
+    found = ledger.read(lambda connection: search(connection, AuditFilter(**mine)))
     assert [row["audit_id"] for row in found] == [7, 6, 5, 4, 3, 2, 1]
     assert all_ids(ledger, 2, **mine) == [7, 6, 5, 4, 3, 2]
     assert [entry.outcome for entry in look(ledger, **mine).entries][-2:] == ["waits for an approval", "denied"]
