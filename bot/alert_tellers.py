@@ -9,13 +9,13 @@ from sqlalchemy import Connection
 
 from bot.alert_rows import told_of
 from bot.alerts import DOOR
-from bot.blockkit import escape
 from bot.informing import Question, Tell, saying
 from bot.intake.dealing import Dealt, NotNowError
 from bot.judging import is_late
-from bot.outgoing import NOTICE, answer
+from bot.outgoing import answer, everybody
 from bot.views import alerts as views
 from bot.views.alert import Told
+from bot.views.phrases import said
 from bot.views.told import Content, words
 from bot.views.who import who
 from supervisor_core.desk.alerts import Alerts, Request
@@ -25,7 +25,6 @@ from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.flips import Uptime
 from supervisor_core.ledger import alerts as rows
 from supervisor_core.ledger import uptimes
-from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.store import Ledger
 
 
@@ -66,8 +65,8 @@ class AlertTellers:
             made = await asyncio.to_thread(self._alerts.mute, command.workers, seconds, request)
         except SupervisorError as error:
             return _failed(question, error)
-        said = any(parse_duration(word) is not None for word in question.asked.text.split())
-        return self._everybody(question, views.muted(made, said=said))
+        named = any(parse_duration(word) is not None for word in question.asked.text.split())
+        return everybody(question.asked, views.muted(made, said=named), self._channel, " muting")
 
     async def _unmute(self, question: Question) -> Dealt:
         command = question.command
@@ -76,15 +75,7 @@ class AlertTellers:
         except SupervisorError as error:
             return _failed(question, error)
         content = views.unmuted(ended, command.workers, who(question.issuer))
-        return self._everybody(question, content) if ended else Dealt(messages=(answer(question.asked, content),))
-
-    def _everybody(self, question: Question, content: Content) -> Dealt:
-        """In the channel of the alerts, and to whoever asked elsewhere."""
-        asked = question.asked
-        messages = [] if asked.channel == self._channel else [answer(asked, content)]
-        if self._channel:
-            messages.append(Message(NOTICE, f"{asked.key} muting", {"channel": self._channel, "content": content}))
-        return Dealt(messages=tuple(messages))
+        return everybody(question.asked, content, self._channel if ended else "", " muting")
 
 
 def _request(question: Question) -> Request:
@@ -95,4 +86,4 @@ def _request(question: Question) -> Request:
 def _failed(question: Question, error: SupervisorError) -> Dealt:
     if error.retryable and not is_late(question.asked):
         raise NotNowError(str(error)) from error
-    return Dealt(messages=(answer(question.asked, words(f":warning: {escape(str(error))}")),))
+    return Dealt(messages=(answer(question.asked, words(f":warning: {said(error)}")),))

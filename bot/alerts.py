@@ -10,6 +10,7 @@ from bot.blockkit import escape
 from bot.intake.dealing import Dealt, NotNowError
 from bot.judging import NOBODY, Judging, is_late
 from bot.outgoing import whisper
+from bot.views.phrases import said
 from bot.views.told import words
 from supervisor_core.desk.alerts import AlertOver, Alerts, NoSuchAlert, Request
 from supervisor_core.domain.alerts import Alert
@@ -56,7 +57,7 @@ class Attending:
         except SupervisorError as error:
             if error.retryable and not is_late(asked):
                 raise NotNowError(str(error)) from error
-            return Dealt(messages=_told(attention, f":warning: {escape(str(error))}"))
+            return Dealt(messages=_told(attention, f":warning: {said(error)}"))
         return Dealt()
 
     def _do(self, attention: Attention, request: Request) -> Alert:

@@ -15,6 +15,7 @@ from bot.mistakes import Mistakes
 from bot.offering import is_here
 from bot.outgoing import answer, card_of, whisper
 from bot.views.overview import asked_for
+from bot.views.phrases import said
 from bot.views.told import words
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.desk.approvals import NothingToDo
@@ -93,7 +94,7 @@ class Commands:
         except SupervisorError as error:
             if error.retryable and not is_late(asked):
                 raise not_now(asked, error) from error
-            return Dealt(messages=(whisper(asked, words(f":warning: {escape(str(error))}")),))
+            return Dealt(messages=(whisper(asked, words(f":warning: {said(error)}")),))
         self._submitted()
         return _taken(asked)
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from bot.access import Person
 from bot.asked import Asked
-from bot.blockkit import escape
 from bot.intake.dealing import Dealt
 from bot.offering import Offering, is_here
-from bot.outgoing import answer
+from bot.outgoing import answer, everybody
 from bot.views.approval import Asking
 from bot.views.help import help_of
-from bot.views.overview import BUTTONS, overview
+from bot.views.overview import BUTTONS, monitoring, overview
 from bot.views.paging import page_in
+from bot.views.phrases import said
 from bot.views.told import Content, words
 from bot.views.waiting import waiting
 from supervisor_core.domain.catalog import OVERVIEW
@@ -78,7 +78,9 @@ class Informing:
         approvals: Callable[[], Awaitable[list[Asking]]],
         rests: Callable[[], Awaitable[str]],
         looks: Mapping[str, Tell],
+        channel: str = "",
     ) -> None:
+        """`channel`: where everybody hears of what goes wrong, if there is one."""
         self._host = host
         self._offering = offering
         self._look = look
@@ -86,6 +88,7 @@ class Informing:
         self._approvals = approvals
         self._rests = rests
         self._looks = looks
+        self._channel = channel
 
     def tellers(self) -> Mapping[str, Tell]:
         """Who answers which command."""
@@ -93,10 +96,9 @@ class Informing:
             OVERVIEW: self._overview,
             "help": self._help,
             "approvals": self._waiting,
-            PAUSE: self._rest,
-            RESUME: self._rest,
         }
-        return {**{name: saying(say) for name, say in said.items()}, **self._looks}
+        rest = {PAUSE: self._rest, RESUME: self._rest}
+        return {**{name: saying(say) for name, say in said.items()}, **rest, **self._looks}
 
     async def _overview(self, question: Question) -> Content:
         asked, person, workers = question.asked, question.person, await self._look()
@@ -119,10 +121,12 @@ class Informing:
     async def _waiting(self, question: Question) -> Content:
         return waiting(await self._approvals(), question.asked.nonce, page_in(question.asked.page))
 
-    async def _rest(self, question: Question) -> Content:
+    async def _rest(self, question: Question) -> Dealt:
+        """It is about everybody's workers, so all hear of it who hear of alerts."""
         rests = question.command.name == PAUSE
         try:
             done = await self._monitoring(rests, question.issuer)
         except SupervisorError as error:
-            return words(f":warning: {escape(str(error))}")
-        return words(f"{':double_vertical_bar:' if rests else ':arrow_forward:'} {done}")
+            return Dealt(messages=(answer(question.asked, words(f":warning: {said(error)}")),))
+        content = monitoring(done, question.issuer, rests=rests)
+        return everybody(question.asked, content, self._channel, " monitoring")

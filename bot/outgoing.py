@@ -7,6 +7,7 @@ from typing import Any
 
 from bot.asked import Asked
 from bot.attached import Attached
+from bot.intake.dealing import Dealt
 from bot.views.told import Content
 from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
 from supervisor_core.ledger.approvals import ASKED
@@ -39,6 +40,15 @@ def answer(asked: Asked, content: Content) -> Message:
         return whisper(asked, content, replace=asked.replaces)
     place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread or asked.message}
     return Message(NOTICE, asked.key, {**place, "content": content})
+
+
+def everybody(asked: Asked, content: Content, channel: str, about: str) -> Dealt:
+    """What concerns all who read this channel: there, and to whoever asked elsewhere; without a channel, to them
+    alone. `about` tells several to one request apart."""
+    messages = [] if asked.channel == channel else [answer(asked, content)]
+    if channel:
+        messages.append(Message(NOTICE, f"{asked.key}{about}", {"channel": channel, "content": content}))
+    return Dealt(messages=tuple(messages))
 
 
 def whisper(asked: Asked, content: Content, *, replace: bool = False, about: str = "") -> Message:

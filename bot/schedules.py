@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 from bot.access import Person
 from bot.asked import Asked
-from bot.blockkit import escape
 from bot.informing import Question, Tell
 from bot.intake.dealing import Dealt, NotNowError
 from bot.judging import Judging, is_late
 from bot.offering import is_here
 from bot.outgoing import NOTICE, answer, card_of, whisper
 from bot.views import schedules as views
+from bot.views.phrases import said
 from bot.views.told import Content, with_hint, words
 from supervisor_core.adapters.zones import known_zone
 from supervisor_core.config import SupervisorConfig
@@ -170,7 +170,7 @@ def _signed(message: Message, schedule: Schedule) -> Message:
 def _said(asked: Asked, error: SupervisorError) -> Dealt:
     if error.retryable and not is_late(asked):
         raise NotNowError(str(error)) from error
-    return Dealt(messages=(whisper(asked, words(f":warning: {escape(str(error))}")),))
+    return Dealt(messages=(whisper(asked, words(f":warning: {said(error)}")),))
 
 
 def _notice(asked: Asked, content: Content) -> Message:

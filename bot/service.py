@@ -245,6 +245,7 @@ class SlackService:
             approvals=waiting,
             rests=rests,
             looks=looks(config, self._ledger, self._doors, composing, offering),
+            channel=self._alert_channel,
         )
         alerts = Alerts(self._ledger)
         tellers = {

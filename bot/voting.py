@@ -12,11 +12,11 @@ from slack_sdk.errors import SlackApiError
 
 from bot.access import Refusal
 from bot.asked import Vote
-from bot.blockkit import escape
 from bot.intake.dealing import Dealt
 from bot.judging import Judging, is_late, not_now
 from bot.outgoing import whisper
 from bot.views.approval import Asking, decision, denial
+from bot.views.phrases import said
 from bot.views.told import words
 from bot.views.waiting import waiting
 from bot.weather import reason_of
@@ -55,11 +55,11 @@ class Voting:
             await asyncio.to_thread(self._count, vote, voter, refused)
         except (VoteRefused, NoSuchApproval) as error:
             by_rights = refused is not None and error.message == refused.plain
-            return _told(vote, f":no_entry: {refused.words if refused and by_rights else escape(error.message)}")
+            return _told(vote, f":no_entry: {refused.words if refused and by_rights else said(error)}")
         except SupervisorError as error:
             if error.retryable and not is_late(vote.asked):
                 raise not_now(vote.asked, error) from error
-            return _told(vote, f":warning: {escape(str(error))}")
+            return _told(vote, f":warning: {said(error)}")
         if not vote.asked.replaces:
             return Dealt()
         # It was pressed in a list that only its reader sees, and that no card tells anew.
@@ -70,7 +70,7 @@ class Voting:
         try:
             approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
-            return _told(vote, f":no_entry: {escape(error.message)}")
+            return _told(vote, f":no_entry: {said(error)}")
         _, refused = await self._judging.of_vote(vote, approval)
         own = approval.requester.person.is_same_as(vote.asked.actor) and not approval.terms.self_approval
         if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
@@ -87,7 +87,7 @@ class Voting:
         try:
             approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
-            return _told(vote, f":no_entry: {escape(error.message)}")
+            return _told(vote, f":no_entry: {said(error)}")
         if approval.state is not ApprovalState.PENDING:
             return _told(vote, f":information_source: There is nothing left to decide: it is {approval.state}.")
         try:

@@ -17,6 +17,7 @@ from bot.informing import Question
 from bot.intake.dealing import Dealt
 from bot.outgoing import answer, file_for, whisper
 from bot.views.audit import FILE, NEWER, OLDER, Asking, Shown, audit_page, narrowed
+from bot.views.phrases import said
 from bot.views.told import Content, words
 from supervisor_core.adapters import zones
 from supervisor_core.config import SupervisorConfig
@@ -58,7 +59,7 @@ class AuditLook:
         try:
             wanted = filter_of(question.command, datetime.now(UTC), zone_of(question.person))
         except UsageError as error:
-            return Dealt(messages=(answer(asked, words(f":warning: {escape(str(error))}")),))
+            return Dealt(messages=(answer(asked, words(f":warning: {said(error)}")),))
         if asked.page == FILE:
             return await self._filed(question, wanted)
         content = await asyncio.to_thread(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bot.blockkit import escape
 from bot.informing import Question
 from bot.intake.dealing import Dealt
 from bot.offering import Offering
 from bot.outgoing import answer
+from bot.views.phrases import said
 from bot.views.told import Content, words
 from bot.views.why import why
 from supervisor_core.domain.command import Command
@@ -30,7 +30,7 @@ class WhyLook:
         try:
             found = await self._explain(question.command.workers)
         except SupervisorError as error:
-            return words(f":warning: {escape(str(error))}")
+            return words(f":warning: {said(error)}")
 
         def may(command: Command) -> bool:
             return self._offering.may_give(person, command, asked.channel)

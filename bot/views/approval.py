@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from bot.blockkit import escape, fit
 from bot.views.buttons import command_button, confirm
+from bot.views.phrases import in_slack
 from bot.views.preview import ON_A_CARD, is_cut, previews_as_text
 from bot.views.told import LONGEST, Content, context, moment, section
 from bot.views.who import who
 from supervisor_core.config.chat import DIRECT
-from supervisor_core.domain.approvals import OPEN, Approval, ApprovalState, Choice, Vote
+from supervisor_core.domain.approvals import OPEN, Approval, ApprovalState, Choice, Vote, to_go_on
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.observed import effect
@@ -86,7 +87,7 @@ def _message(asking: Asking, *, decides: bool, asks: bool) -> Content:
         blocks.append(section(escape(_effect(approval))))
     if _says_why(asking):
         word = "It waits" if approval.state is ApprovalState.APPROVED else "Why"
-        blocks.append(section(f"*{word}:* {escape(fit(approval.reason, WHY))}"))
+        blocks.append(section(f"*{word}:* {why_of(approval)}"))
     said = votes_in_words(asking.votes)
     if said:
         blocks.append(section(said))
@@ -158,6 +159,11 @@ def _says_why(asking: Asking) -> bool:
     return bool(approval.reason) and approval.state is not ApprovalState.PENDING and not told
 
 
+def why_of(approval: Approval) -> str:
+    """Why it stands as it does, and what to do about it where there is something."""
+    return f"{escape(fit(approval.reason, WHY))} {in_slack(to_go_on(approval))}".rstrip()
+
+
 def _text(asking: Asking, title: str) -> str:
     """The same in one paragraph: it is what a notification shows, and what is read aloud."""
     approval = asking.approval
@@ -165,7 +171,7 @@ def _text(asking: Asking, title: str) -> str:
     if approval.state is ApprovalState.PENDING:
         said.append(f"Asked by {who(approval.requester)}; {_count(asking)}.")
     elif approval.reason:
-        said.append(f"Why: {escape(fit(approval.reason, WHY))}")
+        said.append(f"Why: {why_of(approval)}")
     return fit(" ".join(said), LONGEST)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from bot.blockkit import escape, fit
 from bot.views.buttons import ACTION, command_button
 from bot.views.form import OPEN
-from bot.views.told import Content, context, section
-from supervisor_core.domain.command import Command
+from bot.views.told import Content, context, section, words
+from bot.views.who import who
+from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.texts import one_line
 
 SHOWN = 15
@@ -77,6 +78,13 @@ def resting(reason: str) -> str:
         f":double_vertical_bar: *Monitoring is paused*: {fit(escape(one_line(reason, WHY)), WHY)}. Nothing is started, "
         "stopped or restarted by itself; `/supervisor monitoring resume` ends that."
     )
+
+
+def monitoring(done: str, by: Issuer, *, rests: bool) -> Content:
+    """What came of a pause of monitoring, or of its end, for everybody."""
+    sign = ":double_vertical_bar:" if rests else ":arrow_forward:"
+    end = " To end it: `/supervisor monitoring resume`" if rests else ""
+    return words(f"{sign} {escape(done)} Asked for by {who(by)}.{end}")
 
 
 def line(worker: Mapping[str, Any]) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from bot.blockkit import escape, fit
 from bot.views.told import moment
 from bot.views.who import UNSTYLED, who
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.phrases import Phrase, name_of, shown
+from supervisor_core.domain.typed import Given
 
 LONGEST_TYPED = 400  # characters of something that is repeated letter by letter
 LONGEST_TEXT = 600
@@ -22,8 +24,14 @@ def named(phrase: Phrase) -> str:
 
 
 def typed(word: str) -> str:
-    """In letters of one width; a backtick would end them."""
-    return f"`{escape(fit(_line(word), LONGEST_TYPED))}`"
+    """In letters of one width; a backtick would end them. A command as it is typed in Slack."""
+    before = "/supervisor " if isinstance(word, Given) else ""
+    return f"`{before}{escape(fit(_line(word), LONGEST_TYPED))}`"
+
+
+def said(error: SupervisorError) -> str:
+    """What went wrong, and what to do."""
+    return f"{escape(error.message)} {in_slack(error.todo)}".rstrip()
 
 
 def _text(words: str) -> str:

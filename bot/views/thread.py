@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from bot.blockkit import escape, fit
-from bot.views.approval import REASON, Asking, title_of
+from bot.views.approval import Asking, title_of, why_of
 from bot.views.card import (
     COMMITS,
     ERRORS,
@@ -121,7 +121,7 @@ def _not_carried_out(asking: Asking | None) -> str:
     if asking is None:
         raise ValueError("nothing was asked for")
     approval = asking.approval
-    reason = f" Why: {escape(fit(approval.reason, REASON))}" if approval.reason else ""
+    reason = f" Why: {why_of(approval)}" if approval.reason else ""
     return f"{title_of(approval)}{_denied_by(approval, asking)}.{reason}"
 
 

@@ -21,12 +21,13 @@ from supervisor_core.cli.table import folded_table
 from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.desk.approvals import Approvals, Decision
-from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Vote
+from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Vote, to_go_on
 from supervisor_core.domain.durations import MINUTE, format_duration
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.observed import effect
 from supervisor_core.domain.texts import shown
 from supervisor_core.domain.times import to_text
+from supervisor_core.domain.typed import in_shell
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.host import opened_ledger
 
@@ -149,7 +150,8 @@ def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
             by = next((vote.voter.name or vote.voter.id for vote in votes if vote.choice is Choice.DENY), "")
             return f"denied: {approval.again}, by {by}{f': {reason}' if reason else ''}."
         case _:
-            return f"{approval.state}: {approval.again}{f'. {reason}' if reason else '.'}"
+            said = f"{approval.state}: {approval.again}{f'. {reason}' if reason else '.'}"
+            return f"{said} {in_shell(to_go_on(approval))}".rstrip()
 
 
 def count_of(approval: Approval, votes: Sequence[Vote]) -> str:

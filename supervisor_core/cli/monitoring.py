@@ -7,7 +7,10 @@ import sys
 
 from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import load_supervisor_config
+from supervisor_core.domain.typed import Given, in_shell
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
+
+RESUME = "monitoring resume"
 
 ANSWER_SECONDS = 10.0
 """A move is written down before it is answered, and a disk may be slow."""
@@ -20,6 +23,7 @@ def monitoring(name: str, config_path: str | None, *, as_json: bool) -> int:
     try:
         answer = ask(str(config.state_dir), request, timeout=ANSWER_SECONDS)
         done, said = bool(answer.get("ok")), str(answer.get("message") or answer.get("error"))
+        said += f" To end it: {in_shell((Given(RESUME),))}" if done and request["rest"] else ""
     except NotRunningError:
         done, said = False, "No daemon runs here, so nothing is monitored. `supervisor start` starts one."
     except UnresponsiveError as error:

@@ -24,6 +24,7 @@ from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.storms import STORM
 from supervisor_core.domain.suppressions import ALERT, Hush, Suppression
 from supervisor_core.domain.times import to_text
+from supervisor_core.domain.typed import Given
 from supervisor_core.ledger import alerts as rows
 from supervisor_core.ledger import audit, parents, suppressions
 from supervisor_core.ledger.steps import Step, record
@@ -67,7 +68,7 @@ class Alerts:
         """The alert with this id."""
         found = self._ledger.read(lambda connection: rows.find(connection, alert_id))
         if found is None:
-            raise NoSuchAlert(f"There is no alert {alert_id!a}. `supervisor alerts` lists those there are.")
+            raise NoSuchAlert(f"There is no alert {alert_id!a}.", remedy=(Given("alerts"), " lists those there are."))
         return found
 
     def acknowledge(self, alert_id: str, asked: Request, now: datetime | None = None) -> Alert:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,11 +30,13 @@ from supervisor_core.domain.approvals import (
     Vote,
     judge,
     may_vote,
+    to_go_on,
 )
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right
 from supervisor_core.domain.errors import RefusedError, UsageError
 from supervisor_core.domain.observed import SEEN, all_so_already, fingerprint, objections, states_of
+from supervisor_core.domain.typed import Given
 from supervisor_core.ledger import approvals as rows
 from supervisor_core.ledger.store import Ledger
 
@@ -212,7 +214,9 @@ class Approvals:
 
         found = self._ledger.read(look)
         if found is None:
-            raise NoSuchApproval(f"There is no approval {approval_id!a}. `supervisor approvals` lists what waits.")
+            raise NoSuchApproval(
+                f"There is no approval {approval_id!a}.", remedy=(Given("approvals"), " lists what waits.")
+            )
         return found
 
     def of_task(self, task_id: str) -> Approval | None:
@@ -276,12 +280,13 @@ class Approvals:
         now: datetime,
         allowed: Allowed | None,
     ) -> None:
-        if approval.state is ApprovalState.PENDING and now >= approval.expires_at:
+        late = approval.state is ApprovalState.PENDING and now >= approval.expires_at
+        if late:
             self._expired(approval, now)
         why = may_vote(approval, votes, voter, now)
         own = approval.state is ApprovalState.PENDING and voter.is_same_as(approval.terms.requester_id)
         if why and not own:
-            raise VoteRefused(why)
+            raise VoteRefused(why, remedy=to_go_on(replace(approval, state=ApprovalState.EXPIRED)) if late else "")
         self._refuse(approval, voter, choice, door, why or self._why_not(approval, voter, allowed), now)
 
     def _why_not(self, approval: Approval, who: Issuer, allowed: Allowed | None) -> str:
@@ -296,7 +301,7 @@ class Approvals:
     def _expired(self, approval: Approval, now: datetime) -> bool:
         votes = self._ledger.read(lambda connection: rows.votes_of(connection, approval.approval_id))
         minutes = (approval.expires_at - approval.requested_at) / timedelta(minutes=1)
-        why = f"It was not decided within {minutes:g} minutes. Ask again: {approval.again}"
+        why = f"It was not decided within {minutes:g} minutes."
         return self._ledger.step(rows.move(approval, Move.EXPIRE, rows.Decided("supervisor", why, votes), now), now)
 
 

@@ -87,7 +87,7 @@ class CarryingOut:
         if approval.decided_at is not None and now >= approval.decided_at + PATIENCE:
             minutes = PATIENCE / timedelta(minutes=1)
             words = f"It was approved, and was not carried out within {minutes:g} minutes. {approval.reason}".rstrip()
-            self._end(approval, votes, Move.EXPIRE, f"{words} Nothing was done. Ask again: {approval.again}", now)
+            self._end(approval, votes, Move.EXPIRE, f"{words} Nothing was done.", now)
             return
         lost, unknown = self._rights_now(approval, votes)
         if lost:
@@ -106,8 +106,7 @@ class CarryingOut:
                 raise
             why = f"It would be refused now: {error}"
         if why:
-            words = f"{why} Nothing was done. For a new preview ask again: {approval.again}"
-            self._end(approval, votes, Move.OVERTAKE, words, now)
+            self._end(approval, votes, Move.OVERTAKE, f"{why} Nothing was done.", now)
             return
         self._file(approval, seen, now, f"On the word of this host's shell: {unknown}" if unknown else "")
 

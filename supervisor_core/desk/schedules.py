@@ -22,6 +22,7 @@ from supervisor_core.domain.errors import RefusedError, UsageError
 from supervisor_core.domain.jobs import FINAL, Job, not_begun
 from supervisor_core.domain.nearest import nearest
 from supervisor_core.domain.schedules import RunState, Schedule, ScheduleState
+from supervisor_core.domain.typed import Given, Words
 from supervisor_core.ledger import approvals, jobs
 from supervisor_core.ledger import schedules as rows
 from supervisor_core.ledger.store import Ledger
@@ -109,11 +110,17 @@ class Schedules:
             taken = rows.named(connection, schedule.supervisor_id, schedule.name)
             if taken is not None:
                 raise NameTaken(
-                    f"There is a schedule {taken.name} already: {when(taken)} it runs {taken.command}. Give this one "
-                    f"another name, or remove that one first: schedule remove {taken.name}"
+                    f"There is a schedule {taken.name} already: {when(taken)} it runs {taken.command}.",
+                    remedy=(
+                        "Give this one another name, or remove that one first: ",
+                        Given(f"schedule remove {taken.name}"),
+                    ),
                 )
             if len(rows.waiting(connection)) >= MOST:
-                raise TooMany(f"There are {MOST} schedules already. Remove one first; schedule list shows them.")
+                raise TooMany(
+                    f"There are {MOST} schedules already.",
+                    remedy=("Remove one first; ", Given("schedule list"), " shows them."),
+                )
             rows.add(connection, schedule, place)
             return schedule
 
@@ -145,8 +152,10 @@ class Schedules:
     def _unknown(self, name: str) -> NoSuchSchedule:
         names = [each.name for each in self._ledger.read(rows.waiting)]
         found = nearest(name, names)
-        hint = f" Did you mean {found}?" if found else " schedule list shows them all." if names else " There is none."
-        return NoSuchSchedule(f"There is no schedule {name[:64]!a}.{hint}")
+        hint: Words = (f"Did you mean {found}?",) if found else ("There is none.",)
+        if names and not found:
+            hint = (Given("schedule list"), " shows them all.")
+        return NoSuchSchedule(f"There is no schedule {name[:64]!a}.", remedy=hint)
 
 
 def when(schedule: Schedule) -> str:

@@ -22,6 +22,7 @@ from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.times import to_text
+from supervisor_core.domain.typed import Given, Words
 
 
 class ApprovalState(StrEnum):
@@ -215,13 +216,20 @@ def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: date
     if approval.state is not ApprovalState.PENDING:
         return f"{_is_decided(approval, votes)}; nothing was changed."
     if now >= approval.expires_at:
-        return f"It expired at {_clock(approval.expires_at)}; nothing was changed. Ask again: {approval.again}"
+        return f"It expired at {_clock(approval.expires_at)}; nothing was changed."
     if voter.is_same_as(approval.terms.requester_id) and not approval.terms.self_approval:
         return "You asked for it yourself, so somebody else must decide. You may cancel it."
     mine = next((vote for vote in votes if vote.voter.is_same_as(voter.id)), None)
     if mine is not None:
         return f"You have already voted to {mine.choice}; each person votes once. An approver may still cancel it."
     return ""
+
+
+def to_go_on(approval: Approval) -> Words:
+    """What whoever asked may do where nothing was carried out because time went by; empty in every other state."""
+    if approval.state is ApprovalState.EXPIRED:
+        return ("Ask again: ", Given(approval.again))
+    return ("For a new preview ask again: ", Given(approval.again)) if approval.state is ApprovalState.STALE else ()
 
 
 def _is_decided(approval: Approval, votes: Sequence[Vote]) -> str:

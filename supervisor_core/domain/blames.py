@@ -12,7 +12,8 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.endings import began, failing, in_words, times, was_killed
 from supervisor_core.domain.explanation import Cause, CodeChange, Facts, Found
 from supervisor_core.domain.health import Health
-from supervisor_core.domain.phrases import Phrase, Typed
+from supervisor_core.domain.phrases import Phrase
+from supervisor_core.domain.typed import Typed
 
 BLAMED = timedelta(hours=1)
 """What lived for longer with its new code did not break by it, as far as anybody can tell."""

@@ -7,7 +7,8 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.endings import began, failing, in_words, was_killed
 from supervisor_core.domain.explanation import Cause, Facts, Found
 from supervisor_core.domain.health import WorkerState
-from supervisor_core.domain.phrases import Phrase, Typed
+from supervisor_core.domain.phrases import Phrase
+from supervisor_core.domain.typed import Given, Typed
 
 READ_IT = "What it wrote says more, and a restart tries it at once."
 MENDED = "Once that is mended, a restart ends the quarantine and starts it."
@@ -67,7 +68,7 @@ def _monitoring(facts: Facts) -> Found | None:
     by: Phrase = (" by ", facts.resting_by) if facts.resting_by else ()
     since: Phrase = (" since ", facts.resting_since) if facts.resting_since else ()
     words: Phrase = (f"{facts.worker_id} does not run, and monitoring is paused", *by, *since, ": nothing is started")
-    todo: Phrase = (Typed("monitoring resume"), " has the supervisor start it; a restart starts it alone.")
+    todo: Phrase = (Given("monitoring resume"), " has the supervisor start it; a restart starts it alone.")
     remedies = (Command("monitoring resume"), *_restart(facts))
     return Found(Cause.MONITORING_PAUSED, words, todo, remedies, facts.since)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from supervisor_core.domain.typed import Words, in_shell
+
 
 class SupervisorError(Exception):
     """Something went wrong."""
@@ -9,10 +11,16 @@ class SupervisorError(Exception):
     retryable = False
     """True where the same call may go through later without anybody changing anything."""
 
-    def __init__(self, message: str | None = None, *, remedy: str = "") -> None:
+    def __init__(self, message: str | None = None, *, remedy: str | Words = "") -> None:
         self.message = message or (type(self).__doc__ or "").strip()
-        self.remedy = remedy
+        self.remedy = remedy if isinstance(remedy, str) else in_shell(remedy)
+        self._todo: Words = () if isinstance(remedy, str) else remedy
         super().__init__(self.message)
+
+    @property
+    def todo(self) -> Words:
+        """What a person should do, for a reader who is not in a shell: commands in it are `Given`."""
+        return self._todo or (self.remedy,)
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".rstrip()

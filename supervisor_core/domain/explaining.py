@@ -12,8 +12,9 @@ from supervisor_core.domain.definitions import Risk
 from supervisor_core.domain.endings import in_words
 from supervisor_core.domain.explanation import Cause, Event, Explanation, Facts, Found, Held
 from supervisor_core.domain.jobs import FINAL, Job, JobState
-from supervisor_core.domain.phrases import Phrase, Typed
+from supervisor_core.domain.phrases import Phrase
 from supervisor_core.domain.texts import one_line
+from supervisor_core.domain.typed import Typed
 
 BEFORE = 5
 """Events before the trouble that are told: what is further back was survived."""

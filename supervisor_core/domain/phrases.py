@@ -10,13 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from supervisor_core.domain.command import Issuer
-
-
-class Typed(str):
-    """Something to be typed, or repeated letter by letter: `kill -CONT 4711`."""
-
-    __slots__ = ()
-
+from supervisor_core.domain.typed import Typed, as_in_shell
 
 Part = str | datetime | Issuer
 Phrase = tuple[Part, ...]
@@ -25,7 +19,7 @@ Phrase = tuple[Part, ...]
 def shown(
     phrase: Phrase,
     text: Callable[[str], str],
-    typed: Callable[[str], str],
+    typed: Callable[[Typed], str],
     moment: Callable[[datetime], str],
     who: Callable[[Issuer], str],
 ) -> str:
@@ -45,7 +39,7 @@ def shown(
 
 def plain(phrase: Phrase) -> str:
     """For a terminal: moments in UTC, people by the name that they have there."""
-    return shown(phrase, str, lambda word: f"`{word}`", in_utc, name_of)
+    return shown(phrase, str, lambda word: f"`{as_in_shell(word)}`", in_utc, name_of)
 
 
 def in_utc(at: datetime) -> str:

@@ -52,7 +52,7 @@ def change_to_undo(host: Host, site: Site, head: str, task_id: str | None) -> Co
         if found is None:
             raise CodeRefused(
                 f"No command {task_id} has changed the code of {who}.",
-                remedy="`supervisor audit` shows which ones have.",
+                remedy="The audit trail shows which ones have.",
             )
         if found.handler == "undo_code":
             raise CodeRefused(f"{task_id} is itself an undo, which can't be undone.{_instead(host, site, head)}")

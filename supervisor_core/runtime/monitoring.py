@@ -44,7 +44,7 @@ class MonitoringDoor:
             self._plan_again()  # what waits of an older plan is not begun any more
             return (
                 "Monitoring is paused, also across restarts: no worker is started, stopped or restarted by itself. "
-                "Workers and commands go on. To end it: monitoring resume."
+                "Workers and commands go on."
             )
         await self._agent.resume(asked=entry)
         self._plan_again()

@@ -16,7 +16,7 @@ from tests.support.slack_home import ACCESS, SlackHome, asked, started
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    with a_home(tmp_path / "home", make=SlackHome, slack={"access": ACCESS}) as made:
+    with a_home(tmp_path / "home", make=SlackHome, slack={"access": ACCESS, "alert_channel": "C0OPS"}) as made:
         yield made
 
 
@@ -24,7 +24,8 @@ async def test_an_operator_has_the_supervisor_rest_and_work_again(home: Home, sl
     await started(home, slack)
     operator = slack.user("operator")
     await operator.slash("/supervisor monitoring pause")
-    await operator.sees("Monitoring is paused, also across restarts")
+    await slack.channel("ops").shows("Monitoring is paused, also across restarts")
+    await slack.channel("ops").shows("To end it: /supervisor monitoring resume")
     assert home.status()["supervisor"]["status"] == "PAUSED"
     for words in ("/supervisor", "/supervisor status"):
         shown = await slack.user("viewer").slash(words)
@@ -32,7 +33,7 @@ async def test_an_operator_has_the_supervisor_rest_and_work_again(home: Home, sl
     page = await slack.user("viewer").opens_home()
     await page.shows("/supervisor monitoring resume")
     await operator.slash("/supervisor monitoring resume")
-    await operator.sees("Monitoring is at work again")
+    await slack.channel("ops").shows("Monitoring is at work again")
     assert home.status()["supervisor"]["status"] == "ACTIVE"
     await page.lacks("Monitoring is paused")
     rows = await asked(home, "audit")

@@ -13,7 +13,7 @@ from supervisor_core.cli import main
 from supervisor_core.desk.approvals import Approvals, NotAsked, NothingToDo
 from supervisor_core.desk.observing import observer
 from supervisor_core.desk.rights_fake import FakeRights
-from supervisor_core.domain.approvals import Approval, ApprovalState, Choice
+from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, to_go_on
 from supervisor_core.domain.observed import effect
 from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import jobs
@@ -112,7 +112,7 @@ def test_what_has_moved_on_since_makes_it_stale(
     ended = carry_out(approvals, asked)
     assert (ended.state, place.ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == (S.STALE, [])
     assert says in ended.reason
-    assert ended.reason.endswith(f"For a new preview ask again: {asked.again}")
+    assert to_go_on(ended) == ("For a new preview ask again: ", asked.again)
     assert picture(code.checkout) == before
 
 

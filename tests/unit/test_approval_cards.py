@@ -43,10 +43,7 @@ from tests.support.golden import every_file_has_its_case, is_as_last_seen
 S = ApprovalState
 HOSTILE = "<!channel> & <@U0OPER> `rm -rf` *bold* https://evil.example"
 
-MOVED = (
-    "/srv/watcher was at aaaaaaa and is at 1111111 now; OrionMX is paused now. Nothing was done. For a new preview ask "
-    "again: rollback OrionMX 2 hotfix"
-)
+MOVED = "/srv/watcher was at aaaaaaa and is at 1111111 now; OrionMX is paused now. Nothing was done."
 NIGHTLY = Issuer("schedule:nightly", "nightly", OPERATOR.id)
 FOUR = replace(ROLLBACK, target="all", workers=("OrionMX", "Second", "Third", "Fourth"))
 
@@ -55,7 +52,7 @@ ENDS: Mapping[ApprovalState, str] = {
     S.FAILED: "It failed on OrionMX.",
     S.DENIED: "not before the backup",
     S.CANCELLED: "By operator.",
-    S.EXPIRED: "Nobody decided within 15 minutes. Ask again: rollback OrionMX 2 hotfix",
+    S.EXPIRED: "Nobody decided within 15 minutes.",
     S.STALE: MOVED,
 }
 
