@@ -23,7 +23,7 @@ from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.domain.grammar import GrammarError
+from supervisor_core.domain.grammar import GrammarError, NeedsTarget
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.gateway import Gateway
 
@@ -79,6 +79,11 @@ class Commands:
         person, refused = await self._judging.of_command(asked, CATALOG["help"], None)
         if refused is not None:
             return _refused(asked, person, refused)
+        if isinstance(error, NeedsTarget):  # whoever may do it to none of them need not say to which
+            whole = Command(error.name, workers=error.choices)
+            person, refused = await self._judging.of_command(asked, CATALOG[error.name], whole)
+            if refused is not None and not self._mistakes.may_for_one(asked, error, person):
+                return _refused(asked, person, refused, whole)
         person = await self._judging.person(asked)
         return Dealt(messages=(whisper(asked, self._mistakes.answer(asked, error, person)),))
 

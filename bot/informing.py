@@ -116,7 +116,7 @@ class Informing:
     async def _help(self, question: Question) -> Content:
         mine = self._offering.known(question.person)
         here = [each.name for each in mine if is_here(each)]
-        return help_of(str(question.command.params.get("topic") or ""), mine, here)
+        return help_of(str(question.command.params.get("topic") or ""), mine, here, self._offering.example)
 
     async def _waiting(self, question: Question) -> Content:
         return waiting(await self._approvals(), question.asked.nonce, page_in(question.asked.page))

@@ -43,6 +43,11 @@ class Mistakes:
         offered = commands or ([] if choice else self._help(asked, person))
         return mistake(error.message, asked.nonce, meant, [(each, self._asks(each)) for each in offered], choice)
 
+    def may_for_one(self, asked: Asked, error: NeedsTarget, person: Person | None) -> bool:
+        """Whether this person may give the command to one of the workers at least."""
+        commands = (Command(error.name, worker, (worker,)) for worker in error.choices)
+        return any(may_press(person, each, asked.channel, self._rules) for each in commands)
+
     def _needs_target(self, error: GrammarError) -> NeedsTarget | None:
         """Where what was meant is clear but for whom: that."""
         try:

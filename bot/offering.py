@@ -6,6 +6,7 @@ from bot.access import Person, may_give, may_see
 from bot.judging import Judging
 from bot.mistakes import may_press
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.config.context import example_worker
 from supervisor_core.domain.catalog import CATALOG, OVERVIEW
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import CommandDefinition, TargetRule
@@ -20,6 +21,11 @@ class Offering:
     def __init__(self, config: SupervisorConfig, judging: Judging) -> None:
         self._config = config
         self._judging = judging
+
+    @property
+    def example(self) -> str:
+        """A worker of this host, for what shows how commands are typed."""
+        return example_worker(self._config)
 
     def known(self, person: Person | None) -> list[CommandDefinition]:
         """All commands that this person may give to some worker at least, whether or not they are built."""

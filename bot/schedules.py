@@ -121,9 +121,14 @@ class Scheduling:
             )
         except SupervisorError as error:
             return _said(asked, error)
+        on_card = await asyncio.to_thread(self._schedules.told_in, gone) == asked.channel
         if asked.button and not asked.replaces:
             return Dealt()  # on its card, which says so
-        told = [_notice(asked, views.removed(gone, issuer, asked.at))]
+        told = []
+        if not on_card:
+            told.append(_notice(asked, views.removed(gone, issuer, asked.at)))
+        elif not asked.replaces:
+            told.append(whisper(asked, views.gone(gone)))
         if asked.replaces:  # a list that only its reader sees: without the one that is gone
             told.append(whisper(asked, await self._listed(asked, removes=True), replace=True))
         return Dealt(messages=tuple(told))

@@ -8,7 +8,7 @@ from bot.blockkit import escape, fit
 from bot.views.told import LONGEST, Content, context, listing, section
 from supervisor_core.domain.catalog import FAMILIES, find
 from supervisor_core.domain.definitions import CommandDefinition, Risk
-from supervisor_core.domain.manual import help_text
+from supervisor_core.domain.manual import EXAMPLE, help_text
 
 TITLES: Mapping[Risk, str] = {
     Risk.READS: "To see",
@@ -17,13 +17,16 @@ TITLES: Mapping[Risk, str] = {
 }
 
 
-def help_of(topic: str, definitions: Sequence[CommandDefinition], here: Collection[str]) -> Content:
-    """All about a topic; without one, these commands, of which those in `here` can be given in Slack already."""
+def help_of(
+    topic: str, definitions: Sequence[CommandDefinition], here: Collection[str], worker: str = EXAMPLE
+) -> Content:
+    """All about a topic; without one, these commands, of which those in `here` can be given in Slack already. `worker`:
+    one of this host, for the examples."""
     definition = find(topic)
     if definition is not None:
-        return listing(help_text(definition))
+        return listing(help_text(definition, worker))
     if topic in FAMILIES:
-        return listing("\n\n".join(help_text(each) for each in FAMILIES[topic]))
+        return listing("\n\n".join(help_text(each, worker) for each in FAMILIES[topic]))
     said, blocks = ["What you can ask me for:"], []
     for risk, title in TITLES.items():
         lines = [_line(each) for each in definitions if each.risk is risk and each.name in here]

@@ -137,7 +137,7 @@ def plain_words(text: str) -> str:
 
 def in_trouble_first(workers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The order within a team."""
-    return sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
+    return sorted(workers, key=lambda worker: bool(worker["fine"]))
 
 
 def _fitting(worker: Mapping[str, Any]) -> Sequence[str]:

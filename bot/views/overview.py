@@ -38,7 +38,7 @@ def overview(
     """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message;
     `asking`: the commands that need an approval; `more`: whether there is a form of theirs to open; `rests`: why
     monitoring is paused, where it is."""
-    ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
+    ordered = sorted(workers, key=lambda worker: bool(worker["fine"]))
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
     title = f"{escape(host)}: {_count(len(workers), 'worker')}, {_well(unwell, len(workers))}"

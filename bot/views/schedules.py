@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.blockkit import escape, fit
 from bot.views.buttons import command_button
-from bot.views.told import Content, context, section
+from bot.views.told import Content, context, section, words
 from bot.views.who import who
 from supervisor_core.desk.schedules import Standing, when
 from supervisor_core.domain.command import Command, Issuer
@@ -44,6 +44,11 @@ def removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
     title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {who(by)} {_short(at)}."
     what = f"It ran {_command(schedule)}, {_when(schedule)}. What it has begun goes on."
     return {"text": f"{title}\n{what}", "blocks": [section(f"{title}\n{what}")]}
+
+
+def gone(schedule: Schedule) -> Content:
+    """The same for whoever asked, where its card tells everybody."""
+    return words(f":wastebasket: Schedule {escape(schedule.name)} is removed; its card, further up, says so.")
 
 
 def listed(found: Sequence[Standing], nonce: str, *, removes: bool) -> Content:

@@ -30,7 +30,7 @@ def status(
     rests: str = "",
 ) -> Content:
     """One page of them. `rests`: why monitoring is paused, where it is."""
-    ordered = sorted(workers, key=lambda worker: (worker["fine"], worker["id"]))
+    ordered = sorted(workers, key=lambda worker: bool(worker["fine"]))
     part = part_of(ordered, PAGE, page)
     lines = [f"{line(worker)}{role_of(team, worker['id'])}" for worker in part.items]
     heads = [*([resting(rests)] if rests else []), *(headed(team, workers) if team else [])]

@@ -59,7 +59,7 @@ def role_of(team: TeamPicture | None, agent_id: str) -> str:
 
 def _team(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [f"{_sign(team, workers)} *{_name(team)}*{_for(team)}", f"{_health(team, workers)}{_gone(team)}"]
-    ordered = sorted(team.members, key=lambda member: (_fine(member, workers), member.agent_id))
+    ordered = sorted(team.members, key=lambda member: _fine(member, workers))
     if ordered:
         named = ", ".join(_member(member, workers) for member in ordered[:MEMBERS])
         more = len(ordered) - MEMBERS

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from supervisor_core.cli import main
+from supervisor_core.config import load_supervisor_config
+from supervisor_core.config.context import example_worker
 from supervisor_core.domain.catalog import CATALOG, FAMILIES, find
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.manual import help_overview, help_text
@@ -13,7 +15,7 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
     """Show it."""
     definition = CATALOG[command.name]
     if command.name in ("help", "overview"):
-        print(_help(str(command.params.get("topic") or "")))
+        print(_help(str(command.params.get("topic") or ""), example_worker(load_supervisor_config(config))))
         return 0
     if not definition.built:
         raise NotBuiltError(f"{definition.name} is known, but not built yet.")
@@ -56,10 +58,10 @@ def _filters(command: Command) -> list[str]:
     return [word for option, value in options.items() if value for word in (option, str(value))]
 
 
-def _help(topic: str) -> str:
+def _help(topic: str, worker: str) -> str:
     definition = find(topic)
     if definition is not None:
-        return help_text(definition)
+        return help_text(definition, worker)
     if topic in FAMILIES:
-        return "\n\n".join(help_text(each) for each in FAMILIES[topic])
+        return "\n\n".join(help_text(each, worker) for each in FAMILIES[topic])
     return help_overview(CATALOG.values())

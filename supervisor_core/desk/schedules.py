@@ -23,7 +23,7 @@ from supervisor_core.domain.jobs import FINAL, Job, not_begun
 from supervisor_core.domain.nearest import nearest
 from supervisor_core.domain.schedules import RunState, Schedule, ScheduleState
 from supervisor_core.domain.typed import Given, Words
-from supervisor_core.ledger import approvals, jobs
+from supervisor_core.ledger import approvals, jobs, outbox
 from supervisor_core.ledger import schedules as rows
 from supervisor_core.ledger.store import Ledger
 
@@ -148,6 +148,11 @@ class Schedules:
             return [standing(each, moment, _outcome(connection, each)) for each in rows.waiting(connection)]
 
         return self._ledger.read(look)
+
+    def told_in(self, schedule: Schedule) -> str:
+        """The channel in which its card stands, which says what becomes of it; empty where it has none any more."""
+        place = self._ledger.read(lambda connection: outbox.place_of(connection, rows.TOLD, schedule.schedule_id))
+        return str((place or {}).get("channel") or "")
 
     def _unknown(self, name: str) -> NoSuchSchedule:
         names = [each.name for each in self._ledger.read(rows.waiting)]

@@ -175,7 +175,7 @@ class Arguments:
         if parameter.kind is Kind.CHOICE and not looks_like(parameter, word) and self.target is None:
             error = unknown(word.text, self.context)
             hint = f" Nor is it {' or '.join(parameter.choices)}."
-            raise GrammarError(error.message + hint, instead=error.instead or str(parameter.default))
+            raise GrammarError(error.message + hint, instead=error.instead)
         return read_word(parameter, word)
 
     def _words_of_time(self) -> int:
@@ -222,8 +222,9 @@ class Arguments:
             try:
                 self.label = clean_label(text)
             except UsageError as error:
-                label = nearest_label(text)
-                raise GrammarError(error.message, repair=self._head(quoted(label) if label else "")) from None
+                label = None if self._is_number(rest[0]) else nearest_label(text)
+                repair = self._head(quoted(label)) if label else self._rest_of_it()
+                raise GrammarError(error.message, repair=repair) from None
         elif free is not None:
             try:
                 self.values[free.name] = read_word(free, Word(text, text, quoted=True))
@@ -232,6 +233,11 @@ class Arguments:
                 raise
         else:
             raise self._one_too_many(rest[0])
+
+    def _is_number(self, word: Word) -> bool:
+        """Whether a word that is no label may be meant as a number that was not given: `rollback HEAD~3`."""
+        pending = any(parameter.kind is Kind.NUMBER for parameter in self._pending)
+        return pending and any(character.isdigit() for character in word.text)
 
     def _without_task_id(self, rest: Sequence[Word]) -> Sequence[Word]:
         """`undo wrong one task_1` means that task: to undo the newest instead would be the worst reading."""
@@ -260,11 +266,17 @@ class Arguments:
     def _one_too_many(self, word: Word) -> GrammarError:
         if self.definition.target is not TargetRule.NONE and self.target is None and not word.quoted:
             error = unknown(word.text, self.context)
-            repair = self._with(error.instead) if error.instead else self._head("")
+            repair = self._with(error.instead) if error.instead else self._rest_of_it()
             return GrammarError(error.message, repair=repair)
         return GrammarError(
-            f"{shown(word.text)} is one word too many. Usage: {self.definition.usage}", repair=self._head("")
+            f"{shown(word.text)} is one word too many. Usage: {self.definition.usage}", repair=self._rest_of_it()
         )
+
+    def _rest_of_it(self) -> str | None:
+        """The text without the words that nobody knows; None where nothing but the command stays: it is not what was
+        meant."""
+        stays = self._at > self.start or self.definition.target is TargetRule.NONE
+        return self._head("") if stays else None
 
     def _judged(self, reader: Callable[..., Value], *arguments: Any) -> Value:  # noqa: ANN401 (passed on as they are)
         """Call a reader of the word at hand; its mistake learns how the whole text is mended."""

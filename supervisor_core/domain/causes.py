@@ -16,8 +16,9 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.endings import began
 from supervisor_core.domain.explanation import Cause, Facts, Found
 from supervisor_core.domain.health import FROZEN_SECONDS, Health, WorkerState
-from supervisor_core.domain.phrases import Phrase, Typed, span
+from supervisor_core.domain.phrases import Phrase, span
 from supervisor_core.domain.texts import sentence
+from supervisor_core.domain.typed import Typed
 
 Rule = Callable[[Facts], Found | None]
 

@@ -9,7 +9,8 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.endings import in_words, times
 from supervisor_core.domain.explanation import Cause, Facts, Found
 from supervisor_core.domain.health import Health
-from supervisor_core.domain.phrases import Phrase, Typed, span
+from supervisor_core.domain.phrases import Phrase, span
+from supervisor_core.domain.typed import Typed
 
 LATELY = timedelta(hours=1)
 """So long a worker that is back after an end by itself is told of as such."""

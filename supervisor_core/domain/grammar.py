@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from supervisor_core.domain.arguments import Arguments
 from supervisor_core.domain.catalog import CATALOG, FAMILIES, OVERVIEW, find, nearest_command
@@ -59,15 +60,32 @@ def _line(text: str, context: GrammarContext) -> Command:
 
 
 def _mended(repair: str | None, context: GrammarContext) -> str | None:
-    """The repaired text in its canonical form, once nothing in it is wrong any more."""
+    """The repaired text in its shortest form, once nothing in it is wrong any more."""
     for _ in range(MAX_MENDED):
         if repair is None:
             return None
         try:
-            return render(_line(repair, context)) or None
+            return _shortest(repair, context) or None
         except GrammarError as error:
             repair = error.repair
     return None
+
+
+def _shortest(text: str, context: GrammarContext) -> str:
+    """The canonical text of this one, but without the numbers and times that it means anyway and that nobody typed."""
+    command = _line(text, context)
+    if command.name == OVERVIEW:
+        return ""
+    typed = {word.text for word in split_words(text)}
+    meant = [each for each in CATALOG[command.name].written if each.default is not None]
+    meant = [each for each in meant if command.params.get(each.name) == each.default]
+    left_out = {each.name for each in meant if each.spelled(each.default) not in typed}
+    params = {name: value for name, value in command.params.items() if name not in left_out}
+    shorter = render(replace(command, params=params))
+    try:
+        return shorter if _line(shorter, context) == command else render(command)
+    except GrammarError:
+        return render(command)
 
 
 def _without_address(words: tuple[Word, ...]) -> tuple[Word, ...]:

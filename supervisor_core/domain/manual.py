@@ -8,6 +8,9 @@ from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.definitions import CommandDefinition, Right, Risk, Spread, TargetRule
 from supervisor_core.domain.labels import MAX_LABEL
 
+EXAMPLE, BEGUN = "OrionMX", 5
+"""The worker in the examples of the catalog, and so many letters of it before the star of a pattern."""
+
 NOT_BUILT = " (not built yet)"
 _TITLES = {
     Risk.READS: "To see (changes nothing)",
@@ -45,15 +48,17 @@ This page is made from the catalog of commands, with
 """
 
 
-def help_text(definition: CommandDefinition) -> str:
-    """All about one command."""
+def help_text(definition: CommandDefinition, worker: str = EXAMPLE) -> str:
+    """All about one command. `worker`: one that its reader knows, to be named in the examples."""
     lines = [definition.usage, definition.summary]
     rows = _rows(definition)
     if rows:
         width = max(len(name) for name, _ in rows)
         lines += ["", *(f"  {name.ljust(width)}  {text}" for name, text in rows)]
     if definition.examples:
-        lines += ["", "Examples:", *(f"  {example or '(nothing at all)'}" for example in definition.examples)]
+        of_pattern = f"{EXAMPLE[:BEGUN]}*", f"{worker[:BEGUN]}*"
+        examples = [each.replace(EXAMPLE, worker).replace(*of_pattern) for each in definition.examples]
+        lines += ["", "Examples:", *(f"  {example or '(nothing at all)'}" for example in examples)]
     lines += ["", *_remarks(definition)]
     return "\n".join(lines)
 

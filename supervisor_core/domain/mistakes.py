@@ -33,6 +33,8 @@ class NeedsTarget(GrammarError):
     def __init__(self, name: str, choices: tuple[str, ...], *, before: str, after: str) -> None:
         named = ", ".join(choices[:NAMED]) + (" and more" if len(choices) > NAMED else "")
         super().__init__(f"Which worker shall {name} be for? There are {named}, and none of them is the default.")
+        self.name = name
+        """Of the command."""
         self.choices = choices
         self.before = before
         self.after = after

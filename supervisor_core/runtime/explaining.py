@@ -87,7 +87,7 @@ class Explainer:
         `status` shows it."""
         shown = {str(document["id"]): document for document in documents}
         mine = [seen for seen in looked if seen.worker.id in wanted and seen.worker.id in shown]
-        mine.sort(key=lambda seen: (bool(shown[seen.worker.id]["fine"]), seen.worker.id))
+        mine.sort(key=lambda seen: bool(shown[seen.worker.id]["fine"]))
         around = self._surroundings(host)
         full = mine if len(mine) == 1 else [seen for seen in mine if not shown[seen.worker.id]["fine"]][:IN_FULL]
         ends = self._ends(host, [seen.worker for seen in full])
@@ -99,7 +99,7 @@ class Explainer:
                 facts = self._recorded(seen, facts)
                 facts = _with_log(facts, host.config, seen.worker, ends.get(seen.worker.id), masking)
             found.append(explain(facts))
-        return sorted(found, key=lambda each: (each.fine, each.worker_id))
+        return sorted(found, key=lambda each: each.fine)
 
     def _surroundings(self, host: Host) -> Surroundings:
         config, problem = host.config, ""

@@ -63,7 +63,7 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     listed = await operator.sees("1 schedule")
     await listed.shows("succeeded")
     await listed.button("Remove").click(as_=operator, confirm=True)
-    await slack.channel("ops").shows(2, "Schedule nightly was removed by")
+    await card.becomes("Schedule nightly was removed by")
     await card.button("Remove").is_gone()
     await listed.becomes("Nothing is scheduled")
     await settled(home)

@@ -192,7 +192,7 @@ BAD = [
     ("logs 0", "1 to 1000", "logs OrionMX 1"),
     ("logs 1001", "1 to 1000", "logs OrionMX 1000"),
     ("logs 5 6", "too many|no target", "logs OrionMX 5"),
-    ("logs VegaMX please", "too many", "logs VegaMX 20"),
+    ("logs VegaMX please", "too many", "logs VegaMX"),
     ("rolback 3", "rollback", "rollback OrionMX 3"),
     ("rolback orionmx 12 it's", "rollback", "rollback OrionMX 10 its"),
     ("stop VegaMX", "pause", "pause VegaMX"),
@@ -212,7 +212,7 @@ BAD = [
     ("restart it’s", "label", "restart OrionMX its"),  # noqa: RUF001 (what phones make of it)
     ("restart x <#C1|ops>", "'#'", "restart OrionMX x ops"),
     ("restart x <@U1|ann>", "'@'", "restart OrionMX x ann"),
-    ("restart !!!", "'!'", "restart OrionMX"),
+    ("restart !!!", "'!'", None),
     ("restart " + "x" * 101, "100", "restart OrionMX " + "x" * 100),
     ("restart team:archiv", "no team", "restart team:archive"),
     ("restart team:", "no team", None),
@@ -226,32 +226,36 @@ BAD = [
     ("restart --keepgoing all", "--keep-going", "restart all --keep-going"),
     ("restart --no-keep-going", "--keep-going", "restart OrionMX"),
     ("diagnostics --keep-going", "it has none", "diagnostics OrionMX"),
-    ("status foo", "no target", "status OrionMX"),
+    ("status foo", "no target", None),
+    ("logs Wset", "no target", None),
+    ("audit csv", "no target", None),
+    ("rollback HEAD~3", "'~' is none", None),
+    ("rollback it's late", "is none", "rollback OrionMX its late"),
     ("status VegMX2", "no worker, but nearly", "status VegaMX"),
     ("status VegaMX please", "too many", "status VegaMX"),
-    ('status "VegaMX"', "too many", "status OrionMX"),
-    ("why 3", "no target", "why OrionMX"),
+    ('status "VegaMX"', "too many", None),
+    ("why 3", "no target", None),
     ("teams all", "too many", "teams"),
     ("help rolback", "rolback", "help rollback"),
     ("help rollback 3", "rollback 3", "help rollback"),
     ("help me", "me", "help"),
     ("history 12h", "24h or 7d", "history OrionMX 24h"),
-    ("history foo", "24h or 7d", "history OrionMX 24h"),
+    ("history foo", "24h or 7d", None),
     ("history VegaMX foo", "24h or 7d", "history VegaMX 24h"),
     ("history 7d 7d", "too many|no target", "history OrionMX 7d"),
-    ("audit by", "comes @user", "audit 20"),
-    ("audit by since 2d", "comes @user", "audit since 2d 20"),
-    ("audit since", "comes 2d", "audit 20"),
+    ("audit by", "comes @user", "audit"),
+    ("audit by since 2d", "comes @user", "audit since 2d"),
+    ("audit since", "comes 2d", "audit"),
     ("audit since yesterday", "since must be .* 2026-01-31", None),
     ("audit 51", "1 to 50", "audit 50"),
-    ("audit by ann by bob", "twice", "audit by ann 20"),
-    ("audit foo", "no target", "audit 20"),
-    ("audit VegaMX OrionMX", "too many", "audit VegaMX 20"),
+    ("audit by ann by bob", "twice", "audit by ann"),
+    ("audit foo", "no target", None),
+    ("audit VegaMX OrionMX", "too many", "audit VegaMX"),
     ("mute 90", "no duration", "mute OrionMX 1h30m"),
     ("mute 2hours x", "no duration", "mute OrionMX 2h x"),
     ("mute 0m", "1m to 30d", "mute OrionMX 1m"),
     ("mute 31d", "1m to 30d", "mute OrionMX 30d"),
-    ("mute VegaMX " + "x" * 201, "200", "mute VegaMX 1h " + "x" * 200),
+    ("mute VegaMX " + "x" * 201, "200", "mute VegaMX " + "x" * 200),
     ("monitoring", "pause or resume", None),
     ("monitoring puase", "pause or resume", "monitoring pause"),
     ("monitoring pause all", "too many", "monitoring pause"),
@@ -293,7 +297,7 @@ def test_a_mistake_says_what_was_expected_and_suggests_what_parses(
     assert error.suggestion == suggestion
     assert (suggestion or "") in str(error)
     if error.suggestion is not None:
-        assert render(parse(error.suggestion, DEFAULT)) == error.suggestion
+        assert parse(render(parse(error.suggestion, DEFAULT)), DEFAULT) == parse(error.suggestion, DEFAULT)
 
 
 def test_without_a_default_the_asker_chooses_the_worker() -> None:
@@ -331,12 +335,12 @@ def test_without_any_worker_there_is_nothing_to_do() -> None:
     ("text", "names", "suggestion", "otherwise"),
     [
         ("restart orionmx", ("OrionMX",), "restart OrionMX", "restart OrionMX orionmx"),
-        ("rollback vegaMX 3 x", ("VegaMX",), "rollback VegaMX 3 x", "rollback OrionMX 1 vegaMX 3 x"),
+        ("rollback vegaMX 3 x", ("VegaMX",), "rollback VegaMX 3 x", "rollback OrionMX vegaMX 3 x"),
         ("restart ALL", ("all",), "restart all", "restart OrionMX ALL"),
         ("restart Team:archive", ("team:archive",), "restart team:archive", "restart OrionMX Team archive"),
-        ("status vega-mx", ("VegaMX",), "status VegaMX", "status OrionMX"),
-        ("mute Orion 2h", ("OrionMX",), "mute OrionMX 2h", "mute OrionMX 1h Orion 2h"),
-        ("audit by ann orionmx", ("OrionMX",), "audit OrionMX by ann 20", "audit by ann 20"),
+        ("status vega-mx", ("VegaMX",), "status VegaMX", None),
+        ("mute Orion 2h", ("OrionMX",), "mute OrionMX 2h", "mute OrionMX Orion 2h"),
+        ("audit by ann orionmx", ("OrionMX",), "audit OrionMX by ann", "audit by ann"),
         ("rollback 3 VegaMX", ("VegaMX",), "rollback VegaMX 3", "rollback OrionMX 3 VegaMX"),
         ("undo task_1 VegaMX x", ("VegaMX",), "undo VegaMX task_1 x", "undo OrionMX task_1 VegaMX x"),
         (
@@ -348,7 +352,7 @@ def test_without_any_worker_there_is_nothing_to_do() -> None:
     ],
 )
 def test_a_word_that_nearly_names_a_worker_is_asked_about(
-    text: str, names: tuple[str, ...], suggestion: str, otherwise: str
+    text: str, names: tuple[str, ...], suggestion: str, otherwise: str | None
 ) -> None:
     error = _mistake(text)
     assert isinstance(error, NearlyNamed)

@@ -122,7 +122,7 @@ def _check_mistake(error: GrammarError, context: GrammarContext) -> None:
     assert error.message
     for offer in (error.suggestion, getattr(error, "otherwise", None)):
         if offer is not None:
-            assert render(parse(offer, context)) == offer
+            assert parse(render(parse(offer, context)), context) == parse(offer, context)
     if isinstance(error, NearlyNamed):
         assert error.names
     if isinstance(error, NeedsTarget):
