@@ -100,7 +100,7 @@ class BakingChore:
     def _deal_with(self, job: Job, change: Change, length: timedelta, now: datetime) -> None:
         for bake in self._ledger.read(rows.watching):
             if overtakes(change, bake):
-                verdict = Verdict(BakeState.OVERTAKEN, f"{job.handler} {job.task_id} has changed the code since")
+                verdict = Verdict(BakeState.OVERTAKEN, f"{job.command} {job.task_id} has changed the code since")
                 if self._ledger.step(rows.move(bake, verdict, now), now):
                     self._tell(bake, verdict)
         bakes = self._bakes(change, change.at + length) if change.at + length > now else []

@@ -73,7 +73,7 @@ def _waiting(host: Host, worker: Worker) -> list[Job]:
 def _busy(waiting: Sequence[Job]) -> str:
     started = [job for job in waiting if job.state is JobState.STARTED]
     if started:
-        return f"busy: {started[0].handler} ({started[0].task_id}) is under way"
+        return f"busy: {started[0].command} ({started[0].task_id}) is under way"
     if len(waiting) == 1:
         return "another command waits for it"
     return f"{len(waiting)} other commands wait for it" if waiting else ""

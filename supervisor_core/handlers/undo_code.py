@@ -12,6 +12,7 @@ from supervisor_core.domain.code_plan import LISTED_FILES, CodePlan, as_list
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.texts import capitalised
 from supervisor_core.handlers.code_change import Made, change_code
 from supervisor_core.handlers.code_packages import put_back_packages
 from supervisor_core.handlers.code_past import done_together
@@ -55,7 +56,7 @@ class Undo:
             after = commit_tree(git, tree, message)
             fast_forward(git, after)
         whose = " and ".join(self.site.ids)
-        words = f"{plan.undone} {plan.undone_task_id} of {whose} is undone: "
+        words = f"{capitalised(plan.undone)} {plan.undone_task_id} of {whose} is undone: "
         if after == plan.head.hash:
             words += f"its files are as they were, at {short(after)}"
         else:
