@@ -370,6 +370,7 @@ class SlackService:
 
     async def _identity(self, stopping: asyncio.Event) -> Identity | None:
         """Who we are; Slack being away is waited for."""
+        said = ""
         while not stopping.is_set():
             wait = RETRY_SECONDS
             try:
@@ -389,7 +390,9 @@ class SlackService:
                 wait = max(wait, wait_asked(error) or 0.0)
             except (ClientError, OSError, TimeoutError) as error:
                 self._trouble = f"Slack can't be reached: {reason_of(error)}"
-            log.warning("%s; trying again", self._trouble)
+            if said != self._trouble:  # once for as long as it lasts
+                said = self._trouble
+                log.warning("%s; trying again until it answers", said)
             await _within(stopping, wait)
         return None
 

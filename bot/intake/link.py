@@ -185,8 +185,9 @@ class Link:
     def _wrong(self, words: str) -> None:
         if not self._trouble:
             self._since = datetime.now(UTC)
+        if words != self._trouble:  # once for as long as it lasts; that it is over is said as well
+            log.warning("%s", words)
         self._trouble = words
-        log.warning("%s", words)
 
     def _delay(self) -> float:
         """At once after a life of some length, and after the first that was short; then longer each time."""

@@ -12,7 +12,7 @@ from bot.views.buttons import command_button, confirm
 from bot.views.phrases import in_slack
 from bot.views.preview import ON_A_CARD, is_cut, previews_as_text
 from bot.views.told import LONGEST, Content, context, moment, section
-from bot.views.who import who
+from bot.views.who import asker, who
 from supervisor_core.config.chat import DIRECT
 from supervisor_core.domain.approvals import OPEN, Approval, ApprovalState, Choice, Vote, to_go_on
 from supervisor_core.domain.command import Command
@@ -169,7 +169,7 @@ def _text(asking: Asking, title: str) -> str:
     approval = asking.approval
     said = [f"{title}.", escape(_effect(approval))]
     if approval.state is ApprovalState.PENDING:
-        said.append(f"Asked by {who(approval.requester)}; {_count(asking)}.")
+        said.append(f"Asked by {asker(approval.requester)}; {_count(asking)}.")
     elif approval.reason:
         said.append(f"Why: {why_of(approval)}")
     return fit(" ".join(said), LONGEST)
@@ -183,7 +183,7 @@ def _count(asking: Asking) -> str:
 
 def _facts(asking: Asking) -> list[str]:
     approval = asking.approval
-    facts = [f"asked by {who(approval.requester)}"]
+    facts = [f"asked by {asker(approval.requester)}"]
     if approval.command.label:
         facts.append(f"label: {escape(approval.command.label)}")
     if approval.state is ApprovalState.PENDING:
@@ -251,7 +251,7 @@ def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
         "submit": {"type": "plain_text", "text": "Deny"},
         "close": {"type": "plain_text", "text": "Not now"},
         "blocks": [
-            section(f"*{title}*\nasked by {who(approval.requester)}. One denial ends it."),
+            section(f"*{title}*\nasked by {asker(approval.requester)}. One denial ends it."),
             _why(),
         ],
     }
@@ -261,7 +261,7 @@ def decision(approval: Approval) -> dict[str, Any]:
     """The form in which somebody votes: all that the card shows of it, the choice, and why. It asks nothing more."""
     about = f"{_names(approval.command)}: {escape(what(approval.command))}"
     label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
-    facts = f"asked by {who(approval.requester)}{label} · expires {moment(approval.expires_at)}"
+    facts = f"asked by {asker(approval.requester)}{label} · expires {moment(approval.expires_at)}"
     seen = [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
     cut = [context("More than a form holds: all of it is in the thread of its card.")]
     choices = (("Approve", "approve", effect(approval.previews)), ("Deny", "deny", "One denial ends it."))

@@ -13,7 +13,7 @@ from bot.views.baking import baking, degraded
 from bot.views.buttons import command_button
 from bot.views.progress import bar, span, steps
 from bot.views.told import Content, context, section
-from bot.views.who import who
+from bot.views.who import asker, who
 from supervisor_core.domain.baking import Bake
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.code import short
@@ -134,7 +134,7 @@ def _why_failed(job: Job) -> str:
 def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
     """Who asked, why, how long it took, and the id by which the trail and the log know it."""
     first = jobs[0]
-    facts = [f"asked by {who(first.issuer)}"]
+    facts = [f"asked by {asker(first.issuer)}"]
     if first.label:
         facts.append(f"label: {escape(first.label)}")
     if _ended(jobs):

@@ -11,7 +11,7 @@ from bot.views.approval import Asking, what
 from bot.views.form import submit
 from bot.views.home_values import OpenAlert, Picture, Reader, Told
 from bot.views.told import moment, section
-from bot.views.who import UNSTYLED, who
+from bot.views.who import UNSTYLED, asker, who
 from supervisor_core.domain.catalog import CATALOG, by_handler
 from supervisor_core.domain.code import short
 from supervisor_core.domain.observed import effect
@@ -94,7 +94,9 @@ def approval_block(asking: Asking) -> Json:
     more = len(approval.command.workers) - 3
     about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(fit(what(approval.command), WHY))}*"
     does = escape(fit(effect(approval.previews), EFFECT))
-    said = f":raised_hand: {about}: {does}\nasked by {who(approval.requester)} · expires {moment(approval.expires_at)}"
+    said = (
+        f":raised_hand: {about}: {does}\nasked by {asker(approval.requester)} · expires {moment(approval.expires_at)}"
+    )
     button = _button(DECIDE, "Decide…", approval.approval_id, f"Decide about {what(approval.command)}", "primary")
     return section(said + _linked(asking.link)) | {"accessory": button}
 

@@ -8,7 +8,7 @@ from bot.blockkit import escape, fit
 from bot.views.approval import Asking, buttons, what
 from bot.views.paging import part_of, turning
 from bot.views.told import Content, context, moment, section, words
-from bot.views.who import who
+from bot.views.who import asker
 from supervisor_core.domain.approvals import ApprovalState
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.observed import effect
@@ -49,4 +49,4 @@ def _line(asking: Asking) -> str:
     until = f"expires {moment(approval.expires_at)}" if approval.state is ApprovalState.PENDING else approval.state
     link = f" · <{asking.link}|its card>" if asking.link else ""
     does = escape(fit(effect(approval.previews), EFFECT))
-    return f"{about}: {does}\nasked by {who(approval.requester)}{label} · {until}{link}"
+    return f"{about}: {does}\nasked by {asker(approval.requester)}{label} · {until}{link}"

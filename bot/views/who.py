@@ -23,15 +23,21 @@ MENTIONS = 100
 
 
 def who(issuer: Issuer) -> str:
-    """Somebody as people read it: in Slack by mention, elsewhere by name and door; of a schedule also whose it is."""
+    """Somebody as people read it: in Slack by mention, elsewhere by name and door."""
     prefix, _, rest = issuer.id.partition(":")
     user = rest.rpartition("/")[2]
     if prefix == "slack" and MENTIONABLE.fullmatch(user):
         return f"<@{user}>"
     if not rest:  # nobody came by any door: the configuration says so
         return named(issuer)
-    said = f"{named(issuer)} ({escape(one_line(prefix, NAME))})"
-    return f"{said} of {who(Issuer(issuer.owner, issuer.owner.partition(':')[2]))}" if issuer.owner else said
+    return f"{named(issuer)} ({escape(one_line(prefix, NAME))})"
+
+
+def asker(issuer: Issuer) -> str:
+    """The same of whoever asks for a command; of a schedule also whose it is: their rights count."""
+    if not issuer.owner:
+        return who(issuer)
+    return f"{who(issuer)} of {who(Issuer(issuer.owner, issuer.owner.partition(':')[2]))}"
 
 
 def named(issuer: Issuer) -> str:

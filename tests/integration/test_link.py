@@ -162,9 +162,13 @@ async def test_a_refused_handshake_is_said_without_the_ticket(caplog: pytest.Log
     async def refuses(_request: web.Request) -> web.Response:
         return web.Response(status=403)
 
-    async with a_slack(refuses, []) as url, running(Heard(url)) as heard:
+    opened: list[float] = []
+    async with a_slack(refuses, opened) as url, running(Heard(url)) as heard:
         await until(lambda: "HTTP 403" in heard.link.trouble)
         assert "SECRET" not in heard.link.trouble + caplog.text
+        await until(lambda: len(opened) == 3)
+        said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert said == ["Slack can't be reached: it answers with HTTP 403"], "once for as long as it lasts"
 
 
 async def test_while_a_new_connection_is_awaited_the_old_one_is_heard_and_nobody_is_called_deaf(

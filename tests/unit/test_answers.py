@@ -166,3 +166,11 @@ def test_help_of_each_topic_and_mistakes_name_nobody() -> None:
 
 def test_a_reason_that_names_somebody_pings_nobody() -> None:
     assert "<!" not in str(others(HOSTILE))
+
+
+def test_workers_stand_as_they_are_configured_those_in_trouble_first() -> None:
+    """One order everywhere: that of menus and of the shell."""
+    names = ("Zulu", "Mid", "Alpha")
+    workers = [{**(UNWELL if name == "Mid" else worker()), "id": name} for name in names]
+    text = overview("Host", workers, dict.fromkeys(names, ()), NONCE)["text"]
+    assert text.index("Mid") < text.index("Zulu") < text.index("Alpha")

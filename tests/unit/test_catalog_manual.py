@@ -46,3 +46,10 @@ def test_the_overview_leaves_out_what_the_asker_may_not_know() -> None:
     assert "status" in text
     assert "rollback" not in text
     assert "To act" not in text
+
+
+def test_the_examples_name_a_worker_of_the_reader_s_host() -> None:
+    text = help_text(CATALOG["restart"], "North")
+    assert "restart North hangs on a scan" in text
+    assert "restart North*" in text
+    assert "Orion" not in text
