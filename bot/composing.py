@@ -25,7 +25,6 @@ from bot.views.told import Content
 from supervisor_core.desk.schedules import standing
 from supervisor_core.domain.alerts import SHOWN, Alert
 from supervisor_core.domain.approvals import FINAL, OPEN, Approval, ApprovalState
-from supervisor_core.domain.conditions import WORKER
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.storms import STORM
 from supervisor_core.ledger import alerts, approvals, bakes, jobs, outbox, schedules
@@ -177,7 +176,7 @@ def _in_words(alert: Alert) -> tuple[str, str]:
     if alert.target.kind == STORM:  # its reason begins with how many they are
         many, what, so = alert.reason.partition(" workers ")
         return f"{many}{what.rstrip()}", so
-    whose = alert.target.id if alert.target.kind == WORKER else f"The {alert.target.kind} of {alert.target.id}"
+    whose = alert.target.worker or f"The {alert.target.kind} of {alert.target.id}"
     return whose, WORDS[alert.condition]
 
 

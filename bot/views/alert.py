@@ -247,6 +247,8 @@ def _sign(told: Told) -> str:
 
 def name_of(alert: Alert) -> str:
     """Whose trouble it is."""
+    if alert.target.kind == STORM:
+        return "The storm"
     name = fit(escape(alert.target.id), NAME)
     return name if alert.target.worker else f"The {escape(alert.target.kind)} of {name}"
 

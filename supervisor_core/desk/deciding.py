@@ -91,7 +91,7 @@ class Deciding:
                 messages += calls(config, after, final)
             if decision.reason is Reason.HEALED and not quiet:
                 messages += alerts.healed(final, place, now)
-            if config.alerts.webhook.url:
+            if config.alerts.webhook.url and _is_told_beyond(final):
                 messages += webhooks.told(final, decision.reason, now)
             if before is None:
                 begun.append(final)
@@ -100,7 +100,7 @@ class Deciding:
                 connection, self._host, alerts.move(before, final, messages), now
             ):  # pragma: no cover (just read)
                 continue
-            if final.target.kind == FLAPPING and final.state is AlertState.CLOSED:
+            if final.state is AlertState.CLOSED and final.target.kind == FLAPPING:
                 alerts.unfold(connection, final.alert_id, now)
             if decision.reason.tells or before is None or str(decision.reason) != before.decided:
                 told.append(Told(after, decision))
@@ -113,7 +113,8 @@ class Deciding:
         for alert in parents.parents(connection, alert_ids):
             if alert.target.kind == STORM:
                 judged.append(self._of_members(connection, alert, now))
-            record(connection, self._host, None, (alerts.told_anew(alert.alert_id),), now)
+            if not alert.target.worker:  # it says how many they are
+                record(connection, self._host, None, (alerts.told_anew(alert.alert_id),), now)
         return self._written(connection, judged, now)
 
     def _of_members(self, connection: Connection, alert: Alert, now: datetime) -> Judged:
@@ -126,6 +127,11 @@ class Deciding:
 
     def _hushes(self, connection: Connection, alert: Alert, now: datetime) -> Sequence[Suppression]:
         return suppressions.about(connection, [alert.target], now)[alert.target]
+
+
+def _is_told_beyond(alert: Alert) -> bool:
+    """Whether those beyond Slack hear of this one: not of each member of a storm, unless they know of it already."""
+    return alert.parent_id is None or alert.calling_since is not None
 
 
 def rules_of(config: SupervisorConfig) -> AlertRules:

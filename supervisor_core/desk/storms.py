@@ -35,7 +35,8 @@ def gathered(
         return list(judged)
     since = now - rules.window
     here = {each.after.alert_id for each in judged}
-    others = [each for each in parents.may_join(connection, supervisor_id, since) if each.alert_id not in here]
+    there = [each for each in parents.may_join(connection, supervisor_id, since) if each.alert_id not in here]
+    others = [each for each in there if each.told is not None or judge(each).decision.reason is Reason.FIRST]
     waiting = sum(1 for each in others if each.decided == Reason.GATHERED)
     lately = Lately(parents.told_since(connection, supervisor_id, since), waiting)
     found = gather([each.after for each in opening.values()], lately, now, rules)
@@ -43,14 +44,14 @@ def gathered(
         waits = {each.alert_id for each in found.waiting}
         return [_waiting(each, found, waits) for each in judged]
     crashpoints.reach("alerts_t.storm:before")
-    there = parents.growing(connection, supervisor_id, since)
-    one = there or digest(new_id(), [*found.members, *others], supervisor_id)
+    grown = parents.growing(connection, supervisor_id, since)
+    one = grown or digest(new_id(), [*found.members, *others], supervisor_id)
     joined = [
         _joined(each, one) if each.after.alert_id in opening or _was_told_lately(each, since) else each
         for each in judged
     ]
     joined += [_joined(Judged(each, each, Decision(Reason.STORM, each.state)), one) for each in others]
-    return joined if there else [judge(one), *joined]
+    return joined if grown else [judge(one), *joined]
 
 
 def _opens(each: Judged) -> bool:

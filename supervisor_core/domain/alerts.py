@@ -88,8 +88,8 @@ _TELLS = frozenset(
         Reason.WORSE,
         Reason.BETTER,
         Reason.REMINDER_DUE,
-        Reason.STORM,
         Reason.ESCALATED,
+        Reason.STORM,
         Reason.RESOLVED,
     }
 )
@@ -295,7 +295,7 @@ def _calling(alert: Alert, decision: Decision, now: datetime, rules: AlertRules)
 
 def _calling_since(alert: Alert, reason: Reason, now: datetime) -> datetime | None:
     """Since when people are called, once this is decided."""
-    begins = reason is Reason.FIRST or (reason.tells and alert.quieted is not None)
+    begins = reason is Reason.FIRST or (reason.tells and reason is not Reason.STORM and alert.quieted is not None)
     return now if begins else alert.calling_since
 
 
@@ -347,7 +347,7 @@ def after_decision(alert: Alert, decision: Decision, now: datetime) -> Alert:
         return replace(alert, quieted=reason)
     if reason is Reason.BETTER:
         return replace(alert, told=alert.condition)
-    if not reason.tells:
+    if not reason.tells or (reason is Reason.STORM and alert.told is not None):
         return alert
     same = reason is Reason.ESCALATED
     reminders = alert.reminders + 1 if reason is Reason.REMINDER_DUE else alert.reminders if same else 0

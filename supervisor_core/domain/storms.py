@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from supervisor_core.domain.alerts import Alert, Reason
-from supervisor_core.domain.conditions import WORKER, Condition, Severity, Target
+from supervisor_core.domain.conditions import Condition, Severity, Target
 
 STORM = "storm"
 """The kind of target that is many workers in trouble at once; its id is that of its digest."""
@@ -69,7 +69,7 @@ def gather(opening: Sequence[Alert], lately: Lately, now: datetime, rules: Storm
 
 def takes_part(alert: Alert) -> bool:
     """Whether this alert may become one of many. What is wrong with the host itself always has its own message."""
-    return alert.target.kind == WORKER
+    return bool(alert.target.worker)
 
 
 def _has_waited(alert: Alert, now: datetime) -> bool:

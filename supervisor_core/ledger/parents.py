@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
 from supervisor_core.domain.alerts import LIVE, Alert, AlertState, Reason
 from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.conditions import WORKER, Condition
+from supervisor_core.domain.conditions import FLAPPING, WORKER, Condition
 from supervisor_core.domain.folding import FOLDABLE, FOLDS, KINDS
 from supervisor_core.domain.storms import STORM, Members
 from supervisor_core.ledger.alerts import from_row, told_anew
@@ -138,4 +138,4 @@ def _of(alert_id: str) -> ColumnElement[bool]:
 
 
 def _of_workers(supervisor_id: str) -> tuple[ColumnElement[bool], ...]:
-    return alerts.c.target_type == WORKER, alerts.c.supervisor_id == supervisor_id
+    return alerts.c.target_type.in_((WORKER, FLAPPING)), alerts.c.supervisor_id == supervisor_id

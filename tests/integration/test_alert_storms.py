@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 
+from bot.alert_rows import told_of
 from bot.blockkit import check_message
 from bot.composing import Composing
 from bot.delivery import Delivery
 from bot.pace import Pace
+from bot.views.alert import alert_card
 from supervisor_core.desk.alerts import AlertOver
 from supervisor_core.domain.alerts import LIVE, Alert, AlertState
 from supervisor_core.domain.conditions import Condition, Target
@@ -49,6 +52,14 @@ def digests(desk: AlertDesk) -> list[Alert]:
 def storm(desk: AlertDesk) -> Alert:
     (one,) = digests(desk)
     return one
+
+
+def storm_card(desk: AlertDesk) -> dict[str, Any]:
+    """The digest as it would be told now."""
+    (alert_id,) = [each.alert_id for each in desk.alerts.shown() if each.target.kind == STORM]
+    told = desk.ledger.read(lambda connection: told_of(connection, alert_id, desk.now))
+    assert told is not None
+    return alert_card(told, desk.now)
 
 
 def test_the_first_goes_out_at_once_and_those_that_follow_a_second_later(desk: AlertDesk) -> None:
@@ -183,6 +194,30 @@ def test_muted_workers_are_no_part_of_a_storm_and_a_storm_at_the_end_of_a_mute_i
     assert (desk.heard(), digests(desk)) == ([], [])
     desk.wait(600)
     assert desk.heard() == ["post: 9 workers are in trouble: 9 down."]
+
+
+def test_who_is_muted_while_being_gathered_is_no_part_of_the_storm_that_follows(desk: AlertDesk) -> None:
+    desk.down("W1", "W2", "W3")
+    desk.alerts.mute(["W2"], 600, desk.request(), desk.now)
+    desk.alerting.see([])
+    desk.down("W4", "W5", "W6", "W7", "W8")
+    assert desk.one("W2").parent_id is None
+    assert desk.one("W2").told is None
+    assert {desk.one(name).parent_id for name in ("W1", "W3", "W8")} == {storm(desk).alert_id}
+    desk.wait(600)
+    assert desk.heard()[-1].startswith("post: W2 is down")
+
+
+def test_many_that_come_and_go_are_one_message_too(desk: AlertDesk) -> None:
+    for _ in range(4):
+        desk.down(*NAMES)
+        desk.wait(6)
+        desk.well(*NAMES)
+        desk.wait(6)
+    posts = [line for line in desk.heard() if line.startswith("post")]
+    assert len(posts) == 1, posts
+    assert {each.condition for each in desk.alerts.shown()} == {Condition.FLAPPING, Condition.STORM}
+    assert "coming and going" in str(storm_card(desk))
 
 
 def test_another_daemon_goes_on_with_the_storm_that_it_finds(desk: AlertDesk) -> None:
