@@ -98,7 +98,7 @@ def test_a_part_that_hangs_or_fails_says_so_in_its_place() -> None:
         return {}
 
     parts = gather(
-        {"waits": waits, "fails": fails, "breaks": breaks, "fine": lambda: {"x": "hunter2"}}, 0.5, Masking({"hunter2"})
+        {"waits": waits, "fails": fails, "breaks": breaks, "fine": lambda: {"x": "hunter2"}}, 2, Masking({"hunter2"})
     )
     never.set()
     assert list(parts) == ["waits", "fails", "breaks", "fine"]
