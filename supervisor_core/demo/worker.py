@@ -49,6 +49,8 @@ class Worker:
         self.obeys = True
         self.beats = True
         self.hangs = False
+        self.gets_on = True
+        self.progress_at = utc_now()
         self.helpers: list[subprocess.Popen[bytes]] = []
         self.stopping = threading.Event()
         self.finished = threading.Event()
@@ -69,7 +71,9 @@ class Worker:
             self._look_at_control()
             if self.hangs:
                 self._hang()
-            if not self.paused:
+            if self.paused:
+                self.progress_at = utc_now()  # whoever may not work is not late
+            elif self.gets_on:
                 self._work()
             self._rest()
         self.finished.set()
@@ -85,8 +89,7 @@ class Worker:
 
     def log(self, text: str) -> None:
         """One line with its time, at once in the file."""
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        sys.stdout.write(f"{now} [{self.worker_id}] {text}\n")
+        sys.stdout.write(f"{utc_now()} [{self.worker_id}] {text}\n")
         sys.stdout.flush()
 
     def beat(self, status: str) -> None:
@@ -96,7 +99,8 @@ class Worker:
             "pid": os.getpid(),
             "hostname": socket.gethostname(),
             "status": status,
-            "utc": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "utc": utc_now(),
+            "progress_utc": None if self.paused else self.progress_at,
             "poll_seconds": self.poll_seconds,
             "version": VERSION,
             "items_done": self.items_done,
@@ -164,6 +168,7 @@ class Worker:
         """One item. It is in hand for a moment, and no signal leaves it half done."""
         time.sleep(min(0.01, self.poll_seconds))
         self.items_done += 1
+        self.progress_at = utc_now()
         self.log(f"item {self.items_done} done")
 
     def _rest(self) -> None:
@@ -177,6 +182,11 @@ class Worker:
     def _hang(self) -> None:
         while True:
             time.sleep(HELPER_SECONDS)
+
+
+def utc_now() -> str:
+    """The time, as heartbeats and logs have it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _hang(worker: Worker, _rest: list[str]) -> None:
@@ -213,6 +223,10 @@ def _stale(worker: Worker, _rest: list[str]) -> None:
     worker.beats = False
 
 
+def _stuck(worker: Worker, _rest: list[str]) -> None:
+    worker.gets_on = False
+
+
 def _ignore_term(worker: Worker, _rest: list[str]) -> None:
     worker.obeys = False
 
@@ -229,6 +243,7 @@ MISBEHAVIOURS: dict[str, Callable[[Worker, list[str]], None]] = {
     "crash": _crash,
     "crash-after": _crash_after,
     "stale": _stale,
+    "stuck": _stuck,
     "ignore-term": _ignore_term,
     "degraded": _degraded,
 }

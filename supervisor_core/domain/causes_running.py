@@ -8,7 +8,7 @@ from supervisor_core.domain import log_lines
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.endings import in_words, times
 from supervisor_core.domain.explanation import Cause, Facts, Found
-from supervisor_core.domain.health import Health
+from supervisor_core.domain.health import Health, progressed_at
 from supervisor_core.domain.phrases import Phrase, span
 from supervisor_core.domain.typed import Typed
 
@@ -41,6 +41,21 @@ def _probe(facts: Facts) -> Found | None:
     words = f"{facts.worker_id} runs and beats, but does not answer as it should: {failing}"
     todo = "Try the same by hand on the host. If what it asks is there, a restart of the worker may help."
     return Found(Cause.PROBE, (words,), (todo,), _restart(facts), unwell_since(facts))
+
+
+def _no_progress(facts: Facts) -> Found | None:
+    seen, name, last = facts.seen, facts.worker_id, progressed_at(facts.seen)
+    said = seen.heartbeat is not None and not seen.heartbeat.error and "made no progress" in facts.reason
+    if facts.health is not Health.DEGRADED or last is None or not said:
+        return None
+    limit = timedelta(seconds=seen.max_age_seconds)
+    words: Phrase = (
+        f"{name} is stuck: it beats and has work to do, and has made no progress since ",
+        last,
+        f"; more than {span(seen.max_age_seconds)} ago is too long",
+    )
+    todo = f"What it works on takes too long, or never ends: {ALIVE}"
+    return Found(Cause.NO_PROGRESS, words, (todo,), _restart(facts), facts.since or last + limit)
 
 
 def _says_so(facts: Facts) -> Found | None:
@@ -122,4 +137,4 @@ def _restart(facts: Facts) -> tuple[Command, ...]:
     return (Command("restart", facts.worker_id, (facts.worker_id,)),)
 
 
-RUNNING = (_probe, _says_so, _hung, _back, _well)
+RUNNING = (_probe, _no_progress, _says_so, _hung, _back, _well)

@@ -9,16 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from supervisor_core.domain.health import FROZEN_SECONDS, Health, Observation, Verdict, WorkerState
+from supervisor_core.domain.health import (
+    FROZEN_SECONDS,
+    Health,
+    Observation,
+    Verdict,
+    WorkerState,
+    progressed_at,
+)
 from supervisor_core.domain.restarts import Decision, Next
 from supervisor_core.domain.restarts import Reason as RestartReason
 
 HEALING_SECONDS = 10.0
 """A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
+
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""What is later than that is no moment at which to look: a clock was set wrong."""
 
 WORKER = "worker"
 DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
@@ -175,7 +185,8 @@ def read(sight: Sight, grace: timedelta = timedelta(0)) -> Reading | None:
 
 def changes_at(seen: Observation, at: datetime) -> datetime | None:
     """When a worker that looks like this at that moment must be looked at again, because its condition may be another
-    one by then although nothing happens: its heartbeat turns stale, its stop by a signal becomes a freeze."""
+    one by then although nothing happens: its heartbeat turns stale, its last progress is too long ago, its stop by a
+    signal becomes a freeze."""
     if seen.state is not WorkerState.RUNNING:
         return None
     moments = []
@@ -184,10 +195,14 @@ def changes_at(seen: Observation, at: datetime) -> datetime | None:
     if seen.max_age_seconds > 0 and seen.heartbeat_known:
         said = seen.heartbeat.at if seen.heartbeat else None
         from_when = max((each for each in (said, seen.started_at) if each is not None), default=None)
-        if from_when is not None:
-            late = timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
-            moments.append(from_when + late)
+        late = _limit(seen)
+        moments += [each + late for each in (from_when, progressed_at(seen)) if each is not None and each <= LATEST]
     return min((moment for moment in moments if moment > at), default=None)
+
+
+def _limit(seen: Observation) -> timedelta:
+    """How old a heartbeat or a progress may be."""
+    return timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
 
 
 def _running(sight: Sight, grace: timedelta) -> Reading | None:
@@ -217,7 +232,7 @@ def _by_health(sight: Sight) -> Condition | None:
         case Health.FROZEN:
             return Condition.FROZEN
         case Health.DEGRADED:
-            return Condition.DEGRADED
+            return Condition.STUCK if sight.verdict.stalled else Condition.DEGRADED
         case Health.UNKNOWN:
             return Condition.CLOCK_SKEW if sight.seen.heartbeat_known else None
 
@@ -225,13 +240,15 @@ def _by_health(sight: Sight) -> Condition | None:
 def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
     """When it truly began, by what the worker and the kernel say."""
     said = seen.heartbeat.at if seen.heartbeat else None
-    limit = timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
+    limit, progressed = _limit(seen), progressed_at(seen)
     if condition is Condition.FROZEN:
         return at - timedelta(seconds=seen.frozen_seconds or 0.0)
     if condition is Condition.STALE and said is not None:
         return said + limit
     if condition is Condition.MISSING and seen.started_at is not None:
         return seen.started_at + limit
+    if condition is Condition.STUCK and progressed is not None:
+        return progressed + limit
     if condition is Condition.WELL and (said is None or seen.max_age_seconds == 0):
         return seen.started_at or at
     return at if said is None or seen.probe_failing else said
@@ -244,6 +261,8 @@ def _in_words(condition: Condition, sight: Sight) -> str:
         return f"it runs, and its heartbeat is older than {seen.max_age_seconds:g} s, which is its limit"
     if condition is Condition.MISSING:
         return f"it runs, and has sent no heartbeat in the {seen.max_age_seconds:g} s after its start"
+    if condition is Condition.STUCK:
+        return f"it runs and beats, and has made no progress for {seen.max_age_seconds:g} s, which is its limit"
     if condition is Condition.FROZEN:
         return "it is alive but stopped by a signal, and does nothing until it is continued"
     if condition is Condition.CLOCK_SKEW:

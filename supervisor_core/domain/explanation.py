@@ -46,6 +46,8 @@ class Cause(StrEnum):
     NOT_RUNNING = "not_running"
     PROBE = "probe"
     SAYS_SO = "says_so"
+    NO_PROGRESS = "no_progress"
+    """It beats, and gets nowhere with the work that it has."""
     HUNG = "hung"
     SILENT = "silent"
     BACK = "back"

@@ -56,6 +56,8 @@ class Heartbeat(NamedTuple):
     pid: int | None = None
     hostname: str = ""
     poll_seconds: float | None = None
+    progress: datetime | None = None
+    """When it last got somewhere with the work that it has; None where it has none, or does not tell."""
 
 
 class Observation(NamedTuple):
@@ -94,18 +96,22 @@ class Verdict(NamedTuple):
     health: Health
     reason: str
     fine: bool
+    stalled: bool = False
+    """It is alive and says so, and gets nowhere."""
 
 
 def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = None) -> Heartbeat:
     """A heartbeat file's content as a value. Its time is `utc`, else `timestamp`, else that of the file."""
     told = (_error(document.get(key)) for key in ("error", "last_error", "errors"))
+    at = _moment(document, "utc", "timestamp") or file_time
     return Heartbeat(
         status=_said(document.get("status") or ""),
-        at=_moment(document) or file_time,
+        at=at,
         error=next((words for words in told if words), ""),
         pid=_pid(document.get("pid")),
         hostname=_said(document.get("hostname") or ""),
         poll_seconds=_seconds(document.get("poll_seconds")),
+        progress=_progress(document, at),
     )
 
 
@@ -119,6 +125,17 @@ def health(seen: Observation, now: datetime) -> Verdict:
     if seen.quarantine:  # it would not come back if it ended now
         verdict = verdict._replace(reason=f"{verdict.reason}; {seen.quarantine}", fine=False)
     return verdict._replace(reason=f"paused; {verdict.reason}") if seen.paused else verdict
+
+
+def progressed_at(seen: Observation) -> datetime | None:
+    """From when on its time without progress counts; None where it has nothing to do, or does not tell.
+
+    Before its start and while it was paused it could not get anywhere.
+    """
+    last = seen.heartbeat.progress if seen.heartbeat else None
+    if last is None or seen.paused:
+        return None
+    return max(each for each in (last, seen.started_at, seen.resumed_at) if each is not None)
 
 
 def is_watcher_healthy(
@@ -169,7 +186,7 @@ def _with_probe(verdict: Verdict, words: str) -> Verdict:
     """A silent worker keeps its word, which says more; any other is degraded."""
     silent = verdict.health in (Health.STALE, Health.MISSING)
     reason = f"running, but {words}" if verdict.fine else f"{verdict.reason}; {words}"
-    return Verdict(verdict.health if silent else Health.DEGRADED, reason, False)
+    return verdict._replace(health=verdict.health if silent else Health.DEGRADED, reason=reason, fine=False)
 
 
 def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
@@ -182,14 +199,19 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
     if not _is_its_own(seen, beat, beat.at, now):
         return _without_beat(seen, now, "running, but there is no heartbeat of its own")
     lag = max(seen.lag_seconds, 0.0)
+    off = f", {lag:.0f} s of that taken off, when this host was suspended or busy" if lag else ""
     if age - lag >= limit:
-        off = f", {lag:.0f} s of that taken off, when this host was suspended or busy" if lag else ""
         reason = f"running, but its heartbeat is {age:.0f} s old{off} (limit {limit:.0f} s)"
         return Verdict(Health.STALE, reason, False)
     if beat.error:
         return Verdict(Health.DEGRADED, f"it reports an error: {beat.error}", False)
     if beat.status.lower() not in GOOD_WORDS and not _rests_rightly(seen, beat.status, beat.at):
         return Verdict(Health.DEGRADED, f"it reports the status {beat.status!r}", False)
+    progressed = progressed_at(seen)
+    idle = (now - progressed).total_seconds() if progressed else 0.0
+    if progressed and idle - lag >= limit:
+        reason = f"running and beating, but it has made no progress for {idle:.0f} s{off} (limit {limit:.0f} s)"
+        return Verdict(Health.DEGRADED, reason, False, stalled=True)
     excused = f"; this host was suspended or busy for {lag:.0f} s" if age >= limit else ""
     return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago{excused}", True)
 
@@ -227,8 +249,17 @@ def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:
     return status.lower() == "paused" and (seen.paused or (seen.resumed_at is not None and at <= seen.resumed_at))
 
 
-def _moment(document: Mapping[str, Any]) -> datetime | None:
-    for key in ("utc", "timestamp"):
+def _progress(document: Mapping[str, Any], said: datetime | None) -> datetime | None:
+    """When it last got somewhere. What nobody can have known when the heartbeat was written tells nothing."""
+    if not isinstance(document.get("progress_utc"), str):
+        return None
+    moment = _moment(document, "progress_utc")
+    known = moment is not None and said is not None and (moment - said).total_seconds() <= SKEW_SECONDS
+    return moment if known else None
+
+
+def _moment(document: Mapping[str, Any], *keys: str) -> datetime | None:
+    for key in keys:
         try:
             moment = datetime.fromisoformat(str(document[key]))
             return require_aware(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

@@ -33,20 +33,29 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
     silent = {"command": ["sleep", "100000"], "start_grace_seconds": 0.1, "heartbeat_max_age_seconds": LIMIT_SECONDS}
     settings = {
         "slack": {"enabled": True, "access": ACCESS, "alert_channel": CHANNEL},
-        "alerts": {"start_grace_seconds": 1},
+        "alerts": {"start_grace_seconds": 1, "flapping": {"flips": 20}},
     }
     with a_home(tmp_path, {"OrionMX": demo, "Silent": silent}, make=SlackHome, **settings) as made:
         assert isinstance(made, SlackHome)
         yield made
 
 
-def beat(home: SlackHome, worker_id: str, error: str | None = None) -> datetime:
-    """The worker says that it is well, or what is wrong; when."""
+def beat(home: SlackHome, worker_id: str, error: str | None = None, idle: float | None = None) -> datetime:
+    """The worker says that it is well, or what is wrong, or that it got nowhere for so long; when."""
     now = datetime.now(UTC)
+    progress = None if idle is None else (now - timedelta(seconds=idle)).isoformat()
     path = home.folder / "nas" / "00_STATE" / f"watcher_heartbeat_{worker_id}.json"
     temporary = path.with_suffix(".tmp")
     temporary.write_text(
-        json.dumps({"watcher_id": worker_id, "status": "running", "utc": now.isoformat(), "error": error})
+        json.dumps(
+            {
+                "watcher_id": worker_id,
+                "status": "running",
+                "utc": now.isoformat(),
+                "error": error,
+                "progress_utc": progress,
+            }
+        )
     )
     temporary.replace(path)
     return now
@@ -132,8 +141,16 @@ async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_
     await slack.channel("ops").shows("Silent is degraded")
     (row,) = home.rows("select * from flips_t where target_id = 'Silent' and new = 'degraded'")
     assert from_text(row["seen_at"]) - from_text(row["at"]) < timedelta(seconds=LATE_SECONDS)
-    beat(home, "Silent")
+    said = beat(home, "Silent", idle=LIMIT_SECONDS - 1)
     await slack.channel("ops").shows("Silent was degraded for")
+    card = await slack.channel("ops").shows("Silent is stuck")
+    (row,) = home.rows("select * from flips_t where target_id = 'Silent' and new = 'stuck'")
+    due = said + timedelta(seconds=1)
+    assert abs(from_text(row["at"]) - due) < timedelta(milliseconds=1), "when it truly happened"
+    assert from_text(row["seen_at"]) - due < timedelta(seconds=LATE_SECONDS)
+    await card.becomes("has made no progress for 4 s")
+    beat(home, "Silent")
+    await card.becomes("Silent was stuck for")
     await operator.slash("/supervisor mute Silent 2h moving disks")
     await slack.channel("ops").shows("Silent is muted until")
     worker = (await asked(home, "status"))["workers"][1]

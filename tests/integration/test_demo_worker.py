@@ -93,7 +93,8 @@ def test_it_imports_nothing_of_the_project() -> None:
 def test_its_heartbeat_says_what_the_contract_asks_for(demo: Demo) -> None:
     identity = demo.working()
     beat = demo.heartbeat()
-    assert {"watcher_id", "pid", "hostname", "status", "utc", "poll_seconds", "version", "items_done"} == set(beat)
+    asked_for = {"watcher_id", "pid", "hostname", "status", "utc", "poll_seconds"}
+    assert set(beat) == asked_for | {"progress_utc", "version", "items_done"}
     assert (beat["watcher_id"], beat["pid"], beat["status"], beat["poll_seconds"]) == (
         ID,
         identity.pid,
@@ -116,6 +117,19 @@ def test_every_line_of_its_log_has_a_time(demo: Demo) -> None:
     demo.door.stop(ID, timeout=10)
     for line in demo.said().splitlines():
         assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \[OrionMX\] ", line), line
+
+
+def test_stuck_it_beats_and_says_that_it_gets_nowhere(demo: Demo) -> None:
+    demo.working()
+    first = demo.heartbeat()["progress_utc"]
+    wait_until(lambda: demo.heartbeat()["progress_utc"] > first, message="progress")
+    demo.tell("stuck")
+    told = demo.heartbeat()["utc"]
+    wait_until(lambda: demo.heartbeat()["utc"] > told, message="a heartbeat after the last item")
+    last = demo.heartbeat()
+    wait_until(lambda: demo.heartbeat()["utc"] > last["utc"], message="another heartbeat")
+    assert demo.heartbeat()["progress_utc"] == last["progress_utc"]
+    assert demo.door.stop(ID, timeout=10).ending == "graceful"
 
 
 @pytest.mark.parametrize("name", ["TERM", "INT"])

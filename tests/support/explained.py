@@ -156,6 +156,16 @@ TROUBLES: dict[str, Facts] = {
             "2026-02-05T14:23:31Z ERROR lock of archive 18",
         ),
     ),
+    "no_progress": unwell(
+        Health.DEGRADED,
+        "running and beating, but it has made no progress for 412 s (limit 300 s)",
+        seen={"heartbeat": Heartbeat("running", ago(1), progress=ago(412))},
+        flips=(
+            flip(Condition.STUCK, 112, "it runs and beats, and has made no progress for 300 s, which is its limit"),
+        ),
+        since=ago(112),
+        lines=("2026-02-05T14:23:08Z ERROR archive 18 has no end",),
+    ),
     "silent": unwell(Health.MISSING, "no heartbeat", seen={"heartbeat": None, "started_at": ago(400)}),
     "probe": unwell(
         Health.DEGRADED, "running, but the probe http fails", seen={"probe_failing": "http://localhost:8080 says 503"}

@@ -12,6 +12,7 @@ from supervisor_core.domain.health import Heartbeat, Observation, WorkerState, h
 from supervisor_core.domain.restarts import Decision, Next, Reason
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
+FAR = datetime.max.replace(tzinfo=UTC)
 GRACE = timedelta(seconds=30)
 RUNNING, STOPPED = WorkerState.RUNNING, WorkerState.STOPPED
 
@@ -47,6 +48,12 @@ def wait(seconds: float) -> Decision:
         (sight(heartbeat=beat(310), started_at=ago(900), max_age_seconds=300), "stale", 10),
         (sight(started_at=ago(400), max_age_seconds=300), "missing", 100),
         (sight(heartbeat=beat(3, error="no disk"), started_at=ago(500)), "degraded", 3),
+        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900)), "stuck", 10),
+        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900), lag_seconds=4), "stuck", 6),
+        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(305)), "stuck", 5),
+        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900), probe_failing="its probe"), "stuck", 10),
+        (sight(heartbeat=beat(3, progress=ago(310), error="no disk"), started_at=ago(900)), "degraded", 3),
+        (sight(heartbeat=beat(3, progress=ago(290)), started_at=ago(900)), "well", 3),
         (sight(heartbeat=beat(3), started_at=ago(500), probe_failing="its probe fails"), "degraded", 0),
         (sight(heartbeat=beat(3), started_at=ago(500), frozen_seconds=12.0), "frozen", 12),
         (sight(heartbeat=beat(-60), started_at=ago(500)), "clock_skew", 0),
@@ -107,11 +114,12 @@ def test_who_is_brought_back_soon_or_was_just_started_is_not_accused_yet(
 
 
 def test_a_reason_has_no_figures_that_are_others_at_each_look() -> None:
-    readings = {
-        str(read(sight(heartbeat=beat(seconds), started_at=ago(900))).reason)  # type: ignore[union-attr]
-        for seconds in (300, 400, 500)
-    }
-    assert len(readings) == 1
+    for said in (beat, lambda seconds: beat(3, progress=ago(seconds))):
+        readings = {
+            str(read(sight(heartbeat=said(seconds), started_at=ago(900))).reason)  # type: ignore[union-attr]
+            for seconds in (300, 400, 500)
+        }
+        assert len(readings) == 1
 
 
 @pytest.mark.parametrize(
@@ -121,6 +129,11 @@ def test_a_reason_has_no_figures_that_are_others_at_each_look() -> None:
         (Observation(RUNNING, heartbeat=beat(3), started_at=ago(500), max_age_seconds=300, lag_seconds=5), 302),
         (Observation(RUNNING, started_at=ago(100), max_age_seconds=300), 200),
         (Observation(RUNNING, heartbeat=beat(700), started_at=ago(100), max_age_seconds=300), 200),
+        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900)), 100),
+        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), lag_seconds=5), 105),
+        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), resumed_at=ago(50)), 250),
+        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), paused=True), 297),
+        (Observation(RUNNING, heartbeat=Heartbeat("running", FAR, progress=FAR), started_at=ago(9)), None),
         (Observation(RUNNING, heartbeat=beat(3), frozen_seconds=4.0), 6),
         (Observation(RUNNING, heartbeat=beat(310), started_at=ago(900), max_age_seconds=300), None),
         (Observation(RUNNING, max_age_seconds=0, started_at=ago(900)), None),

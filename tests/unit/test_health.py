@@ -28,8 +28,9 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def beat(seconds: float, status: str = "running", error: str = "") -> Heartbeat:
-    return Heartbeat(status, ago(seconds), error)
+def beat(seconds: float, status: str = "running", error: str = "", progress: float | None = None) -> Heartbeat:
+    """What it said so many seconds ago; `progress`: how long ago it last got somewhere."""
+    return Heartbeat(status, ago(seconds), error, progress=None if progress is None else ago(progress))
 
 
 def running(**facts: Any) -> Observation:
@@ -98,6 +99,29 @@ def running(**facts: Any) -> Observation:
         (running(heartbeat=beat(10, "paused"), resumed_at=ago(9)), Health.HEALTHY, True, "heartbeat 10 s ago"),
         (running(heartbeat=beat(10, "paused"), resumed_at=ago(11)), Health.DEGRADED, False, "'paused'"),
         (running(heartbeat=beat(10, "broken"), resumed_at=ago(9)), Health.DEGRADED, False, "'broken'"),
+        (running(heartbeat=beat(10, progress=299.9)), Health.HEALTHY, True, "10 s ago"),
+        (
+            running(heartbeat=beat(10, progress=412)),
+            Health.DEGRADED,
+            False,
+            "running and beating, but it has made no progress for 412 s (limit 300 s)",
+        ),
+        (running(heartbeat=beat(10, progress=350), lag_seconds=60), Health.HEALTHY, True, "10 s ago"),
+        (
+            running(heartbeat=beat(10, progress=360), lag_seconds=60),
+            Health.DEGRADED,
+            False,
+            "360 s, 60 s of that taken",
+        ),
+        (running(heartbeat=beat(400, progress=500)), Health.STALE, False, "heartbeat is 400 s old"),
+        (running(heartbeat=beat(10, "running", "disk full", 500)), Health.DEGRADED, False, "disk full"),
+        (running(heartbeat=beat(10, "broken", progress=500)), Health.DEGRADED, False, "'broken'"),
+        (running(heartbeat=beat(10, progress=500), paused=True), Health.HEALTHY, True, "paused; running"),
+        (running(heartbeat=beat(10, progress=500), resumed_at=ago(299)), Health.HEALTHY, True, "10 s ago"),
+        (running(heartbeat=beat(10, progress=500), resumed_at=ago(301)), Health.DEGRADED, False, "for 301 s"),
+        (running(heartbeat=beat(10, progress=9999), started_at=ago(299)), Health.HEALTHY, True, "10 s ago"),
+        (running(heartbeat=beat(10, progress=500), max_age_seconds=0), Health.HEALTHY, True, "no heartbeat"),
+        (running(heartbeat=beat(10, progress=500), probe_failing="its probe x"), Health.DEGRADED, False, "; its probe"),
         (running(frozen_seconds=10), Health.FROZEN, False, "signal for 10 s"),
         (running(frozen_seconds=9.9), Health.HEALTHY, True, "heartbeat 10 s ago; stopped by a signal"),
         (running(frozen_seconds=0.0, heartbeat=beat(400)), Health.STALE, False, "stopped by a signal for 0 s"),
@@ -179,6 +203,32 @@ def test_one_that_says_no_time_has_that_of_its_file(document: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
+    ("told", "moment"),
+    [
+        ("2026-02-05T14:29:00Z", ago(60)),
+        ("2026-02-05T15:29:00+01:00", ago(60)),
+        ("2026-02-05T14:29:00", ago(60)),
+        ("2026-02-05T14:30:04Z", ago(-4)),
+        ("2026-02-05T14:30:06Z", None),
+        ("9999-12-31T23:59:59Z", None),
+        ("0001-01-01T00:00:00+14:00", None),
+        ("yesterday", None),
+        ("", None),
+        (None, None),
+        (True, None),
+        (20260205, None),
+        (["2026-02-05T14:29:00Z"], None),
+    ],
+    ids=str,
+)
+def test_a_progress_that_can_not_be_so_tells_nothing(told: object, moment: datetime | None) -> None:
+    document = {"status": "running", "utc": "2026-02-05T14:30:00Z", "progress_utc": told}
+    found = read_heartbeat(document)
+    assert (found.at, found.progress) == (NOW, moment)
+    assert health(running(heartbeat=found), NOW).fine
+
+
+@pytest.mark.parametrize(
     ("document", "who"),
     [
         ({"pid": 4711, "hostname": "orion", "poll_seconds": 30}, (4711, "orion", 30.0)),
@@ -205,6 +255,8 @@ def test_who_beats_is_read_or_left_open(document: dict[str, Any], who: tuple[int
         ({"status": "running", "utc": "2026-02-05T14:31:00Z"}, False),
         ({"status": "broken", "utc": "2026-02-05T14:29:00Z"}, False),
         ({"status": "running", "utc": "2026-02-05T14:29:00Z", "errors": ["disk full"]}, False),
+        ({"status": "running", "utc": "2026-02-05T14:29:00Z", "progress_utc": "2026-02-05T14:25:01Z"}, True),
+        ({"status": "running", "utc": "2026-02-05T14:29:00Z", "progress_utc": "2026-02-05T14:25:00Z"}, False),
         ({"status": "running"}, False),
         ({}, False),
         (None, False),
@@ -249,7 +301,7 @@ def test_nothing_that_json_can_hold_breaks_the_reader() -> None:
     for _ in range(100_000):
         nested = [nested]
     huge = json.loads("9" * 4300) * 10**300
-    for key in ("status", "error", "errors", "utc"):
+    for key in ("status", "error", "errors", "utc", "progress_utc"):
         for value in (nested, huge, [huge], {"x": huge}):
             found = read_heartbeat({key: value})
             assert found.at is None
@@ -258,7 +310,7 @@ def test_nothing_that_json_can_hold_breaks_the_reader() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["status", "utc", "timestamp", "error", "last_error", "errors"]),
+        st.sampled_from(["status", "utc", "timestamp", "error", "last_error", "errors", "progress_utc"]),
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.lists(st.text(max_size=5)),
     )
 )
@@ -271,7 +323,11 @@ def test_any_heartbeat_gives_a_verdict_in_one_line(document: dict[str, Any]) -> 
 
 SECONDS = st.floats(0, 10_000, allow_nan=False)
 BEATS = st.builds(
-    beat, st.floats(-100, 10_000), st.sampled_from(["running", "broken", "paused"]), st.sampled_from(["", "x"])
+    beat,
+    st.floats(-100, 10_000),
+    st.sampled_from(["running", "broken", "paused"]),
+    st.sampled_from(["", "x"]),
+    st.none() | st.floats(-5, 10_000),
 )
 SIGHTS = st.builds(
     Observation,
@@ -304,6 +360,19 @@ def test_lag_only_ever_excuses(seen: Observation, more: float) -> None:
     silent = (Health.STALE, Health.MISSING)
     if health(seen, NOW).health not in silent:
         assert excused.health not in silent
+    if health(seen, NOW).fine:
+        assert not excused.stalled
+
+
+@given(SIGHTS)
+def test_without_progress_it_is_worse_only_where_all_else_is_well(seen: Observation) -> None:
+    silent = seen._replace(heartbeat=seen.heartbeat and seen.heartbeat._replace(progress=None))
+    verdict, otherwise = health(seen, NOW), health(silent, NOW)
+    if verdict.stalled:
+        assert verdict.health is Health.DEGRADED
+        assert otherwise.fine or seen.probe_failing
+    else:
+        assert verdict == otherwise
 
 
 @given(SIGHTS, BEATS, BEATS, SECONDS)
