@@ -50,6 +50,9 @@ RESTARTS = ("restart_watcher", "resume")
 
 LATELY = timedelta(minutes=1)
 
+CLOCK_JITTER = timedelta(seconds=1)
+"""So far back the clock may be set without a word: nothing waits noticeably longer for that."""
+
 log = logging.getLogger(__name__)
 
 
@@ -92,6 +95,7 @@ class Alerting:
         self._observed: dict[Target, Observed] = {}
         self._known: dict[Target, Known] | None = None
         self._rested = False
+        self._worked_at: datetime | None = None
         self._restarts: frozenset[int] = frozenset()
         """Commands of late that were dealt with; what is forgotten is told anew, and says the same."""
 
@@ -125,6 +129,7 @@ class Alerting:
 
     def work(self, now: datetime) -> bool:
         """Write down what is different, and decide what is due. Nothing is filed by that."""
+        self._follow_clock(now)
         self._quiet.work(now)
         known = self._all_known(now)
         for target, reading in self._flapping.calmed(now):
@@ -254,6 +259,12 @@ class Alerting:
         due = self._due(connection, now)
         hushes = suppressions.about(connection, [alert.target for alert in due], now)
         return self._deciding.decided(connection, [Pair(alert, alert) for alert in due], hushes, now)
+
+    def _follow_clock(self, now: datetime) -> None:
+        """The clock was set back: what was due by the old one is decided anew, or a first word would wait for it."""
+        if self._worked_at is not None and now < self._worked_at - CLOCK_JITTER:
+            self._ledger.write(lambda connection: alerts.poke_all(connection, self._ledger.supervisor_id, now))
+        self._worked_at = now
 
     def _follow_resting(self, now: datetime) -> None:
         """Monitoring was paused, or goes on: what was kept quiet for it is decided anew."""

@@ -20,7 +20,7 @@ from supervisor_core.desk.places import place_of
 from supervisor_core.desk.storms import gathered
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.alerts import Alert, AlertRules, AlertState, Reason, after_decision, decide
-from supervisor_core.domain.conditions import FLAPPING, Target
+from supervisor_core.domain.conditions import FLAPPING, Severity, Target
 from supervisor_core.domain.storms import STORM, StormRules, after_members, closes_after
 from supervisor_core.domain.suppressions import ALERT, Suppression, holding
 from supervisor_core.ledger import alerts, parents, suppressions, webhooks
@@ -77,7 +77,7 @@ class Deciding:
         snoozes = suppressions.about(connection, [own], now)[own] if after.state is AlertState.SNOOZED else []
         resting = self._resting()
         rules = rules or rules_of(self._config())
-        decision = decide(after, now, rules, [*hushes, *snoozes], resting=resting)
+        decision = decide(after, now, rules, [*hushes, *snoozes], resting=resting, grown=_has_grown(before, after))
         return Judged(before, after, decision, resting or holding(hushes, now) is not None)
 
     def _written(self, connection: Connection, judged: Sequence[Judged], now: datetime) -> list[Told]:
@@ -123,7 +123,8 @@ class Deciding:
         if after.cleared_at is not None:
             wait = closes_after(members, after.cleared_at, storm_rules_of(config), rules.close_after)
             rules = replace(rules, close_after=wait)
-        return self._judged(connection, alert, after, self._hushes(connection, alert, now), now, rules)
+        hushes = [*self._hushes(connection, alert, now), *parents.hushes_of_all(connection, alert, now)]
+        return self._judged(connection, alert, after, hushes, now, rules)
 
     def _hushes(self, connection: Connection, alert: Alert, now: datetime) -> Sequence[Suppression]:
         return suppressions.about(connection, [alert.target], now)[alert.target]
@@ -132,6 +133,13 @@ class Deciding:
 def _is_told_beyond(alert: Alert) -> bool:
     """Whether those beyond Slack hear of this one: not of each member of a storm, unless they know of it already."""
     return alert.parent_id is None or alert.calling_since is not None
+
+
+def _has_grown(before: Alert | None, after: Alert) -> bool:
+    """Whether what has many parts has become critical by one of them."""
+    if before is None or before.condition is not after.condition:
+        return False
+    return before.severity is Severity.WARNING and after.severity is Severity.CRITICAL
 
 
 def rules_of(config: SupervisorConfig) -> AlertRules:

@@ -142,6 +142,12 @@ class Alert:
     """How many steps of the escalation were taken."""
     supervisor_id: str = ""
 
+    @property
+    def is_spared(self) -> bool:
+        """Whether it may have a while to pass: it is not called one yet, or what it was part of is over."""
+        unfolded = self.quieted is Reason.FOLDED and self.parent_id is None
+        return self.state is AlertState.PENDING or unfolded
+
 
 @dataclass(frozen=True, slots=True)
 class AlertRules:
@@ -187,9 +193,11 @@ def decide(
     suppressions: Sequence[Suppression] = (),
     *,
     resting: bool = False,
+    grown: bool = False,
 ) -> Decision:
     """What to tell people about this alert at this moment. `suppressions` are those of its target and of itself, the
-    ended ones since it was told included; `resting`: monitoring is paused.
+    ended ones since it was told included; `resting`: monitoring is paused; `grown`: from a warning it has just become
+    critical, though its condition has the same name.
 
     A first word comes before everything that only repeats: nothing but what somebody wanted quiet keeps it back.
     """
@@ -197,10 +205,10 @@ def decide(
         return Decision(Reason.RESOLVED, alert.state)
     if alert.cleared_at is not None:
         return _passing(alert, alert.cleared_at, now, rules)
-    if alert.state is AlertState.PENDING and (waits := _patience(alert, now, rules)):
+    if alert.is_spared and (waits := _patience(alert, now, rules)):
         return waits
-    quiet = _quiet(alert, now, suppressions, resting=resting)
-    return quiet or _calling(alert, _heard(alert, now, rules, suppressions), now, rules)
+    quiet = _quiet(alert, now, suppressions, resting=resting, grown=grown)
+    return quiet or _calling(alert, _heard(alert, now, rules, suppressions, grown=grown), now, rules)
 
 
 def _passing(alert: Alert, cleared_at: datetime, now: datetime, rules: AlertRules) -> Decision:
@@ -214,15 +222,19 @@ def _passing(alert: Alert, cleared_at: datetime, now: datetime, rules: AlertRule
 
 
 def _patience(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None:
-    """Why it is not called one yet; it may pass by itself."""
-    waits = [(alert.opened_at + rules.open_after, Reason.OPEN_AFTER)]
+    """Why it is not called one yet; it may pass by itself. What began later than now began before the clock was set
+    back: how long it has lasted nobody knows, and too early is better than too late."""
+    began = alert.opened_at if alert.opened_at <= now else now - rules.open_after
+    waits = [(began + rules.open_after, Reason.OPEN_AFTER)]
     if alert.held_until is not None:
         waits.append((alert.held_until, alert.held_why or Reason.GRACE))
     until, why = max(waits, key=lambda each: each[0])
-    return Decision(why, AlertState.PENDING, until) if now < until else None
+    return Decision(why, alert.state, until) if now < until else None
 
 
-def _quiet(alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, resting: bool) -> Decision | None:
+def _quiet(
+    alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, resting: bool, grown: bool
+) -> Decision | None:
     """Why nobody is told although it holds."""
     state = AlertState.OPEN if alert.state in (AlertState.PENDING, AlertState.SNOOZED) else alert.state
     if alert.parent_id is not None:
@@ -231,7 +243,7 @@ def _quiet(alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, 
         return Decision(Reason.MONITORING_PAUSED, state)
     critical = alert.severity is Severity.CRITICAL
     worse = alert.condition.severity is Severity.CRITICAL
-    grown = worse and alert.told is not None and alert.told.severity is Severity.WARNING
+    grown = grown or (worse and alert.told is not None and alert.told.severity is Severity.WARNING)
     hush = holding(suppressions, now, critical=critical, but=(Hush.SNOOZE,) if grown else ())
     if hush is None:
         return None
@@ -239,7 +251,9 @@ def _quiet(alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, 
     return Decision(_OF_HUSH[hush.kind], AlertState.SNOOZED if snoozed else state, hush.ends_at)
 
 
-def _heard(alert: Alert, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression]) -> Decision:
+def _heard(
+    alert: Alert, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression], *, grown: bool
+) -> Decision:
     """What people hear of it, or why they need not."""
     state = alert.state if alert.state is AlertState.ACKNOWLEDGED else AlertState.OPEN
     after = rules.reminder_after(0)
@@ -248,7 +262,7 @@ def _heard(alert: Alert, now: datetime, rules: AlertRules, suppressions: Sequenc
         return Decision(Reason.FIRST, state, fresh)
     if state is AlertState.OPEN and (escalated := _escalated(alert, now, rules)):
         return escalated
-    if alert.condition.rank > alert.told.rank:
+    if grown or alert.condition.rank > alert.told.rank:
         return Decision(Reason.WORSE, state, fresh)
     if alert.occurrences > alert.told_occurrence:
         return Decision(Reason.AGAIN, state, fresh)

@@ -54,22 +54,23 @@ def placed(alert: Alert, hosts: Sequence[Alert], now: datetime, grace: timedelta
     if parent is not None:
         return replace(alert, parent_id=parent.alert_id)
     if alert.parent_id is not None:
-        alert = released(alert, now, grace) if alert.told is None else replace(alert, parent_id=None, due_at=now)
+        alert = released(alert, now, grace)
     return _spared(alert, hosts, grace)
 
 
 def released(alert: Alert, now: datetime, grace: timedelta) -> Alert:
-    """By itself again: nobody was told of it, and it has a while to pass."""
-    if alert.condition in FOLDABLE:
-        return replace(
-            alert, parent_id=None, state=AlertState.PENDING, held_until=now + grace, held_why=Reason.GRACE, due_at=now
-        )
-    return replace(alert, parent_id=None, due_at=now)
+    """By itself again, and it has a while to pass. Of what people were told before, it stays as it is that they were,
+    and who looks after it."""
+    alert = replace(alert, parent_id=None, due_at=now)
+    if alert.condition not in FOLDABLE:
+        return alert
+    state = AlertState.PENDING if alert.told is None else alert.state
+    return replace(alert, state=state, held_until=now + grace, held_why=Reason.GRACE)
 
 
 def _spared(alert: Alert, hosts: Sequence[Alert], grace: timedelta) -> Alert:
     """Not accused of what the host's own trouble, just over, has left behind."""
-    if alert.state is not AlertState.PENDING:
+    if not alert.is_spared:
         return alert
     ends = [
         host.cleared_at + grace

@@ -55,7 +55,7 @@ def gather(opening: Sequence[Alert], lately: Lately, now: datetime, rules: Storm
     """How these are told, whose first word is due: each alone, later, or all by one digest."""
     if not opening:
         return Gathered()
-    told = [moment for moment in lately.told if moment > now - rules.window]
+    told = [moment for moment in lately.told if now - rules.window < moment <= now]  # later: the clock was set back
     if len(told) + lately.waiting + len(opening) > rules.threshold:
         return Gathered(members=opening)
     alone = [alert for alert in opening if _has_waited(alert, now)]

@@ -13,6 +13,8 @@ from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import FLAPPING, WORKER, Condition
 from supervisor_core.domain.folding import FOLDABLE, FOLDS, KINDS
 from supervisor_core.domain.storms import STORM, Members
+from supervisor_core.domain.suppressions import Suppression
+from supervisor_core.ledger import suppressions
 from supervisor_core.ledger.alerts import from_row, told_anew
 from supervisor_core.ledger.jobs import ISSUER_NAME
 from supervisor_core.ledger.steps import Step, take
@@ -25,10 +27,11 @@ LOOKED_BACK = timedelta(hours=1)
 
 
 def told_since(connection: Connection, supervisor_id: str, since: datetime) -> list[datetime]:
-    """When each alert about a worker was told that was told after this moment; those that are over since included."""
-    query = select(alerts.c.told_at).where(*_of_workers(supervisor_id), alerts.c.told_at > since)
+    """When each worker was last told of that people heard of after this moment; those that are well since included."""
+    query = select(func.max(alerts.c.told_at)).where(*_of_workers(supervisor_id), alerts.c.told_at > since)
     recent = or_(alerts.c.state.in_(LIVE), alerts.c.opened_at > since - LOOKED_BACK)  # both have an index
-    return list(connection.execute(query.where(recent, alerts.c.reminders == 0)).scalars())
+    query = query.where(recent, alerts.c.reminders == 0).group_by(alerts.c.target_id)
+    return list(connection.execute(query).scalars())
 
 
 def may_join(connection: Connection, supervisor_id: str, since: datetime) -> list[Alert]:
@@ -88,6 +91,18 @@ def _by_team(connection: Connection, alert: Alert) -> dict[str, int]:
     return dict(sorted(connection.execute(query), key=lambda each: (-each[1], each[0])))
 
 
+def hushes_of_all(connection: Connection, alert: Alert, now: datetime) -> list[Suppression]:
+    """What keeps all quiet that hold of its members, the one of these that ends first; nothing where one is not."""
+    muted = suppressions.muted_until(connection, now)
+    if not muted:
+        return []
+    holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None) & _of(alert.alert_id)
+    workers = set(connection.execute(select(alerts.c.target_id).where(holds)).scalars())
+    if not workers or not workers <= muted.keys():
+        return []
+    return [min((muted[worker_id] for worker_id in workers), key=lambda each: each.ends_at)]
+
+
 def acknowledge_members(connection: Connection, supervisor_id: str, alert_id: str, by: Issuer, now: datetime) -> None:
     """Who looks after a digest looks after all that it stands for."""
     values = {
@@ -117,7 +132,7 @@ def hosts(connection: Connection, supervisor_id: str, since: datetime) -> list[A
 def foldable(connection: Connection, supervisor_id: str) -> list[Alert]:
     """The alerts about workers that may follow from something else, and stand for themselves."""
     mine = (alerts.c.state.in_(LIVE), alerts.c.parent_id.is_(None), alerts.c.condition.in_(tuple(FOLDABLE)))
-    query = select(alerts).where(*_of_workers(supervisor_id), *mine)
+    query = select(alerts).where(*_of_workers(supervisor_id), *mine, alerts.c.target_type == WORKER)
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
@@ -138,4 +153,5 @@ def _of(alert_id: str) -> ColumnElement[bool]:
 
 
 def _of_workers(supervisor_id: str) -> tuple[ColumnElement[bool], ...]:
+    """Those about workers: that one is in trouble, and that it comes and goes."""
     return alerts.c.target_type.in_((WORKER, FLAPPING)), alerts.c.supervisor_id == supervisor_id
