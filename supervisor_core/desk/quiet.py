@@ -32,9 +32,6 @@ from supervisor_core.ledger.steps import record
 from supervisor_core.ledger.store import Ledger
 
 KINDS = (Hush.QUIET, Hush.MAINTENANCE)
-KEPT = timedelta(days=30)
-"""What was over before that nobody asks for."""
-
 LAST_MINUTE = time(23, 59)
 LOOK_AGAIN = timedelta(hours=1)
 """The net beneath: a clock that was set."""
@@ -102,7 +99,6 @@ class QuietTimes:
             alerts.poke_all(connection, host, now)
         if nights:
             self._sum_up(connection, config, nights, now)
-        suppressions.forget_old(connection, host, now - KEPT)
 
     def _sum_up(
         self, connection: Connection, config: SupervisorConfig, nights: list[Suppression], now: datetime

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
 from supervisor_core.domain.alerts import LIVE, Alert, AlertState, Reason
 from supervisor_core.domain.audit import AuditEntry
@@ -243,6 +243,14 @@ def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: d
     went = (alerts.c.state == AlertState.CLOSED) & (alerts.c.closed_at >= since) & (alerts.c.closed_at <= now)
     query = select(alerts).where(*mine, alerts.c.state.in_(LIVE) | went).order_by(alerts.c.opened_at, alerts.c.alert_id)
     return [from_row(row) for row in connection.execute(query).mappings()]
+
+
+def forget_old(connection: Connection, supervisor_id: str, before: datetime, limit: int) -> int:
+    """Let go of so many that were over before this moment; how many were let go."""
+    mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.opened_at < before)  # that has an index
+    over = (alerts.c.state == AlertState.CLOSED, alerts.c.closed_at < before)
+    found = list(connection.execute(select(alerts.c.alert_id).where(*mine, *over).limit(limit)).scalars())
+    return connection.execute(delete(alerts).where(alerts.c.alert_id.in_(found))).rowcount if found else 0
 
 
 def told_anew(alert_id: str) -> Message:

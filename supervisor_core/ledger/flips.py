@@ -201,11 +201,13 @@ def often(
     return set(connection.execute(query.having(func.count() >= least)).scalars())
 
 
-def forget_old(connection: Connection, supervisor_id: str, before: datetime) -> int:
-    """Let go of flips from before this moment that are not how a target is now; how many were let go."""
+def forget_old(connection: Connection, supervisor_id: str, before: datetime, limit: int) -> int:
+    """Let go of so many flips from before this moment that are not how a target is now; how many were let go."""
     current = select(conditions.c.flip_id).where(conditions.c.supervisor_id == supervisor_id)
     old = (flips.c.supervisor_id == supervisor_id) & (flips.c.at < before) & flips.c.flip_id.not_in(current)
-    return connection.execute(delete(flips).where(old)).rowcount
+    found = list(connection.execute(select(flips.c.flip_id).where(old).limit(limit)).scalars())
+    mine = (flips.c.supervisor_id == supervisor_id) & flips.c.flip_id.in_(found)
+    return connection.execute(delete(flips).where(mine)).rowcount if found else 0
 
 
 def _key(supervisor_id: str, target: Target) -> dict[str, str]:

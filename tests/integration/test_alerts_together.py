@@ -7,11 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Table, func, select
 
 from supervisor_core.domain.alerts import AlertState
 from supervisor_core.domain.conditions import Condition, Target
 from supervisor_core.domain.storms import STORM
-from supervisor_core.ledger import outbox
+from supervisor_core.ledger import outbox, tables
 from supervisor_core.ledger.webhooks import WEBHOOK
 from tests.support.alerting import AlertDesk, an_alert_desk
 
@@ -30,6 +31,11 @@ def drive_is(desk: AlertDesk, *, away: bool) -> None:
     """The drive was looked at."""
     words = "the drive at /mnt/nas hangs" if away else "the drive answers"
     desk.observe(Target("drive", "TestHost"), Condition.DRIVE_UNREACHABLE if away else Condition.WELL, words)
+
+
+def rows_of(desk: AlertDesk, table: Table) -> int:
+    """How many rows a table has."""
+    return desk.ledger.read(lambda connection: connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
 def told_beyond(desk: AlertDesk, name: str) -> list[str]:
@@ -134,3 +140,85 @@ def test_paused_monitoring_is_about_a_storm_too(desk: AlertDesk) -> None:
     desk.well(*NAMES)
     desk.wait(60)
     assert [each for each in desk.alerts.shown() if each.target.kind == STORM] == []
+
+
+def test_what_was_over_long_ago_is_let_go_of_and_how_everybody_is_stays_known(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    desk.alerts.mute(["W1"], 60, desk.request(), desk.now)
+    desk.wait(60)
+    desk.well(*NAMES[:8])
+    desk.wait(HOUR * 24 * 91)
+    desk.restart()
+    desk.work()
+    assert rows_of(desk, tables.suppressions) == 0
+    assert {each.target.id for each in desk.all_alerts()} == {"W9"}, "that one holds"
+    assert rows_of(desk, tables.alerts) == 2, "and the digest that tells of it"
+    assert rows_of(desk, tables.flips) == len(NAMES), "the newest of each"
+    desk.well("W9")
+    assert desk.alerts.shown() == []
+
+
+def test_a_storm_of_warnings_in_quiet_hours_is_a_summary_and_one_message_in_the_morning(tmp_path: Path) -> None:
+    night = {"days": "mon-sun", "from": "08:00", "to": "10:00", "zone": "UTC"}
+    with an_alert_desk(tmp_path, *NAMES, alerts={"quiet_hours": [night]}) as desk:
+        desk.well(*NAMES)
+        drive_is(desk, away=True)
+        desk.wait(60)
+        desk.degraded(*NAMES)
+        drive_is(desk, away=False)
+        desk.wait(600)
+        assert [line for line in desk.heard() if line.startswith("post")] == [
+            "post: The drive of TestHost can't be reached: The drive at /mnt/nas hangs."
+        ]
+        desk.restart()
+        desk.wait(HOUR)
+        posts = [line for line in desk.heard() if line.startswith("post")]
+        assert len(posts) == 2, posts
+        assert posts[1] == "post: 9 workers are in trouble: 9 degraded."
+
+
+def test_a_worker_that_leaves_a_storm_by_the_configuration_is_struck_from_it(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    desk.heard()
+    desk.configure(*NAMES[:8])
+    desk.restart()
+    desk.work()
+    assert desk.heard() == ["edit: 8 workers are in trouble: 8 down · 1 well again."]
+    desk.configure("W1")
+    desk.restart()
+    desk.work()
+    desk.well("W1")
+    desk.wait(60)
+    assert desk.alerts.shown() == []
+
+
+def test_without_slack_a_storm_is_told_beyond_it_and_somebody_who_looks_after_a_member_is_kept(tmp_path: Path) -> None:
+    settings = {"slack": {"enabled": False, "alert_channel": ""}, "alerts": {"webhook": {"url": "http://127.0.0.1:9/"}}}
+    with an_alert_desk(tmp_path, *NAMES, **settings) as desk:
+        desk.well(*NAMES)
+        desk.down(*NAMES)
+        (digest,) = [each for each in desk.alerts.shown() if each.target.kind == STORM]
+        desk.alerts.acknowledge(desk.one("W1").alert_id, desk.request(), desk.now)
+        desk.alerts.snooze(desk.one("W2").alert_id, desk.request(), now=desk.now)
+        desk.work()
+        assert desk.one("W1").state is AlertState.ACKNOWLEDGED
+        assert told_beyond(desk, digest.target.id) == ["first"]
+        desk.wait(HOUR)
+        assert told_beyond(desk, digest.target.id) == ["first", "reminder_due"]
+        desk.well(*NAMES)
+        desk.wait(60)
+        assert told_beyond(desk, digest.target.id) == ["first", "reminder_due", "resolved"]
+        assert told_beyond(desk, "W1") == ["storm", "resolved"]
+        assert desk.heard() == []
+
+
+def test_a_storm_that_nobody_looks_after_escalates_once_for_all(tmp_path: Path) -> None:
+    steps = [{"after_minutes": 10, "to": ["U0BOSS"]}]
+    with an_alert_desk(tmp_path, *NAMES, alerts={"escalation": steps}) as desk:
+        desk.well(*NAMES)
+        desk.down(*NAMES)
+        desk.heard()
+        desk.wait(601)
+        replies = [line for line in desk.heard() if line.startswith("reply")]
+        assert len(replies) == 1, replies
+        assert "U0BOSS" in replies[0]

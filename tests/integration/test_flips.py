@@ -93,7 +93,7 @@ def test_old_flips_are_let_go_of_but_for_how_a_target_is_now(engine: Engine) -> 
     for number, condition in enumerate((Condition.WELL, Condition.DOWN, Condition.WELL)):
         change(engine, NORTH, condition, NOW + number * SECOND)
     with engine.begin() as connection:
-        assert flips.forget_old(connection, HOST, NOW + timedelta(days=1)) == 2
+        assert flips.forget_old(connection, HOST, NOW + timedelta(days=1), 100) == 2
     with engine.connect() as connection:
         (left,) = flips.of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
     assert left.new is Condition.WELL
