@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -23,6 +24,8 @@ from supervisor_core.domain.alerts import SHOWN
 from supervisor_core.domain.durations import parse_duration
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.flips import Uptime
+from supervisor_core.domain.suppressions import EVERYTHING
+from supervisor_core.domain.targets import ALL
 from supervisor_core.ledger import alerts as rows
 from supervisor_core.ledger import uptimes
 from supervisor_core.ledger.store import Ledger
@@ -71,10 +74,12 @@ class AlertTellers:
     async def _unmute(self, question: Question) -> Dealt:
         command = question.command
         try:
-            ended = await asyncio.to_thread(self._alerts.unmute, command.workers, _request(question))
+            unmute = partial(self._alerts.unmute, everything=command.target == ALL)
+            ended = await asyncio.to_thread(unmute, command.workers, _request(question))
+            still = (await asyncio.to_thread(self._alerts.muted)).get(EVERYTHING.id)
         except SupervisorError as error:
             return _failed(question, error)
-        content = views.unmuted(ended, command.workers, who(question.issuer))
+        content = views.unmuted(ended, command.workers, who(question.issuer), still)
         return everybody(question.asked, content, self._channel if ended else "", " muting")
 
 

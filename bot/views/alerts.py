@@ -62,8 +62,10 @@ def muted(made: Sequence[Suppression], *, said: bool) -> Content:
     return words(f"{text.rstrip('.')}.{hour} What happens is recorded; what still holds by then is said then.")
 
 
-def unmuted(ended: Collection[str], asked: Collection[str], by: str) -> Content:
-    """Who is heard again."""
+def unmuted(ended: Collection[str], asked: Collection[str], by: str, still: Suppression | None = None) -> Content:
+    """Who is heard again. `still`: the maintenance of all, which keeps them quiet all the same."""
+    if still is not None:
+        return words(f"{_muted(EVERYTHING.id, still)}. `/supervisor unmute all` ends that for this time.")
     if not ended:
         return words(f":speaker: {_names(asked)} not muted: there is nothing to end.")
     return words(f":speaker: Alerts about {', '.join(map(escape, sorted(ended)[:SHOWN]))} are told again, by {by}.")

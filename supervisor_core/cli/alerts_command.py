@@ -80,7 +80,8 @@ def wake(config: SupervisorConfig) -> None:
 
 def document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
     """For programs."""
-    by, mute = alert.acknowledged_by, muted.get(alert.target.id)
+    by = alert.acknowledged_by
+    mute = muted.get(alert.target.worker or EVERYTHING.id) or muted.get(EVERYTHING.id)
     return {
         "alert_id": alert.alert_id,
         "supervisor_id": alert.supervisor_id,

@@ -13,6 +13,8 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.durations import HOUR, format_duration
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.grammar import parse
+from supervisor_core.domain.suppressions import EVERYTHING
+from supervisor_core.domain.targets import ALL
 from supervisor_core.domain.times import to_text
 from supervisor_core.gateway import grammar_context
 from supervisor_core.runtime.host import opened_ledger
@@ -59,6 +61,9 @@ def _muted(alerts: Alerts, command: Command) -> dict[str, Any]:
 
 
 def _unmuted(alerts: Alerts, command: Command) -> dict[str, Any]:
-    ended = alerts.unmute(command.workers, request_of(str(command.params.get("reason") or "")))
+    request = request_of(str(command.params.get("reason") or ""))
+    ended = alerts.unmute(command.workers, request, everything=command.target == ALL)
     message = f"Alerts about {', '.join(ended)} are told again." if ended else "Nobody of these is muted."
+    if (still := alerts.muted().get(EVERYTHING.id)) is not None:
+        message = f"Everything is in maintenance until {still.ends_at:%Y-%m-%d %H:%M} UTC: `unmute all` ends that."
     return {"success": True, "workers": ended, "message": message}

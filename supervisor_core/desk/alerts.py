@@ -22,7 +22,7 @@ from supervisor_core.domain.errors import RefusedError, UsageError
 from supervisor_core.domain.flapping import target_of
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.storms import STORM
-from supervisor_core.domain.suppressions import ALERT, Hush, Suppression
+from supervisor_core.domain.suppressions import ALERT, EVERYTHING, Hush, Suppression
 from supervisor_core.domain.times import to_text
 from supervisor_core.domain.typed import Given
 from supervisor_core.ledger import alerts as rows
@@ -134,18 +134,24 @@ class Alerts:
 
         return self._written("suppressions_t.mute", work)
 
-    def unmute(self, workers: Collection[str], asked: Request, now: datetime | None = None) -> list[str]:
+    def unmute(
+        self, workers: Collection[str], asked: Request, now: datetime | None = None, *, everything: bool = False
+    ) -> list[str]:
         """Alerts about these workers are told again, what still holds at once; who of them was muted. Whom this request
-        has ended it for, the same again after a crash."""
+        has ended it for, the same again after a crash. `everything`: a maintenance of all ends too, the host's own
+        parts included."""
         moment = now or datetime.now(UTC)
 
         def work(connection: Connection) -> list[str]:
             if ended := audit.targets_of(connection, asked.task_id, UNMUTED):
                 return ended
+            of_all = suppressions.end(connection, EVERYTHING, Hush.MAINTENANCE, moment) if everything else 0
+            if of_all:
+                rows.poke_all(connection, self._ledger.supervisor_id, moment)
             for worker_id in workers:
                 target = Target(WORKER, worker_id)
                 kinds = (Hush.MUTE, Hush.MAINTENANCE)  # of a maintenance, this time of it
-                if sum(suppressions.end(connection, target, kind, moment) for kind in kinds):
+                if sum(suppressions.end(connection, target, kind, moment) for kind in kinds) + of_all:
                     self._follow(connection, target, _about_worker(worker_id, UNMUTED, asked), moment)
                     ended.append(worker_id)
             return ended

@@ -222,3 +222,22 @@ def test_a_storm_that_nobody_looks_after_escalates_once_for_all(tmp_path: Path) 
         replies = [line for line in desk.heard() if line.startswith("reply")]
         assert len(replies) == 1, replies
         assert "U0BOSS" in replies[0]
+
+
+def test_unmute_all_ends_a_maintenance_of_all_for_this_time(tmp_path: Path) -> None:
+    planned = {"target": "all", "cron": "0 9 * * *", "minutes": 60, "zone": "UTC"}
+    with an_alert_desk(tmp_path, alerts={"maintenance": [planned]}) as desk:
+        desk.well("North", "South")
+        desk.wait(60)
+        desk.down("North")
+        drive_is(desk, away=True)
+        assert desk.heard() == []
+        request = desk.request()
+        assert desk.alerts.unmute(["North"], desk.request(), desk.now) == [], "that one is not all"
+        for _ in range(2):
+            ended = desk.alerts.unmute(["North", "South"], request, desk.now, everything=True)
+            assert ended == ["North", "South"]
+        desk.work()
+        desk.restart()
+        desk.wait(600)
+        assert len(desk.heard()) == 2
