@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from supervisor_core.domain.alerts import Alert, Reason
 from supervisor_core.domain.canonical import canonical_json
-from supervisor_core.domain.conditions import WORKER
+from supervisor_core.domain.storms import STORM
 from supervisor_core.domain.texts import capitalised, sentence
 from supervisor_core.domain.times import to_text
 
@@ -74,6 +74,7 @@ def document(alert: Alert, reason: Reason, now: datetime) -> dict[str, Any]:
         "at": to_text(now),
         "host": alert.supervisor_id,
         "alert": alert.alert_id,
+        "parent": alert.parent_id,
         "target": {"type": alert.target.kind, "id": alert.target.id},
         "condition": str(alert.condition),
         "severity": str(alert.severity),
@@ -90,12 +91,13 @@ def document(alert: Alert, reason: Reason, now: datetime) -> dict[str, Any]:
 
 def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
     """The same as a line for a person, for receivers that show nothing but text."""
-    what = str(alert.condition).replace("_", " ")
+    storm = alert.target.kind == STORM
+    what = "in trouble" if storm else str(alert.condition).replace("_", " ")
     said = _SAID.get(reason, "{what}").format(what=what, lasted=_span(lasted))
-    kind = "" if alert.target.kind == WORKER else f"{alert.target.kind} "
+    whose = alert.target.worker or ("many workers" if storm else f"{alert.target.kind} {alert.target.id}")
     place = "" if alert.target.id == alert.supervisor_id else f" on {alert.supervisor_id}"
     why = "" if reason is Reason.RESOLVED or not alert.reason else f" {capitalised(sentence(alert.reason))}"
-    return f"{kind}{alert.target.id}{place}: {said}.{why}"
+    return f"{whose}{place}: {said}.{why}"
 
 
 def delivery_id(supervisor_id: str, subject: str) -> str:

@@ -49,6 +49,7 @@ def test_a_document_says_what_happened_to_whom_since_when_and_the_same_in_words(
         "at": "2026-02-05T09:00:00.000000Z",
         "host": "Host",
         "alert": "ab12cd34",
+        "parent": None,
         "target": {"type": "worker", "id": "North"},
         "condition": "down",
         "severity": "critical",
@@ -74,6 +75,16 @@ def test_a_document_says_what_happened_to_whom_since_when_and_the_same_in_words(
             replace(DOWN, target=Target("disk", "Host"), condition=Condition.DISK_LOW, reason=""),
             Reason.FIRST,
             "disk Host: disk low.",
+        ),
+        (
+            replace(DOWN, target=Target("flapping", "North"), condition=Condition.FLAPPING, reason=""),
+            Reason.FIRST,
+            "North on Host: flapping.",
+        ),
+        (
+            replace(DOWN, target=Target("storm", "ef56"), condition=Condition.STORM, reason="9 are down"),
+            Reason.ESCALATED,
+            "many workers on Host: still in trouble, for 1 min 30 s, and nobody looks after it. 9 are down.",
         ),
     ],
 )
