@@ -61,7 +61,7 @@ def _opens(each: Judged) -> bool:
 def _was_told_lately(each: Judged, since: datetime) -> bool:
     """Whether this one, about which something else is decided now, belongs to a storm that begins."""
     after = each.after
-    fresh = after.told_at is not None and after.told_at > since and after.reminders == 0
+    fresh = after.told_at is not None and after.told_at > since and not after.reminders and not after.escalated
     holds = after.cleared_at is None and each.decision.state is not AlertState.CLOSED
     return takes_part(after) and after.parent_id is None and fresh and holds
 

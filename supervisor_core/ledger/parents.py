@@ -25,19 +25,22 @@ LOOKED_BACK = timedelta(hours=1)
 
 # --- storms
 
+_NEWS = (alerts.c.reminders == 0) & (func.coalesce(alerts.c.escalated, 0) == 0)
+"""What was told last was no repetition: neither a reminder nor an escalation counts as one more that begins."""
+
 
 def told_since(connection: Connection, supervisor_id: str, since: datetime) -> list[datetime]:
     """When each worker was last told of that people heard of after this moment; those that are well since included."""
     query = select(func.max(alerts.c.told_at)).where(*_of_workers(supervisor_id), alerts.c.told_at > since)
     recent = or_(alerts.c.state.in_(LIVE), alerts.c.opened_at > since - LOOKED_BACK)  # both have an index
-    query = query.where(recent, alerts.c.reminders == 0).group_by(alerts.c.target_id)
+    query = query.where(recent, _NEWS).group_by(alerts.c.target_id)
     return list(connection.execute(query).scalars())
 
 
 def may_join(connection: Connection, supervisor_id: str, since: datetime) -> list[Alert]:
     """The alerts about workers that hold and were told after this moment by messages of their own, and those that are
     being gathered."""
-    lately = (alerts.c.told_at > since) & (alerts.c.reminders == 0)
+    lately = (alerts.c.told_at > since) & _NEWS
     mine = (alerts.c.state.in_(LIVE), alerts.c.parent_id.is_(None), alerts.c.cleared_at.is_(None))
     query = select(alerts).where(*_of_workers(supervisor_id), *mine, or_(lately, alerts.c.decided == Reason.GATHERED))
     return [from_row(row) for row in connection.execute(query).mappings()]

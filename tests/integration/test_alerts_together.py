@@ -241,3 +241,17 @@ def test_unmute_all_ends_a_maintenance_of_all_for_this_time(tmp_path: Path) -> N
         desk.restart()
         desk.wait(600)
         assert len(desk.heard()) == 2
+
+
+def test_an_escalation_is_no_opening_so_it_neither_delays_a_first_word_nor_makes_a_storm(tmp_path: Path) -> None:
+    steps = [{"after_minutes": 10, "to": ["U0BOSS"]}]
+    with an_alert_desk(tmp_path, *NAMES, alerts={"escalation": steps, "renotify_minutes": 0}) as desk:
+        desk.well(*NAMES)
+        for name in NAMES[:5]:
+            desk.down(name)
+            desk.wait(5)
+        desk.wait(600 - 5)
+        assert len([line for line in desk.heard() if line.startswith("reply")]) == 5
+        desk.down("W6")
+        assert [line.split(":")[1] for line in desk.heard()] == [" W6 is down"]
+        assert desk.one("W1").parent_id is None
