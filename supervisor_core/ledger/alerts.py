@@ -127,12 +127,17 @@ def move(before: Alert, after: Alert, messages: Sequence[Message]) -> Step:
 def messages_of(
     before: Alert | None, after: Alert, reason: Reason, place: Place | None, now: datetime, *, broadcast: bool = False
 ) -> list[Message]:
-    """What people see of a decision. `before`: how it stood, None where it is new; `place`: where it is told first."""
+    """What people see of a decision. `before`: how it stood, None where it is new; `place`: where it is told first.
+
+    What calls people has a message of its own, though it was told by another's until now: a digest, say, that it has
+    left since.
+    """
     if before is None or reason is Reason.FIRST:
         told = [Message(ALERT, after.alert_id, place)] if reason is Reason.FIRST and place is not None else []
     else:
         other = _shown_of(before) != _shown_of(after)
-        told = [told_anew(after.alert_id)] if reason.tells or other else []
+        calls = reason.replies or reason is Reason.ESCALATED
+        told = [Message(ALERT, after.alert_id, place if calls else None)] if reason.tells or other else []
     if reason.replies and place is not None:
         told.append(_reply(after, reason, now, broadcast=broadcast))
     return told

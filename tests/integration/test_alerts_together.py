@@ -255,3 +255,31 @@ def test_an_escalation_is_no_opening_so_it_neither_delays_a_first_word_nor_makes
         desk.down("W6")
         assert [line.split(":")[1] for line in desk.heard()] == [" W6 is down"]
         assert desk.one("W1").parent_id is None
+
+
+def test_who_was_told_by_a_digest_alone_and_is_down_after_flapping_has_a_message_of_its_own(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    for _ in range(3):
+        desk.wait(40)
+        desk.well("W1")
+        desk.wait(40)
+        desk.down("W1")
+    desk.well(*NAMES[1:])
+    assert any("W1 comes and goes" in line for line in desk.heard())
+    desk.wait(HOUR)
+    posts = [line for line in desk.heard() if line.startswith("post")]
+    assert any("W1 is down" in line for line in posts), posts
+
+
+def test_who_was_told_by_a_digest_and_never_was_well_is_told_of_after_flapping(desk: AlertDesk) -> None:
+    desk.degraded(*NAMES)
+    for _ in range(3):
+        desk.wait(40)
+        desk.down("W1")
+        desk.wait(40)
+        desk.degraded("W1")
+    desk.well(*NAMES[1:])
+    assert any("W1 comes and goes" in line for line in desk.heard())
+    desk.wait(HOUR)
+    posts = [line for line in desk.heard() if line.startswith("post")]
+    assert any("W1 is degraded" in line for line in posts), posts
