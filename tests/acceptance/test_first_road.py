@@ -199,12 +199,6 @@ def test_a_secret_that_a_worker_prints_before_it_dies_is_not_told(tmp_path: Path
         assert not [text for text in everything if "hunter2secret" in text]
 
 
-def test_what_is_not_built_yet_says_so(home: Home) -> None:
-    sent = home.supervisor("send", "mute 2h")
-    assert (sent.returncode, "not built yet" in sent.stderr) == (1, True)
-    assert home.audit() == []
-
-
 def test_without_a_daemon_a_command_waits_for_the_next_pass(home: Home) -> None:
     sent = home.supervisor("send", "pause for later")
     assert (sent.returncode, "next pass" in sent.stdout) == (0, True)
