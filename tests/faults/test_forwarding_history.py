@@ -83,7 +83,7 @@ class History:
             crashpoints.reach = before
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, max_size=25))
 def test_however_changes_forwards_and_failures_follow_each_other_the_rows_end_equal(
     database_url: str, tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int]]
