@@ -58,7 +58,7 @@ def test_paused_it_starts_nothing_also_after_it_was_killed_and_resumed_it_catche
     wait_until(lambda: daemon_holder(home.state_dir) is None, 10, "it is dead")
     kill_worker(home)
     home.start_daemon()
-    assert home.status()["supervisor"]["status"] == "PAUSED"
+    wait_until(lambda: home.status()["supervisor"]["status"] == "PAUSED", 10, "it is paused, as it was left")
     worker = home.worker("OrionMX")
     assert (worker["state"], worker["pid"]) == ("stopped", None)
     assert home.running_copies("OrionMX") == []
