@@ -69,6 +69,8 @@ class Refusal:
     """For everybody, such as a card or the audit trail: nobody is mentioned, nothing is marked up."""
     circles: frozenset[str] = frozenset()
     """The user groups and channels whose members may. Empty where being in one of them would not help."""
+    again: bool = False
+    """Whether the same request may go through when it's made again."""
 
     @property
     def by_role(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from functools import partial
 
@@ -11,9 +10,9 @@ from sqlalchemy import Connection
 from bot.alert_rows import told_of
 from bot.alerts import DOOR
 from bot.informing import Question, Tell, saying
-from bot.intake.dealing import Dealt, NotNowError
-from bot.judging import is_late
+from bot.intake.dealing import Dealt
 from bot.outgoing import answer, everybody
+from bot.pools import quick
 from bot.views import alerts as views
 from bot.views.alert import Told
 from bot.views.phrases import said
@@ -58,14 +57,14 @@ class AlertTellers:
             worked = uptimes.of_workers(connection, self._ledger.supervisor_id, self._workers, now)
             return [each for each in told if each is not None], len(found), worked
 
-        found, count, worked = await asyncio.to_thread(self._ledger.read, look)
-        return views.listed(found, await asyncio.to_thread(self._alerts.muted), count, worked)
+        found, count, worked = await quick(self._ledger.read, look)
+        return views.listed(found, await quick(self._alerts.muted), count, worked)
 
     async def _mute(self, question: Question) -> Dealt:
         command, request = question.command, _request(question)
         seconds = int(command.params["seconds"])
         try:
-            made = await asyncio.to_thread(self._alerts.mute, command.workers, seconds, request)
+            made = await quick(self._alerts.mute, command.workers, seconds, request)
         except SupervisorError as error:
             return _failed(question, error)
         named = any(parse_duration(word) is not None for word in question.asked.text.split())
@@ -75,8 +74,8 @@ class AlertTellers:
         command = question.command
         try:
             unmute = partial(self._alerts.unmute, everything=command.target == ALL)
-            ended = await asyncio.to_thread(unmute, command.workers, _request(question))
-            still = (await asyncio.to_thread(self._alerts.muted)).get(EVERYTHING.id)
+            ended = await quick(unmute, command.workers, _request(question))
+            still = (await quick(self._alerts.muted)).get(EVERYTHING.id)
         except SupervisorError as error:
             return _failed(question, error)
         content = views.unmuted(ended, command.workers, who(question.issuer), still)
@@ -89,6 +88,4 @@ def _request(question: Question) -> Request:
 
 
 def _failed(question: Question, error: SupervisorError) -> Dealt:
-    if error.retryable and not is_late(question.asked):
-        raise NotNowError(str(error)) from error
     return Dealt(messages=(answer(question.asked, words(f":warning: {said(error)}")),))

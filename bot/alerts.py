@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from bot.asked import Attention
 from bot.blockkit import escape
-from bot.intake.dealing import Dealt, NotNowError
-from bot.judging import NOBODY, Judging, is_late
+from bot.intake.dealing import Dealt
+from bot.judging import NOBODY, Judging
 from bot.outgoing import whisper
+from bot.pools import quick
 from bot.views.phrases import said
 from bot.views.told import words
 from supervisor_core.desk.alerts import AlertOver, Alerts, NoSuchAlert, Request
@@ -41,7 +41,7 @@ class Attending:
         """Do it, or say why not; done again after a crash, it comes to the same."""
         asked, definition = attention.asked, CHOICES[attention.choice]
         try:
-            alert = await asyncio.to_thread(self._alerts.find, attention.alert_id)
+            alert = await quick(self._alerts.find, attention.alert_id)
             workers = (alert.target.worker,) if alert.target.worker else ()
             command = Command(attention.choice, alert.target.id, workers)
             person, refused = await self._judging.of_command(asked, definition, command)
@@ -51,12 +51,10 @@ class Attending:
                     _refused(attention, alert, why.plain, why.missing), _told(attention, f":no_entry: {why.words}")
                 )
             request = Request(Issuer(asked.actor, person.name), DOOR, asked.task_id)
-            await asyncio.to_thread(self._do, attention, request)
+            await quick(self._do, attention, request)
         except (NoSuchAlert, AlertOver) as error:
             return Dealt(messages=_told(attention, f":white_check_mark: {escape(error.message)}"))
         except SupervisorError as error:
-            if error.retryable and not is_late(asked):
-                raise NotNowError(str(error)) from error
             return Dealt(messages=_told(attention, f":warning: {said(error)}"))
         return Dealt()
 

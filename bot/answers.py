@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from typing import Any
 
-from bot.intake.dealing import NotNowError
+from bot.people import UnverifiedError
 from supervisor_core.desk.running_schedules import Answered
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.errors import TemporaryError
@@ -41,7 +41,7 @@ class ChatAnswers:
         asked = asyncio.run_coroutine_threadsafe(answer(schedule, command), loop)
         try:
             return asked.result(ANSWER_SECONDS)
-        except NotNowError as error:
+        except UnverifiedError as error:
             raise TemporaryError(f"{error}.") from error
         except (TimeoutError, CancelledError) as error:
             asked.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 from slack_bolt.authorization import AuthorizeResult
@@ -30,7 +30,7 @@ from bot.asked import (
 )
 from bot.form_doors import FormDoors
 from bot.home_doors import HomeDoors
-from bot.intake.dealing import Dealt, NotNowError
+from bot.intake.dealing import Dealt, Say
 from bot.outgoing import whisper
 from bot.views.alert import PRESS
 from bot.views.approval import DENIAL, VOTE
@@ -180,16 +180,22 @@ class SlackApp:
 async def _careful(asked: Asked, dealing: Awaitable[Dealt]) -> Dealt:
     """The edge of a request: whoever asked hears of our mistake, with a reference to what the log says."""
     try:
-        return await dealing
-    except NotNowError:
-        raise
+        dealt = await dealing
     except Exception as error:
         log.exception("%s (%s) could not be dealt with", asked.task_id, asked.key)
         apology = words(
-            ":boom: That went wrong, and it is my mistake, not yours. What became of it: `/supervisor status`. "
-            f"Whoever runs me finds the reason in the log under `{asked.task_id}`."
+            f":boom: Something went wrong on our side (ref `{asked.task_id}`). `/supervisor status` shows what became "
+            "of it; the log has the reason under that reference."
         )
         return Dealt(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {type(error).__name__}: {error}")
+    rest = dealt.rest
+    if rest is None:
+        return dealt
+
+    async def careful_rest(say: Say) -> Dealt:
+        return await _careful(asked, rest(say))
+
+    return replace(dealt, rest=careful_rest)
 
 
 def _quiet() -> logging.Logger:

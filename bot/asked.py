@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from bot.blockkit import unescape
@@ -54,6 +54,8 @@ class Asked:
     asks for."""
     replaces: bool = False
     """Whether the answer takes the place of the message whose button was pressed: only its reader sees that one."""
+    said_at: datetime | None = None
+    """When it was said, by Slack's clock, where Slack may deliver it much later."""
 
     @property
     def actor(self) -> str:
@@ -62,11 +64,15 @@ class Asked:
 
     @property
     def task_id(self) -> str:
-        """The id of the command that it becomes: the same each time that it is dealt with, and for each press of one
-        button."""
+        """The id of the command that it becomes: the same each time that this delivery is dealt with."""
         if self.button is not None:
-            return f"task_button_{_digest(self.button)}"
+            return f"{self.press}_{_digest(self.key)[:TAIL]}"
         return f"task_{self.at:%Y%m%d_%H%M%S}_{_digest(self.key)[:TAIL]}"
+
+    @property
+    def press(self) -> str:
+        """How the ids of all presses of one button begin; for what is no press its own id."""
+        return self.task_id if self.button is None else f"task_button_{_digest(self.button)}"
 
     @property
     def nonce(self) -> str:
@@ -117,6 +123,7 @@ def mentioned(received: Received) -> Asked:
     """A message that mentions the bot."""
     event = received.payload["event"]
     return Asked(
+        said_at=_moment(event.get("ts")),
         text=unescape(str(event.get("text") or "")),
         user=str(event["user"]),
         team=str(event.get("team") or received.payload.get("team_id") or ""),
@@ -126,6 +133,14 @@ def mentioned(received: Received) -> Asked:
         thread=event.get("thread_ts"),
         message=str(event["ts"]),
     )
+
+
+def _moment(ts: object) -> datetime | None:
+    """When a message was written; None where that makes no sense."""
+    try:
+        return datetime.fromtimestamp(float(str(ts)), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def is_said_to_us(event: Mapping[str, Any]) -> bool:

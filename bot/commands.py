@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from bot.access import Person, Refusal
 from bot.asked import Asked
 from bot.blockkit import escape
 from bot.informing import Question, Tell
-from bot.intake.dealing import Dealt
-from bot.judging import NOBODY, Judging, is_late, not_now
+from bot.intake.dealing import Dealt, Say
+from bot.judging import NOBODY, Judging
 from bot.mistakes import Mistakes
 from bot.offering import is_here
 from bot.outgoing import answer, card_of, whisper
+from bot.pools import previews, quick
+from bot.views.mistake import again
 from bot.views.overview import asked_for
 from bot.views.phrases import said
-from bot.views.told import words
+from bot.views.told import Content, asks_now, checking, words
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.desk.approvals import NothingToDo
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command, Issuer
-from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.domain.grammar import GrammarError, NeedsTarget
+from supervisor_core.domain.errors import SupervisorError, TemporaryError
+from supervisor_core.domain.grammar import GrammarError, NeedsTarget, render
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.gateway import Gateway
+from supervisor_core.handlers.previews import PREVIEW_SECONDS
+from supervisor_core.runtime.blocking import Blocking
 
 NOT_HERE = (
     ":construction: `{name}` can't be asked for in Slack yet. `/supervisor help` shows what can; on the host, "
     "`supervisor help` shows what the shell can."
 )
+
+USED = ":information_source: This button was used by {who} already. To do it again: `/supervisor {again}`"
+
+DOOR = "slack"
+
+MOMENT_SECONDS = 1.0
+"""A preview that takes longer is announced to whoever waits for it."""
 
 
 class Commands:
@@ -50,10 +63,12 @@ class Commands:
         self._mistakes = Mistakes(config, judging.rules)
         self._tellers = tellers
         self._submitted = submitted
+        self._under_way: set[str] = set()
+        """Buttons whose press is being handed over."""
 
     async def deal(self, asked: Asked) -> Dealt:
         """Do what was asked; for what was asked before a crash, again, and to the same end."""
-        if await asyncio.to_thread(self._gateway.was_submitted, asked.task_id, asked.actor):
+        if await quick(self._gateway.was_submitted, asked.task_id, asked.actor):
             return _taken(asked)
         try:
             command = self._gateway.parse(asked.text, asked.target)
@@ -62,7 +77,7 @@ class Commands:
         definition = CATALOG[command.name]
         person, refused = await self._judging.of_command(asked, definition, command)
         if person is None or refused is not None:
-            return _refused(asked, person, refused or NOBODY, command)
+            return self._refused(asked, person, refused or NOBODY, command)
         if definition.handler is None:
             return await self._told(asked, command)
         return await self._submit(asked, command, person)
@@ -78,30 +93,113 @@ class Commands:
         """What was expected names workers, so it is for viewers alone, as they are."""
         person, refused = await self._judging.of_command(asked, CATALOG["help"], None)
         if refused is not None:
-            return _refused(asked, person, refused)
+            return self._refused(asked, person, refused)
         if isinstance(error, NeedsTarget):  # whoever may do it to none of them need not say to which
             whole = Command(error.name, workers=error.choices)
             person, refused = await self._judging.of_command(asked, CATALOG[error.name], whole)
             if refused is not None and not self._mistakes.may_for_one(asked, error, person):
-                return _refused(asked, person, refused, whole)
+                return self._refused(asked, person, refused, whole)
         person = await self._judging.person(asked)
         return Dealt(messages=(whisper(asked, self._mistakes.answer(asked, error, person)),))
 
     async def _submit(self, asked: Asked, command: Command, person: Person) -> Dealt:
+        """A button counts once, whoever presses it. A press that is refused doesn't use it up."""
+        if asked.button is None:
+            return await self._begun(asked, command, person)
+        if asked.press in self._under_way:
+            return _taken(asked)
+        self._under_way.add(asked.press)
+        dealt = Dealt()
+        try:
+            first = await quick(self._gateway.pressed_by, asked.press)
+            dealt = _used(asked, command, first) if first else await self._begun(asked, command, person)
+        finally:
+            if dealt.rest is None:
+                self._under_way.discard(asked.press)
+        return dealt
+
+    async def _begun(self, asked: Asked, command: Command, person: Person) -> Dealt:
+        """A command that is previewed before anybody is asked to approve it holds up no other of its sender's."""
+        if self._config.needs_approval(command.name, DOOR):
+            return Dealt(rest=partial(self._previewed, asked, command, person))
+        return await self._handed_over(asked, command, person, quick)
+
+    async def _previewed(self, asked: Asked, command: Command, person: Person, say: Say) -> Dealt:
+        """Look at what it would do, and ask for the approval; whoever waits for more than a moment is told so."""
+        work = asyncio.ensure_future(self._handed_over(asked, command, person, previews))
+        try:
+            await asyncio.wait({work}, timeout=MOMENT_SECONDS)
+            told = not work.done()
+            if told:
+                await say((whisper(asked, checking(command), replace=_own(asked)),))
+            dealt = await work
+        finally:
+            work.cancel()
+            self._under_way.discard(asked.press)
+        if told and not dealt.messages and _own(asked):
+            return Dealt(messages=(whisper(asked, asks_now(command), replace=True),))
+        return dealt
+
+    async def _handed_over(self, asked: Asked, command: Command, person: Person, pool: Blocking) -> Dealt:
         issuer = Issuer(asked.actor, person.name)
+        submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=asked.task_id, card=card_of(asked))
         try:
             # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
-            await asyncio.to_thread(
-                self._gateway.submit, command, issuer, "slack", task_id=asked.task_id, card=card_of(asked)
-            )
+            await pool(_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
         except NothingToDo as nothing:
-            return Dealt(messages=(whisper(asked, words(f":ballot_box_with_check: {escape(str(nothing))}")),))
+            told = words(f":ballot_box_with_check: {escape(str(nothing))}")
+            return Dealt(messages=(whisper(asked, told, replace=_own(asked)),))
         except SupervisorError as error:
-            if error.retryable and not is_late(asked):
-                raise not_now(asked, error) from error
-            return Dealt(messages=(whisper(asked, words(f":warning: {said(error)}")),))
+            told = self._again(f":warning: {said(error)}", command, asked)
+            return Dealt(messages=(whisper(asked, told, replace=_own(asked)),))
         self._submitted()
         return _taken(asked)
+
+    def _again(self, text: str, command: Command, asked: Asked) -> Content:
+        """Why nothing was done, with a button to ask for it once more."""
+        return again(text, command, asked.nonce, asks=self._config.needs_approval(command.name, DOOR))
+
+    def _refused(self, asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:
+        """Told to them alone, and written into the trail."""
+        text = f":no_entry: {why.words}"
+        told = self._again(text, command, asked) if why.again and command else words(text)
+        label = command.label if command else None
+        entry = AuditEntry(
+            actor=asked.actor,
+            action="REFUSED",
+            target_id=(command.target if command else "") or "-",
+            outcome="failure",
+            label=audit_label(person.name if person else "", asked.actor, label),
+            task_id=asked.task_id,
+            details={
+                "command": command.name if command else None,
+                "error": why.plain,
+                "missing": why.missing,
+                "door": DOOR,
+                "label": label,
+            },
+        )
+        return Dealt(entry, (whisper(asked, told),))
+
+
+def _used(asked: Asked, command: Command, first: Issuer) -> Dealt:
+    """Somebody pressed this button before; whoever else presses it is told who did."""
+    if asked.replaces or first.is_same_as(asked.actor):
+        return _taken(asked)
+    told = USED.format(who=escape(first.name or first.id), again=escape(render(command)))
+    return Dealt(messages=(whisper(asked, words(told)),))
+
+
+def _in_time(submit: Callable[[], object], deadline: float) -> None:
+    """Hand it over, unless it has waited for a thread for too long."""
+    if time.monotonic() >= deadline:
+        raise TemporaryError("Too many other previews are under way, so nothing was done.", remedy="Try again.")
+    submit()
+
+
+def _own(asked: Asked) -> bool:
+    """Whether what is told to its sender may be replaced: their own message, and not a card that others read too."""
+    return asked.replaces or (asked.response_url is not None and asked.button is None)
 
 
 def _taken(asked: Asked) -> Dealt:
@@ -110,24 +208,3 @@ def _taken(asked: Asked) -> Dealt:
         return Dealt()
     name, _, said = asked.text.partition(" ")
     return Dealt(messages=(whisper(asked, asked_for(name, asked.target or said, asked.nonce), replace=True),))
-
-
-def _refused(asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:
-    """Told to them alone, and written into the trail."""
-    label = command.label if command else None
-    entry = AuditEntry(
-        actor=asked.actor,
-        action="REFUSED",
-        target_id=(command.target if command else "") or "-",
-        outcome="failure",
-        label=audit_label(person.name if person else "", asked.actor, label),
-        task_id=asked.task_id,
-        details={
-            "command": command.name if command else None,
-            "error": why.plain,
-            "missing": why.missing,
-            "door": "slack",
-            "label": label,
-        },
-    )
-    return Dealt(entry, (whisper(asked, words(f":no_entry: {why.words}")),))

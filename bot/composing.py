@@ -18,9 +18,11 @@ from bot.views import thread
 from bot.views.alert import WORDS, alert_card
 from bot.views.approval import Asking, approval_card, question
 from bot.views.card import UNDOABLE, About, Undone, card
+from bot.views.config_card import config_card
 from bot.views.home_values import OpenAlert, Told
 from bot.views.preview import code
 from bot.views.schedules import refused_run, schedule_card
+from bot.views.tidings import pause_flag
 from bot.views.told import Content
 from supervisor_core.desk.schedules import standing
 from supervisor_core.domain.alerts import SHOWN, Alert
@@ -34,7 +36,10 @@ from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.recent import recent
 from supervisor_core.ledger.replies import DETAILS, PREVIEW
 from supervisor_core.ledger.schedules import TOLD
-from supervisor_core.ledger.tidings import CALL, MORNING, WEEK
+from supervisor_core.ledger.tidings import CALL, CONFIG, MORNING, PAUSE_FLAG, WEEK
+
+OF_PAYLOAD: Mapping[str, Callable[[Mapping[str, Any]], Content]] = {CONFIG: config_card, PAUSE_FLAG: pause_flag}
+"""Kinds of messages that say what their row says, whenever they are told."""
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
 
@@ -70,6 +75,8 @@ class Composing:
             return said_below(connection, message.payload)
         if message.kind == LINE:
             return came_back(connection, message.payload)
+        if message.kind in OF_PAYLOAD:
+            return OF_PAYLOAD[message.kind](message.payload)
         if message.kind in (MORNING, CALL, WEEK):
             return tidings(connection, message, self._link)
         content: Content = message.payload["content"]
@@ -129,8 +136,8 @@ class Composing:
         return next(filter(None, (self._link(place or {}) for place in places)), "")
 
     def _card(self, connection: Connection, task_id: str, now: datetime) -> Content | None:
-        found = jobs.of_task(connection, task_id)
         asking = self._asking(connection, task_id, ASKED)
+        found = _own(jobs.of_task(connection, task_id), asking)
         if found:
             undone = self._undone(connection, found)
             watched = bakes.of_task(connection, task_id)
@@ -142,7 +149,7 @@ class Composing:
         asking = self._asking(connection, str(payload["task_id"]), ASKED)
         if payload["about"] == PREVIEW:
             return thread.preview(asking)
-        found = jobs.of_task(connection, str(payload["task_id"]))
+        found = _own(jobs.of_task(connection, str(payload["task_id"])), asking)
         asked_here = payload["below"]["kind"] == ASKED
         return thread.outcome(found, asking, str(payload["by"]), asked_here=asked_here)
 
@@ -169,6 +176,11 @@ class Composing:
         asked = approvals.about(connection, "undo", "task_id", task_id, UNDOS)
         refused = [each for each in asked if each.state in FINAL and each.state not in CARRIED_OUT]
         return {job.worker_id: _of_worker(job, tries, refused) for job in found if job.handler in UNDOABLE}
+
+
+def _own(found: Sequence[Job], asking: Asking | None) -> Sequence[Job]:
+    """The jobs of a command, without those that another door filed under the id of its approval."""
+    return found if asking is None else [job for job in found if job.door == asking.approval.door]
 
 
 def _in_words(alert: Alert) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,8 +16,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.asked import Asked, opened, submitted
 from bot.blockkit import escape
 from bot.forms import read
-from bot.intake.dealing import Dealt, NotNowError
+from bot.intake.dealing import Dealt
 from bot.outgoing import whisper
+from bot.people import UnverifiedError
 from bot.views import form as views
 from bot.views.inputs import TARGET, matching
 from bot.views.told import words
@@ -36,6 +38,9 @@ NOT_OPENED = (
     ":warning: The form did not open: Slack allows three seconds for it, and I was too slow, or Slack was away. "
     "Try again; `/supervisor help` shows how to type the same."
 )
+
+FORM_SECONDS = 3.0
+"""After so long Slack opens no form any more; whoever asked for it gives their next command meanwhile."""
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +101,7 @@ class FormDoors:
         place = ("", None) if asked.channel == asked.user else (asked.channel, asked.thread)
         try:
             definitions = await self._offered(asked.user)
-        except NotNowError as error:
+        except UnverifiedError as error:
             log.warning("no form is opened for %s: %s", asked.user, error)
         else:
             if await self._open(str(received.payload.get("trigger_id") or ""), views.picker(definitions, *place)):
@@ -115,11 +120,12 @@ class FormDoors:
         known = views.about(view)
         try:
             # By its hash: a picker that changed meanwhile is not the one in which this was chosen.
-            await self._client.views_update(
-                view_id=str(view["id"]),
-                hash=str(view["hash"]),
-                view=self._form(definition, known.channel, known.thread),
-            )
+            async with asyncio.timeout(FORM_SECONDS):
+                await self._client.views_update(
+                    view_id=str(view["id"]),
+                    hash=str(view["hash"]),
+                    view=self._form(definition, known.channel, known.thread),
+                )
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form of %s could not be shown: %s", definition.name, _why(error))
             context["dealt"] = not_opened(opened(received))
@@ -155,7 +161,8 @@ class FormDoors:
 
     async def _open(self, trigger_id: str, view: dict[str, Any]) -> bool:
         try:
-            await self._client.views_open(trigger_id=trigger_id, view=view)
+            async with asyncio.timeout(FORM_SECONDS):
+                await self._client.views_open(trigger_id=trigger_id, view=view)
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("a form could not be opened: %s", _why(error))
             return False

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from bot.outgoing import NOTICE
 from bot.views.listed import unknown_ids
 from bot.views.told import deaf, others
 from supervisor_core.adapters.files import read_json, write_json
@@ -16,6 +15,7 @@ from supervisor_core.domain.conditions import LINK, Condition, Target
 from supervisor_core.domain.times import from_text, to_text
 from supervisor_core.ledger import alerts, outbox
 from supervisor_core.ledger.steps import Message, record
+from supervisor_core.ledger.tidings import NOTICE
 
 FILE_NAME = "slack_heard.json"
 
@@ -29,9 +29,15 @@ TOGETHER = timedelta(minutes=10)
 """A gap that follows the last one so soon is added to its notice: a network that flaps fills no channel."""
 
 
-def note(state_dir: Path, moment: datetime) -> None:
-    """Keep when Slack was last heard of."""
-    write_json(state_dir / FILE_NAME, {"heard_at": to_text(moment)}, mode=0o600)
+def note(state_dir: Path, moment: datetime, *, left: bool = False) -> None:
+    """Keep when Slack was last heard of, and whether the connection was closed after that."""
+    write_json(state_dir / FILE_NAME, {"heard_at": to_text(moment), "left": left}, mode=0o600)
+
+
+def left(state_dir: Path) -> bool:
+    """Whether the earlier run closed its connection: after a crash Slack may go on counting it for hours."""
+    document = read_json(state_dir / FILE_NAME, tolerant=True)
+    return isinstance(document, dict) and document.get("left") is True
 
 
 def last(state_dir: Path) -> datetime | None:

@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.outgoing import HOME
+from bot.pools import quick
 from bot.views.home_values import Place
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.times import from_text, to_text
@@ -125,7 +126,7 @@ class Homes:
         if not stop.done():
             self._changed.clear()
             try:
-                await asyncio.to_thread(self.order_all)
+                await quick(self.order_all)
             except SupervisorError as error:
                 log.warning("pages are not up to date: %s", error)
                 self._changed.set()
@@ -145,7 +146,7 @@ class Homes:
 
     async def _ordered(self, user: str) -> Mapping[str, Any] | None:
         look = partial(outbox.payload_of, kind=HOME, subject=user)
-        return await asyncio.to_thread(self._ledger.read, look)
+        return await quick(self._ledger.read, look)
 
 
 def _at(payload: Mapping[str, Any]) -> datetime:

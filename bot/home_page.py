@@ -15,6 +15,7 @@ from bot.composing import Composing
 from bot.home import place_of, until
 from bot.judging import Judging
 from bot.offering import Offering
+from bot.pools import quick
 from bot.views.approval import Asking
 from bot.views.home import home, in_words, not_for_you
 from bot.views.home_values import OpenAlert, Picture, Reader, Told
@@ -77,7 +78,7 @@ class HomePages:
         self._looked: _Looked | None = None
 
     async def compose(self, message: Waiting) -> Composed:
-        """The page that was ordered, as all is now; `NotNowError` while Slack does not say who its reader is."""
+        """The page that was ordered, as all is now; `UnverifiedError` while Slack does not say who its reader is."""
         user = message.subject
         person = await self._judging.known(user)
         now = datetime.now(UTC)
@@ -88,7 +89,7 @@ class HomePages:
             view = not_for_you(refused.words, nothing)
             return Composed(view, view)
         looked = await self._look(message.due_at)
-        waiting, alerts, recent, rests = await asyncio.to_thread(self._ledger.read, self._rows)
+        waiting, alerts, recent, rests = await quick(self._ledger.read, self._rows)
         picture = Picture(
             host=config.supervisor.id,
             workers=looked.workers,

@@ -8,11 +8,12 @@ from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.replies import FILE
 
 POST, EDIT, ASIDE, PUBLISH = "chat.postMessage", "chat.update", "chat.postEphemeral", "views.publish"
-SHARE = "files.completeUploadExternal"
+SHARE, ANSWER = "files.completeUploadExternal", "response_url"
 
 EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50, for the whole app
 POST_SECONDS, POST_BURST = 1.0, 3  # chat.postMessage: one a second in a channel, with short bursts
 OF_A_WHISPER = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
+OF_AN_ANSWER = (Gate("answers", 0.1, burst=100),)  # by the address of a request, which bears five each
 UPLOADS = Gate("files", 0.6, burst=20)  # files.*: 100
 
 HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 7.5, 12, 9
@@ -29,10 +30,15 @@ def method(message: Waiting) -> str:
     if message.kind == HOME:
         return PUBLISH
     if message.kind == WHISPER:
-        return ASIDE
+        return ANSWER if message.payload.get("response_url") else ASIDE
     if message.kind == FILE:
         return SHARE
     return EDIT if message.address.get("ts") else POST
+
+
+def held_as(message: Waiting, called: str) -> str:
+    """What is left alone when Slack asks that of a method: posts by channel, as Slack counts them, else the method."""
+    return f"{called} {message.payload.get('channel') or ''}" if called == POST else called
 
 
 def gates(message: Waiting) -> tuple[Gate, ...]:
@@ -40,10 +46,15 @@ def gates(message: Waiting) -> tuple[Gate, ...]:
     if message.kind == HOME:
         return of_a_home(message)
     if message.kind == WHISPER:
-        return OF_A_WHISPER
+        return of_a_whisper(message)
     if message.kind == FILE:
         return of_a_file(message)
     return of_an_edit(message) if message.address.get("ts") else of_a_post(message)
+
+
+def of_a_whisper(message: Waiting) -> tuple[Gate, ...]:
+    """The limits of an answer to one person alone."""
+    return OF_AN_ANSWER if message.payload.get("response_url") else OF_A_WHISPER
 
 
 def of_an_edit(message: Waiting) -> tuple[Gate, ...]:

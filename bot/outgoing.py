@@ -15,10 +15,7 @@ from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.replies import DETAILS, FILE, below
 from supervisor_core.ledger.schedules import TOLD
 from supervisor_core.ledger.steps import Message
-from supervisor_core.ledger.tidings import CALL, MORNING, WEEK
-
-NOTICE = "notice"
-"""Stands in a channel or a thread, says what its row says, and is edited when it is ordered anew."""
+from supervisor_core.ledger.tidings import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
 
 WHISPER = "whisper"
 """For one person alone; told once, and never edited."""
@@ -29,7 +26,10 @@ HOME = "home"
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
-KINDS = (CARD, ASKED, ALERT, REPLY, LINE, CALL, MORNING, WEEK, TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME)
+KINDS = (
+    *(CARD, ASKED, ALERT, REPLY, LINE, CALL, MORNING, WEEK, CONFIG, PAUSE_FLAG),
+    *(TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME),
+)
 
 
 def answer(asked: Asked, content: Content) -> Message:
@@ -86,7 +86,7 @@ def file_for(asked: Asked, file: Attached, about: str = "") -> Message:
 def file_in(asked: Asked, file: Attached) -> Message:
     """A file for everybody in the channel in which a button was pressed; once, however often it was pressed. Where the
     bot can't write there it goes to whoever pressed it."""
-    return Message(FILE, _file_of(asked.task_id, ""), {**card_of(asked), **file.as_payload()})
+    return Message(FILE, _file_of(asked.press, ""), {**card_of(asked), **file.as_payload()})
 
 
 def file_below(task_id: str, file: Attached, about: str = "") -> Message:

@@ -13,6 +13,14 @@ KEPT_GATES = 1000
 """More than are ever in use; beyond them, those whose time has passed are let go."""
 
 
+class HeldError(Exception):
+    """Slack asked us to leave this method alone for another `seconds`."""
+
+    def __init__(self, method: str, seconds: float) -> None:
+        super().__init__(f"Slack asked us not to call {method} for another {seconds:.1f} s")
+        self.seconds = seconds
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """One limit: so many seconds between two calls, and so many calls in a row before that counts."""

@@ -1,8 +1,8 @@
 """People as Slack describes them, remembered for a minute; asked for anew where a right is about to be used.
 
-Slack being away is not an answer: then `NotNowError` is raised, and whoever asked may ask again later; for as long as
-Slack asks us to wait, it is not called at all. An answer that names nobody is one: a person who is unknown has no
-right, and a user group or a channel that is unknown, or that we may not see, gives none.
+Slack being away is not an answer: after a few seconds `UnverifiedError` is raised, and whoever asked may ask again
+later; for as long as Slack asks us to wait, it is not called at all. An answer that names nobody is one: a person who
+is unknown has no right, and a user group or a channel that is unknown, or that we may not see, gives none.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.access import Person, Refusal, circles
-from bot.intake.dealing import NotNowError
-from bot.pace import Pace
+from bot.pace import HeldError, Pace
 from bot.weather import is_weather, reason_of, wait_asked, word_of
 
 REMEMBERED_SECONDS = 60.0
 """Long enough for a conversation, short enough for somebody who has just lost a role."""
+
+VERIFY_SECONDS, AGAIN_SECONDS = 5.0, 0.5
+"""For asking who somebody is, or in which groups they are; and between two tries. Then the right is unverified."""
 
 MOST_REMEMBERED = 500
 
@@ -45,6 +47,14 @@ Answer = TypeVar("Answer")
 
 Judge = Callable[[Person | None], Refusal | None]
 """Why this person may not, as they are known so far."""
+
+
+class UnverifiedError(Exception):
+    """Slack doesn't say who somebody is or which groups they are in; it needn't be asked again for `seconds`."""
+
+    def __init__(self, words: str, seconds: float = 0.0) -> None:
+        super().__init__(words)
+        self.seconds = seconds
 
 
 class NoRightsError(Exception):
@@ -69,7 +79,7 @@ class People:
     ) -> Person | None:
         """Who this is; with `fresh`, nothing that is remembered counts. `groups`: also in which of the user groups and
         channels they are that the configuration names, or in which of these; each costs a call."""
-        user = await self._asked(user_id, self._user(user_id, fresh=fresh))
+        user = await self._asked(user_id, lambda: self._user(user_id, fresh=fresh))
         if user is None:
             return None
         profile = user.get("profile") or {}
@@ -99,25 +109,37 @@ class People:
 
     async def _with_groups(self, person: Person, wanted: Collection[str], *, fresh: bool) -> Person:
         asked = sorted(wanted)
-        looking = asyncio.gather(*(self._members_of(circle, fresh=fresh) for circle in asked))
-        members = await self._asked(person.id, looking)
+
+        def look() -> Awaitable[list[frozenset[str]]]:
+            return asyncio.gather(*(self._members_of(circle, fresh=fresh) for circle in asked))
+
+        members = await self._asked(person.id, look)
         if members is None:
             return person
         mine = frozenset(circle for circle, those in zip(asked, members, strict=True) if person.id in those)
         return replace(person, groups=mine)
 
-    async def _asked(self, user_id: str, looking: Awaitable[Answer]) -> Answer | None:
-        """What was asked for about this person; None where Slack says no, `NotNowError` where it says nothing."""
-        try:
-            return await looking
-        except (ClientError, OSError, TimeoutError) as error:
-            raise NotNowError(f"Slack can't be asked who {user_id} is: {reason_of(error)}") from error
-        except SlackApiError as error:
-            if is_weather(error):
-                words = f"Slack does not say who {user_id} is: {reason_of(error)}"
-                raise NotNowError(words, wait_asked(error) or 0.0) from error
-            log.error("Slack does not say who %s is: %s", user_id, word_of(error))  # noqa: TRY400 (the word says it)
-            return None
+    async def _asked(self, user_id: str, look: Callable[[], Awaitable[Answer]]) -> Answer | None:
+        """What was asked for about this person; None where Slack says no, `UnverifiedError` where it says nothing. A
+        failure that passes within `VERIFY_SECONDS` is nobody's business."""
+        deadline = time.monotonic() + VERIFY_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    return await look()
+            except (ClientError, OSError, TimeoutError) as error:
+                why, wait = f"Slack can't be asked who {user_id} is: {reason_of(error)}", AGAIN_SECONDS
+            except HeldError as error:
+                why, wait = str(error), error.seconds
+            except SlackApiError as error:
+                if not is_weather(error):
+                    log.error("Slack does not say who %s is: %s", user_id, word_of(error))  # noqa: TRY400
+                    return None
+                why = f"Slack does not say who {user_id} is: {reason_of(error)}"
+                wait = wait_asked(error) or AGAIN_SECONDS
+            if time.monotonic() + wait >= deadline:
+                raise UnverifiedError(why, wait)
+            await asyncio.sleep(wait)
 
     async def _user(self, user_id: str, *, fresh: bool) -> dict[str, Any]:
         known = self._people.get(user_id)
@@ -178,7 +200,7 @@ class People:
         """Call Slack, unless it asked us to leave this method alone for a while."""
         wait = self._pace.wait((), method)
         if wait > 0:
-            raise NotNowError(f"Slack asked us not to call {method} for another {wait:.1f} s", wait)
+            raise HeldError(method, wait)
         try:
             return await call()
         except SlackApiError as error:

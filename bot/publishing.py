@@ -14,9 +14,10 @@ from slack_sdk.errors import SlackApiError
 
 from bot.blockkit import check_view
 from bot.home_page import Compose
-from bot.intake.dealing import NotNowError
 from bot.limits import PUBLISH, is_asked_for, of_a_home
 from bot.pace import Pace
+from bot.people import UnverifiedError
+from bot.pools import quick
 from bot.speaking import Speaker
 from bot.weather import word_of
 from supervisor_core.domain import crashpoints
@@ -43,10 +44,10 @@ class Publisher:
         self._compose = compose
 
     async def tell(self, message: Waiting) -> None:
-        """Bring one page up to date. `NotNowError` while Slack does not say who its reader is."""
+        """Bring one page up to date. `UnverifiedError` while Slack does not say who its reader is."""
         try:
             composed = await self._compose(message)
-        except NotNowError as error:
+        except UnverifiedError as error:
             self._pace.hold(PUBLISH, error.seconds or None)
             raise
         view = _checked(message, composed.view, composed.plain)
@@ -85,7 +86,7 @@ class Publisher:
 
     async def _told(self, message: Waiting, address: Mapping[str, Any]) -> None:
         """Its row is done, unless it was ordered anew meanwhile; what stands there is kept all the same."""
-        told = await asyncio.to_thread(self._ledger.step, outbox.sent(message, datetime.now(UTC), address))
+        told = await quick(self._ledger.step, outbox.sent(message, datetime.now(UTC), address))
         if not told:
             await asyncio.wrap_future(
                 self._ledger.submit(lambda connection: outbox.addressed(connection, message, address))
@@ -93,7 +94,7 @@ class Publisher:
 
     async def _dropped(self, message: Waiting, reason: str) -> None:
         log.warning("%s", reason)
-        await asyncio.to_thread(self._ledger.step, outbox.dropped(message, reason, datetime.now(UTC)))
+        await quick(self._ledger.step, outbox.dropped(message, reason, datetime.now(UTC)))
 
 
 def _checked(message: Waiting, view: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from typing import Any
 
-from bot.intake.dealing import NotNowError
+from bot.people import UnverifiedError
 from supervisor_core.desk.rights import CHAT, Rights, RightsUnknown
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right
@@ -43,7 +43,7 @@ class ChatRights:
         asked = asyncio.run_coroutine_threadsafe(judge(who.id.rpartition("/")[2], command, right), loop)
         try:
             return asked.result(ASK_SECONDS)
-        except NotNowError as error:
+        except UnverifiedError as error:
             raise RightsUnknown(f"{error}.") from error
         except (TimeoutError, CancelledError) as error:
             asked.cancel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,10 +9,11 @@ from datetime import UTC, datetime
 from bot.access import Person
 from bot.asked import Asked
 from bot.informing import Question, Tell
-from bot.intake.dealing import Dealt, NotNowError
-from bot.judging import Judging, is_late
+from bot.intake.dealing import Dealt
+from bot.judging import Judging
 from bot.offering import is_here
-from bot.outgoing import NOTICE, answer, card_of, whisper
+from bot.outgoing import answer, card_of, whisper
+from bot.pools import quick
 from bot.views import schedules as views
 from bot.views.phrases import said
 from bot.views.told import Content, with_hint, words
@@ -32,6 +32,7 @@ from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.schedules import Schedule
 from supervisor_core.ledger.replies import FILE
 from supervisor_core.ledger.steps import Message
+from supervisor_core.ledger.tidings import NOTICE
 
 ADD, LIST, REMOVE = "schedule add", "schedule list", "schedule remove"
 
@@ -90,7 +91,7 @@ class Scheduling:
         zone = known_zone(question.person.zone if question.person else "")
         card = {"channel": asked.channel, "user": asked.user}
         try:
-            await asyncio.to_thread(
+            await quick(
                 self._schedules.add,
                 params,
                 inner.target,
@@ -111,17 +112,15 @@ class Scheduling:
         return Dealt(messages=(answer(question.asked, content),))
 
     async def _listed(self, asked: Asked, *, removes: bool) -> Content:
-        return views.listed(await asyncio.to_thread(self._schedules.list), asked.nonce, removes=removes)
+        return views.listed(await quick(self._schedules.list), asked.nonce, removes=removes)
 
     async def _remove(self, question: Question) -> Dealt:
         asked, issuer = question.asked, question.issuer
         try:
-            gone = await asyncio.to_thread(
-                self._schedules.remove, str(question.command.params["name"]), issuer, asked.task_id
-            )
+            gone = await quick(self._schedules.remove, str(question.command.params["name"]), issuer, asked.task_id)
         except SupervisorError as error:
             return _said(asked, error)
-        on_card = await asyncio.to_thread(self._schedules.told_in, gone) == asked.channel
+        on_card = await quick(self._schedules.told_in, gone) == asked.channel
         if asked.button and not asked.replaces:
             return Dealt()  # on its card, which says so
         told = []
@@ -173,8 +172,6 @@ def _signed(message: Message, schedule: Schedule) -> Message:
 
 
 def _said(asked: Asked, error: SupervisorError) -> Dealt:
-    if error.retryable and not is_late(asked):
-        raise NotNowError(str(error)) from error
     return Dealt(messages=(whisper(asked, words(f":warning: {said(error)}")),))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -25,21 +26,22 @@ from bot.asked import Asked, Attention, Vote
 from bot.commands import Commands
 from bot.composing import Composing
 from bot.delivery import Delivery
-from bot.form_doors import FormDoors
+from bot.form_doors import FORM_SECONDS, FormDoors
 from bot.home import Homes, forget_old
 from bot.home_doors import HomeDoors
 from bot.home_page import Composed, HomePages
 from bot.informing import Informing
-from bot.intake.dealing import Dealing, Dealt, NotNowError
+from bot.intake.dealing import Dealing, Dealt
 from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
 from bot.intake.link import Link, refused, unless
+from bot.intake.refusing import Refusing
 from bot.judging import Judging
 from bot.listed import troubles
 from bot.looking.looks import looks
 from bot.offering import Offering
-from bot.outgoing import NOTICE, WHISPER
 from bot.people import People
+from bot.pools import quick
 from bot.reports import Reports
 from bot.rights import ChatRights
 from bot.schedules import Scheduling
@@ -57,30 +59,21 @@ from supervisor_core.desk.running_schedules import Answered
 from supervisor_core.desk.schedules import Schedules
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import CommandDefinition, Right
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, TemporaryError
 from supervisor_core.domain.schedules import Schedule
 from supervisor_core.domain.times import to_text
 from supervisor_core.gateway import Gateway
-from supervisor_core.ledger import envelopes, outbox
-from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
-from supervisor_core.ledger.approvals import ASKED
-from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.outbox import Waiting
-from supervisor_core.ledger.replies import DETAILS, FILE
-from supervisor_core.ledger.schedules import TOLD as TOLD_OF_SCHEDULES
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.supervisors import resting
-from supervisor_core.ledger.tidings import CALL, MORNING, WEEK
 from supervisor_core.runtime.chat import ChatDoors
+from supervisor_core.runtime.services import Pulse
 
 CALL_SECONDS = 10
 """For one call of the Web API; the SDK's own 30 would keep everything that waits behind it too long."""
 
 RETRY_SECONDS = 2.0
 TIDY_SECONDS = 3600.0
-TOLD, CARDS, ALERTS = timedelta(days=1), timedelta(days=30), timedelta(days=365)
-"""How long is kept what was told: whispers, notices and files, which nobody edits any more; cards and what
-stands below them, which may be; and alerts, which may be open for as long."""
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +108,7 @@ class SlackService:
     ) -> None:
         if credentials.bot_token is None or credentials.app_token is None:
             raise ValueError("Slack needs both tokens")
+        self.pulse = Pulse()
         self._config = config
         self._ledger = ledger
         self._approvals = approvals
@@ -135,6 +129,9 @@ class SlackService:
         self._link: Link | None = None
         self._delivery: Delivery | None = None
         self._trouble = "not connected yet"
+        self._came_up = False
+        self._ghosts: list[float] = []
+        """When connections of this app ended that Slack may still count."""
         self._nobody_was_there = False
         """Whether this run has still to say how long there was none."""
 
@@ -186,13 +183,21 @@ class SlackService:
         app = SlackApp(self._client, identity, doors, forms, homes)
         keeping = Keeping(self._ledger)
         dealing = Dealing(self._ledger, app.deal, keeping.quiet)
-        intake = Intake(keeping, dealing, forms.answer)
-        link = Link(self._client, self._app_token, intake.receive, self._was_deaf, self._others)
+        intake = Intake(keeping, dealing, Refusing(speaker), forms.answer)
+        link = Link(self._client, self._app_token, intake.receive, self._was_deaf, self._others, self._ghosts)
+        link.alive, delivery.alive = (
+            partial(self.pulse.beat, loop="connection"),
+            partial(self.pulse.beat, loop="messages"),
+        )
         self._delivery, self._link = delivery, link
         loop = asyncio.get_running_loop()
         log.info("known to Slack as @%s in %s", identity.name, identity.team)
-        before = await asyncio.to_thread(heard.last, self._config.state_dir)
+        before = await quick(heard.last, self._config.state_dir)
         self._nobody_was_there = before is not None
+        if not (self._came_up or before is None or await quick(heard.left, self._config.state_dir)):
+            age = (datetime.now(UTC) - before).total_seconds()
+            self._ghosts.append(time.monotonic() - max(age, 0.0))
+        self._came_up = True
         left = await dealing.resume()  # before the next can come: one person's requests are dealt with in their order
         if left:
             log.info("%d requests from before the last end are dealt with now", left)
@@ -207,6 +212,8 @@ class SlackService:
         try:
             with self._ledger.listening(lambda: loop.call_soon_threadsafe(delivery.wake)):
                 await asyncio.gather(*tasks)
+            if link.last_heard is not None:
+                await self._noted(link.last_heard, left=True)
         finally:
             self._rights.disconnected()
             self._answers.disconnected()
@@ -231,11 +238,11 @@ class SlackService:
         composing, offering = self._composing(identity), Offering(config, judging)
 
         async def waiting() -> list[Asking]:
-            return await asyncio.to_thread(self._ledger.read, composing.waiting)
+            return await quick(self._ledger.read, composing.waiting)
 
         async def rests() -> str:
             look = partial(resting, supervisor_id=config.supervisor.id)
-            return await asyncio.to_thread(self._ledger.read, look)
+            return await quick(self._ledger.read, look)
 
         informing = Informing(
             config.supervisor.id,
@@ -268,12 +275,13 @@ class SlackService:
         return Composing(lambda name: self._config.needs_approval(name, "slack"), identity.url)
 
     async def _open_form(self, trigger_id: str, view: dict[str, Any]) -> None:
-        await self._client.views_open(trigger_id=trigger_id, view=view)
+        async with asyncio.timeout(FORM_SECONDS):
+            await self._client.views_open(trigger_id=trigger_id, view=view)
 
     def _at_work(self) -> Room:
         """What deals with requests, by the configuration that is in force when they are asked."""
         if self._room is None:
-            raise NotNowError("the supervisor is just coming up")
+            raise TemporaryError("The supervisor is just starting.", remedy="Try again.")
         return self._room
 
     async def _deal(self, asked: Asked) -> Dealt:
@@ -340,31 +348,20 @@ class SlackService:
         while True:
             ended = await _within(stopping, heard.NOTED_SECONDS)
             if link.last_heard is not None:
-                try:
-                    await asyncio.to_thread(heard.note, self._config.state_dir, link.last_heard)
-                except OSError as error:
-                    log.warning("when Slack was last heard can't be noted: %s", error)
+                await self._noted(link.last_heard)
             if ended:
                 return
 
+    async def _noted(self, moment: datetime, *, left: bool = False) -> None:
+        try:
+            await quick(partial(heard.note, left=left), self._config.state_dir, moment)
+        except OSError as error:
+            log.warning("when Slack was last heard can't be noted: %s", error)
+
     async def _tidy(self, stopping: asyncio.Event) -> None:
-        """Let go of what nobody needs any more."""
+        """Delete the pages of people who don't look any more; all else has its retention in the ledger."""
         while True:
-            now = datetime.now(UTC)
-            await self._written(partial(envelopes.forget_old, now=now))
-            await self._written(
-                partial(outbox.forget_told, kinds=(WHISPER, NOTICE, FILE, REPLY, LINE), now=now, kept=TOLD)
-            )
-            await self._written(
-                partial(
-                    outbox.forget_told,
-                    kinds=(CARD, ASKED, DETAILS, TOLD_OF_SCHEDULES, CALL, MORNING),
-                    now=now,
-                    kept=CARDS,
-                )
-            )
-            await self._written(partial(forget_old, now=now))
-            await self._written(partial(outbox.forget_told, kinds=(ALERT, WEEK), now=now, kept=ALERTS))
+            await self._written(partial(forget_old, now=datetime.now(UTC)))
             if await _within(stopping, TIDY_SECONDS):
                 return
 
@@ -372,6 +369,7 @@ class SlackService:
         """Who we are; Slack being away is waited for."""
         said = ""
         while not stopping.is_set():
+            self.pulse.beat()
             wait = RETRY_SECONDS
             try:
                 answer = await self._client.auth_test()
@@ -393,6 +391,7 @@ class SlackService:
             if said != self._trouble:  # once for as long as it lasts
                 said = self._trouble
                 log.warning("%s; trying again until it answers", said)
+            self.pulse.beat(within=wait)
             await _within(stopping, wait)
         return None
 

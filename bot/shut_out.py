@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from bot.outgoing import NOTICE
 from bot.views.shut_out import shut_out
 from supervisor_core.config.chat import Slack
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.steps import Message, record
+from supervisor_core.ledger.tidings import NOTICE
 
 MOST_ADMINS = 10
 """Who has more of them has somebody who tells the others."""

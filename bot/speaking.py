@@ -18,7 +18,7 @@ EVENT_TYPE = "supervisor_message"
 PAGE, PAGES = 200, 5
 """Messages that are looked through for one of ours, which was posted not long ago."""
 
-WEBHOOK_SECONDS = 10
+WEBHOOK_SECONDS = 5
 UPLOAD_SECONDS = 30
 OK = 200
 
@@ -70,9 +70,12 @@ class Speaker:
         return str(answer["channel"]["id"])
 
     async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
-        """By the address that came with a request; False where that has run out."""
+        """By the address that came with a request; False where that has run out or doesn't answer."""
         webhook = AsyncWebhookClient(response_url, timeout=WEBHOOK_SECONDS, retry_handlers=[])
-        answer = await webhook.send(**content, response_type="ephemeral", replace_original=replace)
+        try:
+            answer = await webhook.send(**content, response_type="ephemeral", replace_original=replace)
+        except TimeoutError:  # another way does; at worst it is told twice
+            return False
         if answer.status_code == TOO_MANY_REQUESTS or answer.status_code >= SERVER_ERROR:
             raise SlackApiError("the answer could not be given", answer)  # type: ignore[no-untyped-call]
         return answer.status_code == OK

@@ -17,10 +17,10 @@ from bot.attached import Attached, cut
 from bot.blockkit import check_message
 from bot.composing import Composing
 from bot.home_page import Compose
-from bot.intake.dealing import NotNowError
-from bot.limits import OF_A_WHISPER, POST, UPLOADS, of_a_post, of_an_edit
+from bot.limits import ASIDE, OF_A_WHISPER, POST, UPLOADS, held_as, of_a_post, of_a_whisper, of_an_edit
 from bot.outgoing import HOME, WHISPER
-from bot.pace import Pace
+from bot.pace import HeldError, Pace
+from bot.pools import quick, slow
 from bot.publishing import Publisher
 from bot.speaking import Address, Speaker, UploadError
 from bot.threads import is_lost
@@ -94,10 +94,6 @@ class ShutOutError(Exception):
     """Nobody can be reached with this message for now."""
 
 
-class HeldError(Exception):
-    """It would come to a method that Slack asked us to leave alone for a while."""
-
-
 class Teller:
     """Tells one message at a time. What keeps it from that is raised, as the SDK raises it or as an error of ours."""
 
@@ -109,7 +105,7 @@ class Teller:
         composing: Composing,
         name: str,
         fallback: str,
-        read_report: Callable[[str], str],
+        read_report: Callable[[str, str], str],
         compose: Compose | None = None,
         shut_out: ShutOut | None = None,
         now: Callable[[], datetime] = utc_now,
@@ -140,10 +136,7 @@ class Teller:
             await self._whisper(message)
             return
         if message.kind == HOME and self._publisher is not None:
-            try:
-                await self._publisher.tell(message)
-            except NotNowError as error:
-                raise HeldError(str(error)) from error
+            await self._publisher.tell(message)
             return
         if is_lost(message):
             await self._step(outbox.dropped(message, "the message above it stands nowhere", self._now()))
@@ -172,14 +165,14 @@ class Teller:
         if address.get("ts"):
             if await self._edited(message, address, content):
                 return address
-            self._must_be_free(POST)
+            self._must_be_free(message, POST)
         return await self._posted(message, content)
 
-    def _must_be_free(self, method: str) -> None:
+    def _must_be_free(self, message: Waiting, method: str) -> None:
         """What takes the place of another way is held by what Slack asked of the method, as everything else is."""
-        wait = self._pace.wait((), method)
+        wait = self._pace.wait((), method, held_as(message, method))
         if wait > 0:
-            raise HeldError(f"Slack asked us not to call {method} for another {wait:.1f} s")
+            raise HeldError(method, wait)
 
     async def _content(self, message: Waiting) -> Content | None:
         """What it says now."""
@@ -273,17 +266,20 @@ class Teller:
     async def _whisper(self, message: Waiting) -> None:
         """To one person: by the address of their request, else in the channel, else in their direct messages."""
         payload, content = message.payload, _checked(message, message.payload["content"])
-        self._pace.used(OF_A_WHISPER)
+        self._pace.used(of_a_whisper(message))
         url, user = payload.get("response_url"), str(payload["user"])
         if url and await self._speaker.answer(str(url), content, replace=bool(payload.get("replace"))):
             await self._told(message, None)
             return
+        if url:
+            self._must_be_free(message, ASIDE)
+            self._pace.used(OF_A_WHISPER)
         try:
             await self._speaker.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
         except SlackApiError as error:
             if is_weather(error) or word_of(error) in FATAL:
                 raise
-            self._must_be_free(POST)
+            self._must_be_free(message, POST)
             try:
                 await self._speaker.post(await self._speaker.direct(user), None, content, message.subject)
             except SlackApiError as second:
@@ -309,7 +305,8 @@ class Teller:
         if not path:
             return Attached.of(message.payload)
         report = await self._read(partial(self._composing.report, message=message))
-        return replace(report, content=cut(await asyncio.to_thread(self._read_report, str(path))))
+        digest = str(message.payload.get("sha256") or "")
+        return replace(report, content=cut(await slow(self._read_report, str(path), digest)))
 
     async def _uploaded(self, message: Waiting, file: Attached) -> Mapping[str, Any]:
         """Where the file is, or the text that stands for it."""
@@ -333,7 +330,7 @@ class Teller:
             else:
                 self._pace.used(of_a_post(message))
                 return shared
-        self._must_be_free(POST)
+        self._must_be_free(message, POST)
         return await self._posted(message, _checked(message, in_words(file, refused)))
 
     async def _shared(self, message: Waiting, file: Attached, channel: str, thread: str | None) -> Mapping[str, Any]:
@@ -365,10 +362,10 @@ class Teller:
         return self._now() - message.created_at > ANNOUNCED_FOR
 
     async def _step(self, step: Step) -> bool:
-        return await asyncio.to_thread(self._ledger.step, step, self._now())
+        return await quick(self._ledger.step, step, self._now())
 
     async def _read(self, look: Callable[[Connection], T]) -> T:
-        return await asyncio.to_thread(self._ledger.read, look)
+        return await quick(self._ledger.read, look)
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
         return await asyncio.wrap_future(self._ledger.submit(work))

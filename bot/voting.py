@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -13,8 +12,9 @@ from slack_sdk.errors import SlackApiError
 from bot.access import Refusal
 from bot.asked import Vote
 from bot.intake.dealing import Dealt
-from bot.judging import Judging, is_late, not_now
+from bot.judging import Judging
 from bot.outgoing import whisper
+from bot.pools import quick
 from bot.views.approval import Asking, decision, denial
 from bot.views.phrases import said
 from bot.views.told import words
@@ -49,16 +49,14 @@ class Voting:
         """Count a vote, or say why it does not count; done again after a crash, it comes to the same."""
         refused: Refusal | None = None
         try:
-            approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
+            approval, _ = await quick(self._approvals.find, vote.approval_id)
             person, refused = await self._judging.of_vote(vote, approval)
             voter = Issuer(vote.asked.actor, person.name if person else "")
-            await asyncio.to_thread(self._count, vote, voter, refused)
+            await quick(self._count, vote, voter, refused)
         except (VoteRefused, NoSuchApproval) as error:
             by_rights = refused is not None and error.message == refused.plain
             return _told(vote, f":no_entry: {refused.words if refused and by_rights else said(error)}")
         except SupervisorError as error:
-            if error.retryable and not is_late(vote.asked):
-                raise not_now(vote.asked, error) from error
             return _told(vote, f":warning: {said(error)}")
         if not vote.asked.replaces:
             return Dealt()
@@ -68,7 +66,7 @@ class Voting:
     async def ask_why(self, vote: Vote) -> Dealt:
         """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""
         try:
-            approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
+            approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
             return _told(vote, f":no_entry: {said(error)}")
         _, refused = await self._judging.of_vote(vote, approval)
@@ -85,7 +83,7 @@ class Voting:
     async def ask_how(self, vote: Vote) -> Dealt:
         """The button on a page was pressed: show what it is about, and ask for the vote, unless none can be given."""
         try:
-            approval, _ = await asyncio.to_thread(self._approvals.find, vote.approval_id)
+            approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
             return _told(vote, f":no_entry: {said(error)}")
         if approval.state is not ApprovalState.PENDING:

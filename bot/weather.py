@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from aiohttp import ClientConnectorError, ClientResponseError
 from slack_sdk.errors import SlackApiError
 
@@ -44,7 +46,10 @@ SHORTEST_WAIT_SECONDS = 1.0
 """Whatever a 429 says: a call that was too much is not made again at once."""
 
 PATIENT_SECONDS = 30.0
-"""For a 429 that does not say how long."""
+"""For a 429 that does not say how long, or says what makes no sense."""
+
+LONGEST_WAIT_SECONDS = 60.0
+"""Whatever a 429 says: after so long the method is tried again, and Slack may repeat itself."""
 
 
 def reason_of(error: Exception) -> str:
@@ -82,14 +87,18 @@ def is_weather(error: SlackApiError) -> bool:
 
 
 def wait_asked(error: SlackApiError) -> float | None:
-    """For how many seconds Slack asks us not to call again; None where it does not."""
+    """For how many seconds that method isn't called again, at most `LONGEST_WAIT_SECONDS`; None where Slack does not
+    ask for that."""
     if _status(error) != TOO_MANY_REQUESTS and word_of(error) not in ("ratelimited", "rate_limited"):
         return None
     value = str(error.response.headers.get("Retry-After", ""))
     try:
-        return max(float(value), SHORTEST_WAIT_SECONDS)
+        seconds = float(value)
     except ValueError:
         return PATIENT_SECONDS
+    if math.isnan(seconds) or seconds < 0:
+        return PATIENT_SECONDS
+    return min(max(seconds, SHORTEST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
 
 
 def _status(error: SlackApiError) -> int:

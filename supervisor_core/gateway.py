@@ -35,6 +35,9 @@ class Carrier(Protocol):
     def carried(self, task_id: str) -> list[Job]:
         """The jobs of a command that was handed over before; none where it was not."""
 
+    def pressed(self, button: str) -> Job | None:
+        """The first job that a press of this button was handed over as; its command's id begins with the button's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
@@ -79,6 +82,13 @@ class Gateway:
         if asked is not None:
             return asked.requester.is_same_as(issuer_id)
         return any(job.issuer.is_same_as(issuer_id) for job in self._carrier.carried(task_id))
+
+    def pressed_by(self, button: str) -> Issuer | None:
+        """Whose press of this button was handed over; None where nobody's was. Each press is a command of its own, and
+        its id begins with the button's."""
+        asked = self._approvals.pressed(button) if self._approvals else None
+        job = None if asked else self._carrier.pressed(button)
+        return asked.requester if asked else job.issuer if job else None
 
     def submit(
         self,

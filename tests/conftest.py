@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from tests.support import databases
 # How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
 settings.register_profile("supervisor", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("supervisor")
+
+# Tests in a script's background ignore SIGINT, and so would what they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ENGINES = ("sqlite", "postgresql", "mariadb")
 

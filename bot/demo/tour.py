@@ -193,12 +193,16 @@ async def rollback(guide: Guide) -> None:
 
 
 async def undo(guide: Guide) -> None:
-    """A button takes it back again"""
+    """A button takes it back again, once somebody else agrees"""
     card = await guide.stage.slack.channel(CHANNEL).shows("approved by")
     mark = guide.stage.slack.mark()
     guide.page.presses(OPERATOR, "Undo", f"{WORKER}? Yes, undo it.")
     await card.button("Undo").click(as_=guide.person(OPERATOR), confirm=True)
     done = Card(guide.stage.slack, guide.person(OPERATOR).user, guide.stage.slack.channel(CHANNEL).channel, mark)
+    await done.shows("needs an approval")
+    guide.page.shows(guide.bot, done.lines())
+    guide.page.presses(APPROVER, "Approve", "Yes, approve it.")
+    await done.button("Approve").click(as_=guide.person(APPROVER), confirm=True)
     await guide.follows(done, f"{WORKER}: undone")
     await card.becomes("was undone by")
     guide.page.holds("every file is as it was, and the first card says so")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakValueDictionary
 
+from bot.pools import quick
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.errors import TemporaryError
 from supervisor_core.ledger import envelopes
@@ -21,26 +22,17 @@ from supervisor_core.ledger.store import Ledger
 AT_ONCE = 100
 """So many are dealt with at the same time; more wait in their rows, acknowledged."""
 
-MOMENT_SECONDS = 2.0
-"""What takes longer is said to whoever waits for it."""
-
 GIVE_WAY_SECONDS = 0.05
 """So long dealing waits for acknowledgements that are due; under a flood that never ends it goes on slowly."""
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 15.0
-"""Between two tries at what Slack's absence keeps from being dealt with."""
+"""Between two tries to write the end of an envelope."""
 
 log = logging.getLogger(__name__)
 
 
-class NotNowError(Exception):
-    """It can't be dealt with now, through no fault of its own; later it can, after `seconds` at the earliest."""
-
-    def __init__(self, words: str, seconds: float = 0.0) -> None:
-        super().__init__(words)
-        self.seconds = seconds
-        self.messages: tuple[Message, ...] = ()
-        """What whoever waits is told, once, when it takes longer than a moment."""
+Say = Callable[[tuple[Message, ...]], Awaitable[bool]]
+"""Orders messages at once, while the rest is under way; False where the ledger doesn't take them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +43,9 @@ class Dealt:
     messages: tuple[Message, ...] = ()
     error: str | None = None
     """Why it could not be dealt with, where that is so."""
+    rest: Callable[[Say], Awaitable[Dealt]] | None = None
+    """The slow part, which comes to the real end: its sender's next requests don't wait for it. Until then the
+    envelope stays unhandled, so after a crash it is dealt with again from the beginning."""
 
 
 Deal = Callable[[Received], Awaitable[Dealt]]
@@ -109,52 +104,50 @@ class Dealing:
         return task
 
     async def _in_turn(self, received: Received) -> None:
-        """One person's requests are dealt with one after the other: pause, then resume, is never resume, then pause."""
+        """One person's requests are dealt with one after the other: pause, then resume, is never resume, then pause.
+        The slow part of one holds up no other."""
         turn = self._turns.setdefault(sender_of(received), asyncio.Lock())
         async with turn:
-            delay, waited, told = FIRST_DELAY_SECONDS, 0.0, False
-            while True:
-                try:
-                    async with self._room:
-                        dealt = await self._dealt(received)
-                    await self._end(received, dealt)
-                except (NotNowError, TemporaryError) as error:  # the second: on a full disk nothing can be ended
-                    wait = max(delay, error.seconds) if isinstance(error, NotNowError) else delay
-                    waited += wait
-                    if isinstance(error, NotNowError) and waited > MOMENT_SECONDS and not told:
-                        told = await self._tell(error.messages)
-                    log.warning("%s waits %.1f s: %s", received.key, wait, error)
-                    await asyncio.sleep(wait)
-                    delay = min(delay * 2, LONGEST_DELAY_SECONDS)
-                else:
-                    return
+            async with self._room:
+                dealt = await self._dealt(received, self._deal(received))
+            if dealt.rest is None:
+                await self._end(received, dealt)
+                return
+        await self._end(received, await self._dealt(received, dealt.rest(self._tell)))
 
     async def _tell(self, messages: tuple[Message, ...]) -> bool:
-        """Whoever waits is told so; where even that can't be written, the log has it."""
+        """Order messages while the rest is under way; where that can't be written, the log has it."""
         try:
-            await asyncio.to_thread(self._ledger.order, messages)
+            await quick(self._ledger.order, messages)
         except TemporaryError as error:
             log.warning("%s", error)
             return False
         return True
 
-    async def _dealt(self, received: Received) -> Dealt:
+    async def _dealt(self, received: Received, dealing: Awaitable[Dealt]) -> Dealt:
         """The edge of an envelope: it fails alone, and is kept with its reason."""
         try:
-            return await self._deal(received)
-        except NotNowError:
-            raise
+            return await dealing
         except Exception as error:
             log.exception("%s could not be dealt with", received.key)
             return Dealt(error=f"{type(error).__name__}: {error}")
 
     async def _end(self, received: Received, dealt: Dealt) -> None:
-        now = datetime.now(UTC)
+        """Write its end, as often as it takes: on a full disk that waits, and nothing is dealt with twice."""
+        now, delay = datetime.now(UTC), FIRST_DELAY_SECONDS
         if dealt.error is None:
             step = envelopes.handled(received, now, dealt.audit, dealt.messages)
         else:
             step = envelopes.failed(received, dealt.error, now, dealt.messages)
-        await asyncio.to_thread(self._ledger.step, step)
+        while True:
+            try:
+                await quick(self._ledger.step, step)
+            except TemporaryError as error:
+                log.warning("the end of %s can't be written for now: %s", received.key, error)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, LONGEST_DELAY_SECONDS)
+            else:
+                return
 
 
 def sender_of(received: Received) -> str:

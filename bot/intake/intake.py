@@ -19,6 +19,7 @@ from bot.intake.connection import Connection, Envelope
 from bot.intake.dealing import Dealing
 from bot.intake.keeping import Keeping
 from bot.intake.keys import key_of
+from bot.intake.refusing import Refusing
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger.envelopes import Received
@@ -33,10 +34,12 @@ Answer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]
 
 
 class Intake:
-    """Takes envelopes from connections. `dealing` gets them once they are safe; `answer` answers at once."""
+    """Takes envelopes from connections. `dealing` gets them once they are safe; `answer` answers at once; `refusing`
+    says no to what can't be made safe."""
 
-    def __init__(self, keeping: Keeping, dealing: Dealing, answer: Answer) -> None:
+    def __init__(self, keeping: Keeping, dealing: Dealing, refusing: Refusing, answer: Answer) -> None:
         self._keeping = keeping
+        self._refusing = refusing
         self._dealing = dealing
         self._answer = answer
 
@@ -54,8 +57,11 @@ class Intake:
         crashpoints.reach("envelope.row:before")
         try:
             received = await self._keep(kind, payload, envelope_id)
-        except SupervisorError:
-            log.exception("an envelope could not be kept, so it is not acknowledged: whoever sent it is told by Slack")
+        except SupervisorError as error:
+            log.error("a request could not be kept, so it is refused: %s", error)  # noqa: TRY400 (its words say it)
+            told, answer = await self._refusing.refuse(kind, payload, error)
+            if told:  # else Slack brings it again, or says itself that there was no answer
+                await self._acknowledge(connection, envelope_id, answer)
             return
         crashpoints.reach("envelope.row:after")
         await self._acknowledge(connection, envelope_id, None)

@@ -18,6 +18,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.intake.connection import Connection, End, NotWantedError, Receive
 from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.runtime.services import BEAT_SECONDS
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 10.0
 """Between two tries; it doubles. Nobody is heard meanwhile, so it ends early."""
@@ -31,8 +32,10 @@ PATIENT_SECONDS = 60.0
 LINGER_SECONDS = 10.0
 """How long an old connection may still bring envelopes after the next one is open."""
 
-GHOST_SECONDS = 3600.0
+GHOST_SECONDS = 5 * 3600.0
 """Slack may go on counting a connection of ours that was cut or froze; so long it is not taken for somebody else."""
+
+MOST_GHOSTS = 100
 
 LAST_TAKING_SECONDS = 2.0
 
@@ -61,18 +64,29 @@ Others = Callable[[str], Awaitable[None]]
 
 class Link:
     """Keeps the bot connected. `deaf` is told afterwards from when to when nothing could be heard, `others` at once
-    that the app has connections which are not ours."""
+    that the app has connections which are not ours. `ghosts`: when connections of ours ended that Slack may not know
+    of, by the monotonic clock; an earlier link's count as well."""
 
-    def __init__(self, client: AsyncWebClient, app_token: str, receive: Receive, deaf: Deaf, others: Others) -> None:
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        app_token: str,
+        receive: Receive,
+        deaf: Deaf,
+        others: Others,
+        ghosts: list[float] | None = None,
+    ) -> None:
         self._client = client
         self._app_token = app_token
         self._receive = receive
         self._deaf = deaf
         self._tell_others = others
+        self.alive: Callable[[float], None] = lambda _: None
+        """Called at each turn, and now and then while connected, with how long the next one may take beside work."""
         self._open: dict[Connection, asyncio.Task[End]] = {}
         self._lingering: dict[Connection, asyncio.Task[None]] = {}
         self._taking: set[asyncio.Task[None]] = set()
-        self._ghosts: list[float] = []
+        self._ghosts = [] if ghosts is None else ghosts
         self._last_heard: datetime | None = None
         self._trouble = "not connected yet"
         self._since = datetime.now(UTC)
@@ -99,9 +113,14 @@ class Link:
         async with ClientSession() as session:
             try:
                 while not stop.done():
+                    self.alive(0.0)
                     delay = await self._once(session, stop, connected)
                     if delay > 0:
+                        self.alive(delay)
                         await asyncio.wait([stop], timeout=delay)
+            except BaseException:  # a refused token, such as: Slack may not notice that we left
+                self._ghosts.extend(time.monotonic() for _ in (*self._open, *self._lingering))
+                raise
             finally:
                 stop.cancel()
                 await self._leave()
@@ -127,7 +146,10 @@ class Link:
             await self._deaf(since, datetime.now(UTC))
         begun = time.monotonic()
         leaving = asyncio.ensure_future(connection.leaving.wait())
-        await asyncio.wait({running, leaving, stop}, return_when=asyncio.FIRST_COMPLETED)
+        until: set[asyncio.Future[Any]] = {running, leaving, stop}
+        while not any(each.done() for each in until):
+            self.alive(BEAT_SECONDS)
+            await asyncio.wait(until, timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         leaving.cancel()
         if stop.done():
             return 0.0
@@ -142,13 +164,15 @@ class Link:
         answer = await self._client.apps_connections_open(app_token=self._app_token)
         connection = Connection(session, str(answer["url"]), self._receive, self._taking, self._client.proxy)
         await connection.open()
-        self._ghosts = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS]
+        self._ghosts[:] = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS][
+            -MOST_GHOSTS:
+        ]
         known = 1 + len(self._open) + len(self._lingering) + len(self._ghosts)
         self._others = ""
         if connection.connections > known:
             self._others = (
-                f"Slack counts {connection.connections} connections of this app, and only {known} are ours: "
-                "another process uses the same token, and gets some of the commands."
+                f"Slack counts {connection.connections} connections of this app, {known} of them ours: "
+                "another process uses the same token and gets some of the commands."
             )
             log.error("%s", self._others)
             await self._tell_others(self._others)

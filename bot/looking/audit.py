@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -16,6 +15,7 @@ from bot.blockkit import escape
 from bot.informing import Question
 from bot.intake.dealing import Dealt
 from bot.outgoing import answer, file_for, whisper
+from bot.pools import quick, slow
 from bot.views.audit import FILE, NEWER, OLDER, Asking, Shown, audit_page, narrowed
 from bot.views.phrases import said
 from bot.views.told import Content, words
@@ -28,7 +28,8 @@ from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.trail import action_of
 from supervisor_core.handlers.reports import masking_of
 from supervisor_core.ledger.audit_pages import page
-from supervisor_core.ledger.audit_search import AuditFilter, Place, Row, actors_called, search
+from supervisor_core.ledger.audit_rows import Row
+from supervisor_core.ledger.audit_search import AuditFilter, Place, actors_called, search
 from supervisor_core.ledger.store import Ledger
 
 PAGE = 10
@@ -62,9 +63,7 @@ class AuditLook:
             return Dealt(messages=(answer(asked, words(f":warning: {said(error)}")),))
         if asked.page == FILE:
             return await self._filed(question, wanted)
-        content = await asyncio.to_thread(
-            self._ledger.read, lambda connection: self._page(connection, question, wanted)
-        )
+        content = await quick(self._ledger.read, lambda connection: self._page(connection, question, wanted))
         return Dealt(messages=(answer(asked, content),))
 
     def _page(self, connection: Connection, question: Question, wanted: AuditFilter) -> Content:
@@ -80,16 +79,17 @@ class AuditLook:
             for entry in found.entries
         ]
         nobody = bool(wanted.issuer) and not shown and not actors_called(connection, wanted.issuer or "")
-        last = where(OLDER, found.entries[-1].supervisor_id, found.entries[-1].audit_id) if found.older else ""
-        first = where(NEWER, found.entries[0].supervisor_id, found.entries[0].audit_id) if found.newer else ""
+        places = [(entry.supervisor_id, entry.audit_id) for entry in found.entries if entry.audit_id is not None]
+        last = where(OLDER, *places[-1]) if found.older and places else ""
+        first = where(NEWER, *places[0]) if found.newer and places else ""
         asking = Asking(self._config.supervisor.id, command, wanted, asked.nonce, alone=question.alone)
         return audit_page(asking, shown, newer=first, older=last, nobody=nobody)
 
     async def _filed(self, question: Question, wanted: AuditFilter) -> Dealt:
         """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""
         most = replace(wanted, limit=MOST_ROWS)
-        rows = await asyncio.to_thread(self._ledger.read, lambda connection: search(connection, most))
-        table = await asyncio.to_thread(lambda: audit_csv(map(self._masked, rows)))
+        rows = await slow(self._ledger.read, lambda connection: search(connection, most))
+        table = await slow(lambda: audit_csv(map(self._masked, rows)))
         host = self._config.supervisor.id
         cut = f", the newest {MOST_ROWS} of more" if len(rows) == MOST_ROWS else ""
         file = Attached(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -15,6 +14,7 @@ from bot.charts import NoChartsError, draw
 from bot.informing import Question
 from bot.intake.dealing import Dealt
 from bot.outgoing import answer, file_for, file_in, whisper
+from bot.pools import slow
 from bot.views.history import answered, description, words_of
 from bot.views.told import with_hint, words
 from supervisor_core.adapters.zones import UNKNOWN, UnknownZone, host_zone, zone_of
@@ -45,7 +45,7 @@ class HistoryLook:
         asked, command = question.asked, question.command
         until = _shared_until(asked) or asked.at.replace(microsecond=0)  # as a button can say it
         since = until - SPANS[str(command.params.get("span") or "24h")]
-        found = await asyncio.to_thread(histories, self._ledger, self._config, command.workers, since, until)
+        found = await slow(histories, self._ledger, self._config, command.workers, since, until)
         told = words_of(found, len(command.workers) - len(found))
         if not found:
             return Dealt(messages=(answer(asked, words(told)),))
@@ -76,7 +76,7 @@ class HistoryLook:
         host = escape(self._config.supervisor.id)
         zone, name = _zone(person)
         try:
-            data = await asyncio.to_thread(draw, found, zone, name)
+            data = await slow(draw, found, zone, name)
         except NoChartsError:
             return None, NO_CHARTS.format(host=host)
         except Exception:  # the edge: the words are there all the same

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 
 from bot.informing import Look, Question
 from bot.intake.dealing import Dealt
 from bot.outgoing import answer
+from bot.pools import quick
 from bot.views.paging import page_in
 from bot.views.status import status
 from bot.views.teams import teams
@@ -50,10 +50,8 @@ class WorkersLook:
 
     async def _rests(self) -> str:
         host = self._config.supervisor.id
-        return await asyncio.to_thread(self._ledger.read, lambda connection: resting(connection, host))
+        return await quick(self._ledger.read, lambda connection: resting(connection, host))
 
     async def _pictures(self) -> list[TeamPicture]:
         now = datetime.now(UTC)
-        return await asyncio.to_thread(
-            self._ledger.read, lambda connection: team_pictures(connection, self._config, now)
-        )
+        return await quick(self._ledger.read, lambda connection: team_pictures(connection, self._config, now))

@@ -15,12 +15,15 @@ from bot.views.told import Content, context, moment, section, words
 from bot.views.who import who
 from supervisor_core.domain.alerts import Alert, AlertState, Reason
 from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.command import Command
+from supervisor_core.domain.code import CODE_HANDLERS
+from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.conditions import Condition, Severity
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import Job, JobState
+from supervisor_core.domain.restarts import signal_from_outside, signal_in
 from supervisor_core.domain.storms import STORM, Members
 from supervisor_core.domain.suppressions import Hush, Suppression
+from supervisor_core.domain.texts import capitalised
 
 PRESS = "alert:"
 """Before `acknowledge` or `snooze` in the `action_id` of a button; its value is the alert's id."""
@@ -99,6 +102,15 @@ _TOGETHER = "They have one message together, and are listed after the others."
 
 
 @dataclass(frozen=True, slots=True)
+class Settings:
+    """A configuration that was applied."""
+
+    by: Issuer
+    at: datetime
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """An alert, and what else is known about it."""
 
@@ -108,6 +120,8 @@ class Told:
     """How its target is since it is over."""
     before: Job | None = None
     """The last command for its worker before it began."""
+    settings: Settings | None = None
+    """The configuration that affected its worker last before it began, where that is newer than the command."""
     tries: int = 0
     """How many restarts by people have ended since it began. The button counts once for each."""
     hushes: Sequence[Suppression] = ()
@@ -170,7 +184,7 @@ def reply(said: Mapping[str, Any], name: str) -> Content:
     """What is said in the thread, for those whom an edit does not reach."""
     reason, condition = Reason(said["reason"]), Condition(said["condition"])
     beginning = _SAID.get(reason, ":bell: It still holds")
-    return words(f"{beginning}: *{escape(name)} {WORDS[condition]}*. {_sentence(str(said['words']))}")
+    return words(f"{beginning}: *{escape(name)} {WORDS[condition]}*. {_sentence(str(said['words']), name)}")
 
 
 def healed(alert: Alert, count: int) -> Content:
@@ -218,7 +232,7 @@ def _over(told: Told) -> Content:
         line = f":white_check_mark: *{title}.* {from_to}{why}"
         return words(f"{line} Slack could not be told of it meanwhile.")
     often = f" It came back {_times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
-    now = f"\n*Now:* {_sentence(told.ended)}" if told.ended else ""
+    now = f"\n*Now:* {_sentence(told.ended, alert.target.id)}" if told.ended else ""
     was = "" if alert.target.kind == STORM else f"\n*It was:* {_why(alert)}{now}"
     blocks = [section(f":white_check_mark: *{title}*{was}")]
     facts = [f"{from_to}{often}", f"on {fit(escape(told.host), NAME)}"]
@@ -254,16 +268,19 @@ def name_of(alert: Alert) -> str:
 
 
 def _why(alert: Alert) -> str:
-    return _sentence(alert.reason)
+    return _sentence(alert.reason, alert.target.id)
 
 
-def _sentence(text: str) -> str:
+def _sentence(text: str, name: str) -> str:
     text = fit(escape(text.strip()), WHY).rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    return f"{capitalised(text, name)}." if text else ""
 
 
 def _said_before(told: Told) -> str:
-    """The last command before it: most troubles follow on one."""
+    """The last command or configuration before it: most troubles follow on one."""
+    if told.settings is not None:
+        changes = fit(escape("; ".join(told.settings.changes)), LINE)
+        return f"*Last change:* configuration by {who(told.settings.by)} {moment(told.settings.at)}: {changes}"
     job = told.before
     if job is None or job.finished_at is None:
         return ""
@@ -274,7 +291,11 @@ def _said_before(told: Told) -> str:
     if job.outcome is not None and not job.outcome.success and job.state is not JobState.INTERRUPTED:
         came = "failed"
     code = fit(escape(command.replace("`", "'")), LINE)
-    return f"*Last command before it:* `{code}` by {who(job.issuer)}, {came} {moment(job.finished_at)}"
+    said = f"*Last command before it:* `{code}` by {who(job.issuer)}, {came} {moment(job.finished_at)}"
+    number = signal_in(told.alert.reason)
+    if job.handler in CODE_HANDLERS and number is not None and signal_from_outside(number):
+        said += "\nThe worker was ended by a signal from outside, which doesn't point to its code."
+    return said
 
 
 def _log(lines: Sequence[str]) -> str:

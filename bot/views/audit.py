@@ -91,9 +91,13 @@ def _nothing(asking: Asking, title: str, *, nobody: bool) -> Content:
 def _entry(shown: Shown, *, alone: bool) -> str:
     """Two or three lines."""
     entry = shown.entry
+    when = f" · {moment(entry.at)}" if entry.at else ""
+    if entry.damaged:
+        first = f":warning: *{_data(entry.command, SHORT).capitalize()} was altered*: {_data(entry.damaged, LONG)}"
+        return f"{first}\nIt says: {_data(entry.about, LONG)}{when}"
     sign = {True: ":white_check_mark:", False: ":x:", None: ":raised_hand:"}[entry.well]
     about = f" {_data(entry.about, MIDDLE)}" if entry.about else ""
-    first = f"{sign} *{_data(entry.command, SHORT)}*{about}: {_data(entry.outcome, MIDDLE)} · {moment(entry.at)}"
+    first = f"{sign} *{_data(entry.command, SHORT)}*{about}: {_data(entry.outcome, MIDDLE)}{when}"
     facts = [f"asked by {_who(entry.asked, alone=alone)}"]
     if entry.approved:
         names = ", ".join(_who(each, alone=alone) for each in entry.approved[:APPROVERS])
@@ -103,8 +107,9 @@ def _entry(shown: Shown, *, alone: bool) -> str:
     if shown.link and len(shown.link) <= LONG:
         facts.append(f"<{shown.link}|its card>")
     facts += [f"`{_data(entry.task_id, SHORT)}`"] if entry.task_id else []
+    affected = [_data(entry.affected, MIDDLE)] if entry.affected else []
     error = [f"> {_data(entry.error, LONG)}"] if entry.error else []
-    return "\n".join([first, " · ".join(facts), *error])
+    return "\n".join([first, " · ".join(facts), *affected, *error])
 
 
 def _who(issuer: Issuer, *, alone: bool) -> str:

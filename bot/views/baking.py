@@ -42,6 +42,9 @@ def _line(bake: Bake) -> str:
         case BakeState.DEGRADED:
             at = f" at {moment(bake.decided_at)}" if bake.decided_at else ""
             return f":warning: *{who} has degraded since*{at}: {why}. Nothing was changed back by itself."
+        case BakeState.RECOVERED:
+            at = f" since {moment(bake.decided_at)}" if bake.decided_at else ""
+            return f":seedling: {who} is well again{at}. Before: {why}."
         case BakeState.OVERTAKEN:
             return f":fast_forward: {who} is not watched any more: {why}."
         case BakeState.ENDED:

@@ -16,13 +16,13 @@ from bot.views.told import Content, context, section
 from bot.views.who import asker, who
 from supervisor_core.domain.baking import Bake
 from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.code import short
+from supervisor_core.domain.code import count, short
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import FINAL, Job, JobState, not_begun
 from supervisor_core.domain.observed import SEEN
-from supervisor_core.domain.texts import one_line
+from supervisor_core.domain.texts import one_line, sentence
 
 WORDS: Mapping[str, tuple[str, str]] = {
     "pause": ("pausing", "paused"),
@@ -57,6 +57,7 @@ NOTES = 5  # of one command, beside its message
 WORKERS = 20
 """Lines of workers on a card; more of them are counted."""
 
+RESTARTS_NAMED = 3
 UNDO_BUTTONS = 5  # in a row; for more workers it is typed
 
 
@@ -158,7 +159,9 @@ def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:
     command = Command("undo", job.worker_id, (job.worker_id,), {"task_id": job.task_id})
     details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
     before, after = short(str(details.get("before"))), short(str(details.get("after")))
-    effect = f"Its code goes from {after} back to what it was at {before}, and it is restarted unless it is paused."
+    effect = (
+        f"Its code goes from {after} back to what it was at {before}{_reversed(details)}. {_restarts(job, details)}"
+    )
     unwell = degraded(about.bakes, job.worker_id) is not None
     name, style = ("Rollback", "danger") if unwell else ("Undo", "")
     whole, part = f"{name} {job.worker_id}", job.worker_id if named else ""
@@ -172,6 +175,24 @@ def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:
         asks=about.undo_asks,
         part=part,
     )
+
+
+def _reversed(details: Mapping[str, Any]) -> str:
+    """The size of what an undo reverses: `: 2 commits, 12 files`."""
+    found = []
+    for thing in ("commit", "file"):
+        number = max(int(details.get(f"{thing}_count") or 0), len(details.get(f"{thing}s") or ()))
+        found += [count(number, thing)] if number else []
+    return f": {', '.join(found)}" if found else ""
+
+
+def _restarts(job: Job, details: Mapping[str, Any]) -> str:
+    """The workers that an undo restarts: all that run from the checkout."""
+    told = details.get("workers")
+    names = sorted(told) if isinstance(told, Mapping) and told else [job.worker_id]
+    shown, more = ", ".join(names[:RESTARTS_NAMED]), len(names) - RESTARTS_NAMED
+    who = f"{shown} and {more} more" if more > 0 else shown
+    return f"{who} {'restarts' if len(names) == 1 else 'restart'} unless paused."
 
 
 def _may_be_undone(job: Job) -> bool:
@@ -195,7 +216,7 @@ def _notes(jobs: Sequence[Job], about: About) -> list[str]:
         details = job.outcome.details if job.outcome and job.outcome.success else {}
         message = str(details.get("message") or "")
         if message and len(jobs) == 1 and not message.endswith(SAID_BY_THE_TITLE):
-            notes.append(f"{escape(fit(message, LINE))}.")
+            notes.append(escape(sentence(fit(message, LINE))))
         if len(jobs) == 1:
             notes += _changed(details)
         if len(jobs) == 1:

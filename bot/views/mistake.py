@@ -57,6 +57,13 @@ def mistake(
     return {"text": fit("\n".join(lines), LONGEST), "blocks": blocks}
 
 
+def again(text: str, command: Command, nonce: str, *, asks: bool) -> Content:
+    """Something that wasn't done, with the button that asks for it once more."""
+    button = command_button(command, nonce, "Try again", about=fit(render(command), BUTTON), asks=asks)
+    blocks = [section(text), {"type": "actions", "block_id": "again", "elements": [button]}]
+    return {"text": fit(text, LONGEST), "blocks": blocks}
+
+
 def _button(command: Command, nonce: str, number: int, *, asks: bool) -> dict[str, Any]:
     """What may be meant differs in its words, and often not in its command."""
     text = fit(render(command), BUTTON)

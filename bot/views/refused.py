@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 
 from bot.blockkit import escape
@@ -50,6 +51,19 @@ def unknown() -> Said:
     """Slack does not say who somebody is."""
     words = "Slack does not say who you are at the moment, so nothing was done. Try again soon."
     return f"{words} On the host `supervisor send` works without Slack.", "Slack does not say who that is"
+
+
+def unverified() -> Said:
+    """Slack doesn't say who somebody is, or which groups they are in, because it doesn't answer."""
+    words = "Slack couldn't confirm who you are, so nothing was done. Try again in a moment."
+    return f"{words} On the host, `supervisor send` works without Slack.", "Slack could not confirm who that is"
+
+
+def too_old(limit: timedelta) -> Said:
+    """A request that was only reached long after it was made."""
+    minutes = f"{limit.total_seconds() / 60:g} minutes"
+    words = f"This request is more than {minutes} old, so nothing was done: the supervisor or Slack was away meanwhile."
+    return f"{words} If you still want it, try again.", f"the request was more than {minutes} old"
 
 
 def inactive(*, bot: bool) -> Said:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from bot.blockkit import escape, fit
 from bot.views.alert import WORDS, name_of
@@ -120,6 +121,13 @@ def _unanswered(alert: Alert) -> str:
 def _mention(who: str) -> str:
     """Somebody out of the configuration: a person, or a group of them."""
     return f"<!subteam^{who}>" if who.startswith("S") else f"<@{who}>"
+
+
+def pause_flag(said: Mapping[str, Any]) -> Content:
+    """A pause flag that somebody changed on the drive, and that was put back."""
+    headline = f":warning: *{fit(escape(str(said['worker_id'])), NAME)}:* {escape(str(said['what']))}."
+    todo = "Somebody can write to the state folder of the drive. Find out who, and pause or resume with a command."
+    return words(f"{headline}\n{todo}")
 
 
 def _part(title: str, lines: Sequence[str]) -> str:

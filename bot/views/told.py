@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.blockkit import escape, fit
+from supervisor_core.domain.command import Command
+from supervisor_core.domain.grammar import render
 
 LONGEST = 2900
 """Characters of one section; what is longer is cut, and says so."""
@@ -23,6 +25,17 @@ def words(text: str) -> Content:
     """One piece of text."""
     text = fit(text, LONGEST)
     return {"text": text, "blocks": [section(text)]}
+
+
+def checking(command: Command) -> Content:
+    """A preview is under way, and its sender waits."""
+    what = "Checking the remote" if command.name.startswith("update") else "Checking what it would do"
+    return words(f":hourglass_flowing_sand: {what}… `{escape(render(command))}` The result follows here.")
+
+
+def asks_now(command: Command) -> Content:
+    """What takes the place of that once an approval is requested."""
+    return words(f":white_check_mark: Approval requested for `{escape(render(command))}`. See its card.")
 
 
 def listing(text: str) -> Content:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 STEP_SECONDS = 300
+FORGOTTEN_STEPS = 12  # an hour: a worker that wasn't looked at for so long was removed
 KEPT = 7 * 24 * 3600 // STEP_SECONDS + 1
 SAMPLE = struct.Struct("<If")
 """The time in seconds since 1970, and the age in seconds."""
@@ -46,6 +47,7 @@ class BeatAges:
         if known is not None and known[0] == step:
             self._oldest[worker_id] = (step, max(known[1], age))
             return
+        self._oldest = {each: held for each, held in self._oldest.items() if step - held[0] <= FORGOTTEN_STEPS}
         self._oldest[worker_id] = (step, age)
         if known is not None:
             with contextlib.suppress(OSError, struct.error):

@@ -13,6 +13,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.threads import DaemonThreads
 from supervisor_core.domain.errors import TemporaryError
 
@@ -90,7 +91,7 @@ class Drive:
 
     def _make_folder(self, folder: Path) -> None:
         self.confirm()
-        folder.mkdir(parents=True, exist_ok=True)
+        drive_files.make_folder(self.root, folder)
         if self.identity is not None:
             self.identity.adopt()
 

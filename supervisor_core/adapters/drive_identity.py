@@ -7,12 +7,14 @@ Device and inode numbers do not tell the two apart: a network drive has others a
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
+import time
 from pathlib import Path
 
+from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.drive import DriveUnavailable
-from supervisor_core.adapters.files import UnreadableError, read_json, write_atomically, write_json
+from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.adapters.open_folder import UnreadableError
 from supervisor_core.adapters.pauses import told_of_a_pause
 
 MARKER = "supervisor_drive.json"
@@ -20,12 +22,18 @@ NOTE = "drive.json"
 ID_BYTES = 16
 PRIVATE = 0o600
 
+ADOPT_ATTEMPTS, PATIENT_ATTEMPTS = 20, 8
+ADOPT_PAUSE_SECONDS = 0.01
+"""While another host creates the marker, it has a second name for a moment, and can't be read. One that keeps the
+second name was left so by a crash."""
+
 
 class DriveIdentity:
     """Knows the drive again by the file in its state folder. Hosts that share the folder share the file."""
 
-    def __init__(self, state_dir: Path, state_folder: Path, file_mode: int) -> None:
+    def __init__(self, state_dir: Path, root: Path, state_folder: Path, file_mode: int) -> None:
         self._note = state_dir / NOTE
+        self._root = root
         self._folder = state_folder
         self._marker = state_folder / MARKER
         self._mode = file_mode
@@ -68,47 +76,40 @@ class DriveIdentity:
         The file is made whole and only where there is none, so of several at a time all take the same. Where it can't
         be done yet (a full disk, a drive without links) nothing is noted, and the next call tries again.
         """
-        if self.noted() or not self._note.parent.is_dir() or not self._folder.is_dir():
+        if self.noted() or not self._note.parent.is_dir() or not drive_files.exists(self._root, self._folder):
             return
-        with contextlib.suppress(OSError):
-            if not os.path.lexists(self._marker):
-                self._make_marker()
-            shown = self._shown()
-            if shown:
-                write_json(self._note, {"drive_id": shown, "state_folder": str(self._folder)}, mode=PRIVATE)
+        for attempt in range(ADOPT_ATTEMPTS):
+            with contextlib.suppress(OSError):
+                if attempt >= PATIENT_ATTEMPTS:
+                    self._remove_leftovers()
+                if not drive_files.exists(self._root, self._marker):
+                    self._make_marker()
+                if shown := self._shown():
+                    write_json(self._note, {"drive_id": shown, "state_folder": str(self._folder)}, mode=PRIVATE)
+                    return
+            time.sleep(ADOPT_PAUSE_SECONDS)
 
     def _refuse_a_gap(self) -> None:
         """A state folder that held a pause flag before drives were known by an id does not vanish by itself."""
-        if not self._folder.is_dir() and told_of_a_pause(self._note.parent):
+        if not drive_files.exists(self._root, self._folder) and told_of_a_pause(self._note.parent):
             raise DriveUnavailable(
                 f"The folder {self._folder} is gone, and a worker is paused in it.",
                 remedy="Mount the right drive. If it was replaced on purpose, make this folder on it.",
             )
 
     def _shown(self) -> str:
-        return _id(read_json(self._marker, tolerant=True) or {})
+        return _id(drive_files.read_json(self._root, self._marker, tolerant=True) or {})
+
+    def _remove_leftovers(self) -> None:
+        """Remove what a crash left while the marker was created: with a second name it can't be read."""
+        for entry in drive_files.list_folder(self._root, self._folder):
+            if entry.name.startswith(f".{MARKER}."):
+                drive_files.remove(self._root, self._folder / entry.name)
 
     def _make_marker(self) -> None:
-        text = f'{{"drive_id": "{secrets.token_hex(ID_BYTES)}"}}\n'
-        temporary = self._folder / f".{MARKER}.{secrets.token_hex(4)}.tmp"
-        write_atomically(temporary, text, mode=self._mode)
-        try:
-            os.link(temporary, self._marker)  # unlike a rename it never replaces another's
-        except FileExistsError:
-            return
-        except OSError:
-            self._make_without_links(text)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-    def _make_without_links(self, text: str) -> None:
-        """Some network drives have no hard links. Who reads too early reads no id, and notes nothing yet."""
+        data = f'{{"drive_id": "{secrets.token_hex(ID_BYTES)}"}}\n'.encode()
         with contextlib.suppress(FileExistsError):
-            descriptor = os.open(self._marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._mode)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+            drive_files.create(self._root, self._marker, data, self._mode)
 
 
 def _id(document: dict[str, object]) -> str:

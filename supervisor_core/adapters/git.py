@@ -36,7 +36,9 @@ SCRUBBED = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "",
     "SSH_ASKPASS": "",
-    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=10",
+    "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # bytes a second; a fetch whose supervisor was killed ends on its own
+    "GIT_HTTP_LOW_SPEED_TIME": "60",
     "GIT_OPTIONAL_LOCKS": "0",  # a look takes no lock that somebody else's commit would stumble over
     "GIT_PAGER": "cat",
     "GIT_PROGRESS_DELAY": "1000000",  # seconds; one that tells how far it is dies of it where nobody listens any more
@@ -91,6 +93,10 @@ class NoCheckout(GitError):
     """There is no checkout."""
 
 
+class GitLateError(GitError):
+    """The total time for looking at a checkout is over."""
+
+
 @dataclass(frozen=True, slots=True)
 class CodeState:
     """How a checkout stands, as far as is known without asking its remote."""
@@ -126,28 +132,53 @@ class CodeState:
 
 
 class Git:
-    """One checkout; `extra` is what its git gets in its environment beside the usual."""
+    """One checkout; `extra` is what its git gets in its environment beside the usual. No call outlasts `deadline`, a
+    moment of the monotonic clock, whatever limit of its own it has."""
 
     def __init__(
-        self, folder: Path, environ: Mapping[str, str] | None = None, extra: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        environ: Mapping[str, str] | None = None,
+        extra: Mapping[str, str] | None = None,
+        deadline: float | None = None,
     ) -> None:
         self.folder = folder
+        self.deadline = deadline
         self.is_trial = False
         """Whether nothing here is to last, so that nothing is fetched for it."""
         self._environment = git_environment(os.environ if environ is None else environ) | dict(extra or {})
 
     def at(self, folder: Path, **extra: str) -> Git:
         """The same git in another folder."""
-        other = Git(folder, {})
+        other = Git(folder, {}, deadline=self.deadline)
         other.is_trial = self.is_trial
         other._environment = {**self._environment, **extra}
         return other
 
+    def unhurried(self) -> Git:
+        """The same git without a deadline, to clean up after it."""
+        other = self.at(self.folder)
+        other.deadline = None
+        return other
+
+    def seconds_left(self, most: float) -> float:
+        """The time that one more step may take, at most `most`; `GitLateError` once the deadline has passed."""
+        if self.deadline is None:
+            return most
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise GitLateError(f"There was no time left to look at {self.folder}.", remedy="Try again.")
+        return min(most, left)
+
     def run(self, *words: str, timeout: float = GIT_SECONDS) -> Ran:
         """Run git in the checkout, whatever comes of it."""
+        seconds = self.seconds_left(timeout)
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         command = ["git", "--no-pager", "-C", str(self.folder), *settings, *words]
-        return run_command(command, env=self._environment, timeout=timeout, keep_bytes=READ_BYTES, exact=True)
+        looks = self.deadline is not None
+        return run_command(
+            command, env=self._environment, timeout=seconds, keep_bytes=READ_BYTES, exact=True, only_looks=looks
+        )
 
     def ask(self, *words: str, timeout: float = GIT_SECONDS) -> str:
         """What git answers; `GitError` with its own words where it fails or is late."""

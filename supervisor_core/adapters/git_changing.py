@@ -24,6 +24,9 @@ KEPT_REFS = "refs/supervisor/"
 CHANGES = "-changes"
 """What that is called, of the same command, which was changed and in no commit."""
 
+IN_WORKTREE = "-in-"
+"""Before the name of the worktree, where a repository has several."""
+
 TIDY_SECONDS = 30.0
 """For packing; what is not done by then is begun anew another time."""
 
@@ -84,10 +87,28 @@ def restore_changes(git: Git, name: str) -> None:
     _must(git, "stash", "apply", "--quiet", "--index", name)
 
 
+def kept_refs(git: Git) -> list[str]:
+    """The names of everything that commands have kept in this repository."""
+    ran = git.run("for-each-ref", "--format=%(refname)", KEPT_REFS)
+    return ran.output.splitlines() if ran.ok else []
+
+
+def keepers(name: str) -> list[str]:
+    """The ids of the commands that may have kept this ref. An id may itself hold the words between the parts."""
+    rest = name.removeprefix(KEPT_REFS).removesuffix(CHANGES)
+    parts = rest.split(IN_WORKTREE)
+    return [IN_WORKTREE.join(parts[:count]) for count in range(1, len(parts) + 1)] + [name.removeprefix(KEPT_REFS)]
+
+
+def drop_kept(git: Git, name: str) -> bool:
+    """Delete a ref that a command kept; whether that was done."""
+    return name.startswith(KEPT_REFS) and git.run("update-ref", "-d", name).ok
+
+
 def _kept_as(git: Git, task_id: str, what: str = "") -> str:
     """The name of a ref. All worktrees of a repository share its refs, and one command may change several of them."""
     place = git_folder(git)
-    where = f"-in-{place.name}" if place.parent.name == "worktrees" else ""
+    where = f"{IN_WORKTREE}{place.name}" if place.parent.name == "worktrees" else ""
     return f"{KEPT_REFS}{task_id}{where}{what}"
 
 
@@ -103,7 +124,7 @@ def fetch(git: Git, remote: str, branch: str) -> str:
     if not ran.ok and LOCKED in ran.errors and not ran.timed_out:
         raise _locked(git, ran, remote, branch)
     if not ran.ok:
-        raise _unreachable(ran, remote, branch)
+        raise _unreachable(git, ran, remote, branch)
     return resolve(git, place)
 
 
@@ -275,11 +296,13 @@ def _failed(conflict: str, what: str, ran: Ran, files: list[str]) -> GitError:
     return GitError(f"{what} failed: {_why(ran)}")
 
 
-def _unreachable(ran: Ran, remote: str, branch: str) -> GitError:
+def _unreachable(git: Git, ran: Ran, remote: str, branch: str) -> GitError:
     said = what_it_said(ran)
     if ran.timed_out:
+        address = as_told(git.unhurried().run("remote", "get-url", remote).output)
         return GitError(
-            f"{remote} did not answer within {OPERATION_SECONDS:g} s.", remedy="Look at the network and at its server."
+            f"The remote {remote} ({address}) didn't answer within {ran.seconds:.2g} s.",
+            remedy="Check the network and the remote's server, then try again.",
         )
     if "couldn't find remote ref" in said:
         return GitError(f"{remote} has no branch {branch}.", remedy="Correct workers.ID.code.branch.")
@@ -331,7 +354,7 @@ def _why(ran: Ran) -> str:
 
 def _patiently(git: Git, *words: str) -> Ran:
     """An operation, tried again where another git changes the same ref; all tries have the time of one."""
-    deadline = time.monotonic() + OPERATION_SECONDS
+    deadline = time.monotonic() + git.seconds_left(OPERATION_SECONDS)
     ran = _operation(git, *words)
     for wait in LOCK_WAITS:
         left = deadline - time.monotonic() - wait

@@ -50,8 +50,9 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
     """
     folder = state_dir / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    with _alone(folder):
-        _clear(git, folder)
+    patient = git.unhurried()  # whatever the deadline, nothing is left behind
+    with _alone(folder, git.seconds_left(LOCK_SECONDS)):
+        _clear(patient, folder)
         place = folder / uuid.uuid4().hex
         there = git.at(place, GIT_LFS_SKIP_SMUDGE="1")
         try:
@@ -69,7 +70,16 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
             _must(there.run("read-tree", "-m", "-u", "HEAD", timeout=SECONDS))
             yield there
         finally:
-            _clear(git, folder)
+            _clear(patient, folder)
+
+
+def clear_left(git: Git, state_dir: Path) -> None:
+    """Remove what programs left here that were killed, unless a trial is under way."""
+    folder = state_dir / FOLDER
+    if not folder.is_dir() or not any(each.is_dir() for each in folder.iterdir()):
+        return
+    with contextlib.suppress(LockedError), FileLock(folder / "lock", "a trial").acquire():
+        _clear(git, folder)
 
 
 def _must(ran: Ran) -> None:
@@ -78,9 +88,9 @@ def _must(ran: Ran) -> None:
         raise TrialError(f"It could not be tried in a worktree of its own: {why}")
 
 
-def _alone(folder: Path) -> FileLock:
+def _alone(folder: Path, seconds: float) -> FileLock:
     try:
-        return FileLock(folder / "lock", "a trial").acquire(timeout=LOCK_SECONDS)
+        return FileLock(folder / "lock", "a trial").acquire(timeout=seconds)
     except LockedError as error:
         raise TrialError(f"It could not be tried, because others are at it: {error}") from None
 

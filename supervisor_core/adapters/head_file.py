@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from supervisor_core.adapters.files import UnreadableError, read_json, write_json
+from supervisor_core.adapters.files import read_json, write_json
 from supervisor_core.adapters.locks import FileLock, LockedError
+from supervisor_core.adapters.open_folder import UnreadableError
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import ChainHead
 

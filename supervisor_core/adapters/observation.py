@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from supervisor_core.adapters.drive import Drive
 from supervisor_core.adapters.frozen import frozen_seconds
 from supervisor_core.adapters.pauses import Pause, Pauses
 from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
 from supervisor_core.adapters.processes_identity import platform
 from supervisor_core.adapters.processes_values import Life, ProcessIdentity
-from supervisor_core.adapters.worker import adopt_watcher, check_watcher_process, masked
+from supervisor_core.adapters.worker import Search, adopt_watcher, check_watcher_process, masked
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain.health import Heartbeat, Observation, WorkerState
 
@@ -18,11 +19,13 @@ from supervisor_core.domain.health import Heartbeat, Observation, WorkerState
 def observe(
     config: SupervisorConfig,
     processes: ProcessDoor,
+    drive: Drive,
     pauses: Pauses,
     worker: Worker,
     beat: Heartbeat | None,
     pause: Pause | None,
     *,
+    search: Search = Search.NEVER,
     drive_known: bool = True,
     quarantine: str = "",
     lag_seconds: float = 0.0,
@@ -30,15 +33,17 @@ def observe(
 ) -> tuple[FoundWorker, Observation]:
     """Look at its processes, and put them together with what the drive said of it: its last beat, its pause.
 
-    `probes` says what is wrong with the probes of exactly this process of a worker.
+    `search` says when all processes are searched for one that claims to be it, and `probes` what is wrong with the
+    probes of exactly this process of a worker.
     """
-    found = _find(config, processes, worker, beat)
+    found = _find(config, processes, drive, worker, beat, search=search)
     identity = found.identity
     return found, Observation(
         state=_state(worker, found, quarantine),
         quarantined=worker.quarantined,
         quarantine=quarantine,
         unverifiable=found.reason if found.presence is Presence.UNVERIFIABLE else "",
+        others=found.others if found.identity is not None else (),
         paused=pause is not None,
         enabled=worker.enabled,
         frozen_seconds=frozen_seconds(config.state_dir, worker.id, identity if _is_frozen(found) else None),
@@ -76,9 +81,17 @@ def _started_at(found: FoundWorker) -> datetime | None:
     return datetime.now(UTC) - timedelta(seconds=platform.age_seconds(identity.start)) if identity else None
 
 
-def _find(config: SupervisorConfig, processes: ProcessDoor, worker: Worker, beat: Heartbeat | None) -> FoundWorker:
+def _find(
+    config: SupervisorConfig,
+    processes: ProcessDoor,
+    drive: Drive,
+    worker: Worker,
+    beat: Heartbeat | None,
+    *,
+    search: Search,
+) -> FoundWorker:
     try:
-        return adopt_watcher(processes, config, worker, beat)
+        return adopt_watcher(processes, drive, config, worker, beat, search)
     except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
         return check_watcher_process(processes, worker)
 

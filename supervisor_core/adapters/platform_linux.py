@@ -110,6 +110,39 @@ def arguments(pid: int) -> tuple[str, ...]:
     return tuple(os.fsdecode(word) for word in words.split(b"\0")[:-1])
 
 
+def executable(pid: int) -> str:
+    """The program that a process runs, with links resolved; empty where the system doesn't show it."""
+    return _link(f"/proc/{pid}/exe")
+
+
+def working_directory(pid: int) -> str:
+    """The directory that a process works in, with links resolved; empty where the system doesn't show it."""
+    return _link(f"/proc/{pid}/cwd")
+
+
+def owners(pid: int) -> tuple[int, int] | None:
+    """The real and the effective user of a process; None where it has ended or is hidden."""
+    try:
+        _, _, rest = _read(f"/proc/{pid}/status").partition(b"\nUid:")
+    except OSError:
+        return None
+    numbers = rest.partition(b"\n")[0].split()
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else None
+
+
+def own_owners() -> tuple[int, int]:
+    """The same of this process, and so of every worker that it starts."""
+    return os.getuid(), os.geteuid()
+
+
+def is_of_kernel(pid: int) -> bool:
+    """Whether the process is one that the kernel runs for itself."""
+    try:
+        return _is_of_kernel(_read(f"/proc/{pid}/stat"))
+    except OSError:
+        return False
+
+
 def started_at(found: Facts) -> datetime:
     """When a process began, by the wall clock as it is now."""
     booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -144,6 +177,13 @@ def _parse(pid: int, line: bytes) -> Facts:
 
 def _is_of_kernel(line: bytes) -> bool:
     return bool(int(line[line.rindex(b")") + 2 :].split(None, _FLAGS + 1)[_FLAGS]) & _KERNEL_THREAD)
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path).removesuffix(" (deleted)")  # noqa: PTH115 (a Path costs more than the call)
+    except OSError:
+        return ""
 
 
 def _missing(pid: int) -> Facts | None:

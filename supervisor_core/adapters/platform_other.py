@@ -103,6 +103,47 @@ def arguments(pid: int) -> tuple[str, ...]:
         return ()
 
 
+def executable(pid: int) -> str:
+    """The program that a process runs, with links resolved; empty where the system doesn't show it."""
+    try:
+        return os.path.realpath(psutil.Process(pid).exe())
+    except (psutil.Error, OSError):
+        return ""
+
+
+def working_directory(pid: int) -> str:
+    """The directory that a process works in, with links resolved; empty where the system doesn't show it."""
+    try:
+        return os.path.realpath(psutil.Process(pid).cwd())
+    except (psutil.Error, OSError):
+        return ""
+
+
+def owners(pid: int) -> tuple[int | str, int | str] | None:
+    """The real and the effective user of a process; None where it has ended or is hidden."""
+    try:
+        process = psutil.Process(pid)
+        if sys.platform == "win32":
+            return process.username(), process.username()
+        users = process.uids()
+    except (psutil.Error, OSError):
+        return None
+    return users.real, users.effective
+
+
+def own_owners() -> tuple[int | str, int | str]:
+    """The same of this process, and so of every worker that it starts."""
+    found = owners(os.getpid())
+    if found is None:
+        raise PermissionError("the system does not tell as which user this program runs")
+    return found
+
+
+def is_of_kernel(_pid: int) -> bool:
+    """Never: these systems don't list such processes."""
+    return False
+
+
 def started_at(found: Facts) -> datetime:
     """When a process began."""
     return datetime.fromtimestamp(found.start / 1_000_000, UTC)

@@ -6,23 +6,31 @@ that passes the same tests. What only `start` and `stop` need is imported when t
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from supervisor_core.adapters import processes_identity
 from supervisor_core.adapters.processes_find import FoundWorker, Presence, find
 from supervisor_core.adapters.processes_values import Life, Member, ProcessIdentity
+from supervisor_core.domain import crashpoints
 from supervisor_core.domain.errors import RefusedError
 
 if TYPE_CHECKING:
     from supervisor_core.adapters.locks import FileLock
-    from supervisor_core.adapters.processes_adopt import Claim
     from supervisor_core.adapters.processes_children import Exit
+    from supervisor_core.adapters.processes_claims import Claim, Claimant, Profile
     from supervisor_core.adapters.processes_launch import LaunchSpec
-    from supervisor_core.adapters.processes_records import WorkerRecord
+    from supervisor_core.adapters.processes_records import Order, WorkerRecord
     from supervisor_core.adapters.processes_stop import StopReport
 
+log = logging.getLogger(__name__)
+
 __all__ = ["FoundWorker", "Life", "Member", "Presence", "ProcessDoor", "ProcessIdentity", "Processes"]
+
+ORDER_MARGIN_SECONDS = 30.0
+"""An order holds so much longer than what was ordered may take: a busy host is slow to look."""
 
 # One at a time starts or stops a worker; the others wait for it. A stop may take its whole time limit.
 LOCK_WAIT_SECONDS = 60.0
@@ -46,20 +54,30 @@ class ProcessDoor(Protocol):
     def find(self, worker_id: str) -> FoundWorker:
         """Look for a worker, adopting one that runs without its record."""
 
-    def adopt(self, worker_id: str, claim: Claim) -> FoundWorker | None:
-        """Take a process for this worker that was started by hand, if none runs and the claim is true."""
+    def claimants(
+        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+    ) -> tuple[Claimant, ...]:
+        """Live processes that claim to be this worker, and are on record as none: those that its heartbeats name, those
+        that an earlier search has found and, with a `search` of all processes, those that look like it."""
 
-    def alike(self, command: tuple[str, ...], cwd: Path) -> tuple[int, ...]:
-        """The PIDs of processes that look like a worker with this command, and that no supervisor started."""
+    def suspected(self, worker_id: str) -> bool:
+        """Whether an earlier look has found somebody who looked like this worker."""
+
+    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+        """Take a process that was started by hand for this worker, if none runs and nothing speaks against it."""
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, by a fresh look."""
 
-    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0) -> StopReport:
+    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
         """End a worker's whole set. To stop what does not run is success; what survives is in the report.
 
+        That its stop was ordered, and `why`, is on record before the first signal: whoever judges its end finds it.
         `RefusedError` where nobody can tell whether the worker runs: then nothing was signalled.
         """
+
+    def settle(self, worker_id: str) -> None:
+        """The trial of a launch is over: from now on its end is its own doing."""
 
     def reap(self) -> tuple[Exit, ...]:
         """The children of this program that have ended, each told once. Never waits."""
@@ -68,11 +86,20 @@ class ProcessDoor(Protocol):
         """The exit code of a child of this program, negative for a signal; None where unknown."""
 
 
+def order(what: str, why: str, seconds: float) -> Order:
+    """An order that is given now and takes so long at most."""
+    from supervisor_core.adapters.processes_records import Order
+
+    return Order(what, why, processes_identity.platform.since_boot() + seconds + ORDER_MARGIN_SECONDS)
+
+
 class Processes:
     """The real door. The records lie in `<state_dir>/workers/`."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
+        self._suspects: dict[str, tuple[ProcessIdentity, ...]] = {}
+        """Who looked like a worker when all processes were searched; they are looked at again without a search."""
 
     def identify(self, pid: int) -> ProcessIdentity | None:
         """The identity of the process that has this PID now."""
@@ -99,17 +126,25 @@ class Processes:
         """Look for a worker, adopting one that runs without its record."""
         return find(self._state_dir, worker_id)
 
-    def adopt(self, worker_id: str, claim: Claim) -> FoundWorker | None:
-        """Take a process for this worker that was started by hand, if none runs and the claim is true."""
+    def claimants(
+        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+    ) -> tuple[Claimant, ...]:
+        """Live processes that claim to be this worker, and are on record as none."""
+        from supervisor_core.adapters.processes_claims import claimants
+
+        found = claimants(self._state_dir, profile, named, self._suspects.get(worker_id, ()), search=search)
+        self._suspects[worker_id] = tuple(each.identity for each in found if each.alike and each.identity)
+        return found
+
+    def suspected(self, worker_id: str) -> bool:
+        """Whether an earlier look has found somebody who looked like this worker."""
+        return bool(self._suspects.get(worker_id))
+
+    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+        """Take a process that was started by hand for this worker, if none runs and nothing speaks against it."""
         from supervisor_core.adapters.processes_adopt import adopt
 
-        return adopt(self._state_dir, worker_id, claim)
-
-    def alike(self, command: tuple[str, ...], cwd: Path) -> tuple[int, ...]:
-        """The PIDs of processes that look like a worker with this command, and that no supervisor started."""
-        from supervisor_core.adapters.processes_alike import alike
-
-        return alike(command, cwd)
+        return adopt(self._state_dir, worker_id, profile, claimant)
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, by a fresh look."""
@@ -120,9 +155,18 @@ class Processes:
             return found.leftovers
         return process_set(found.record.generation, found.identity)
 
-    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0) -> StopReport:
+    def settle(self, worker_id: str) -> None:
+        """The trial of a launch is over: from now on its end is its own doing."""
+        from supervisor_core.adapters.processes_records import TRIAL, read_record, write_record
+
+        with self._lock(worker_id, f"starting {worker_id}").acquire(timeout=LOCK_WAIT_SECONDS):
+            record = read_record(self._state_dir, worker_id)
+            if record is not None and record.order is not None and record.order.what == TRIAL:
+                write_record(self._state_dir, record._replace(order=None))
+
+    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
         """End a worker's whole set. Its record goes with the last of it, and says `stuck` while something lives."""
-        from supervisor_core.adapters.processes_records import STUCK, forget_record, write_record
+        from supervisor_core.adapters.processes_records import STOP, STUCK, forget_record, write_record
         from supervisor_core.adapters.processes_stop import StopReport, end, signal_number
 
         number = signal_number(stop_signal)
@@ -131,19 +175,26 @@ class Processes:
             found = find(self._state_dir, worker_id, locked=True)
             if found.presence is Presence.UNVERIFIABLE:
                 raise RefusedError(f"Worker {worker_id} is not stopped. {found.reason}")
-            report = StopReport(worker_id)
-            if found.record is not None:
+            report, record = StopReport(worker_id), found.record
+            if record is not None:
+                if found.identity is not None:  # one that has ended already did so by itself
+                    record = record._replace(order=order(STOP, why, timeout))
+                    try:
+                        write_record(self._state_dir, record)
+                    except OSError as error:  # a full disk: that it ends matters more than who judges its end
+                        log.warning("that the stop of %s was ordered could not be written down: %s", worker_id, error)
+                    crashpoints.reach("worker.stop:ordered")
                 report = end(
                     worker_id,
-                    found.record.generation,
-                    found.record.identity,
+                    record.generation,
+                    record.identity,
                     stop_signal=number,
                     timeout=timeout,
                 )
             if report.stopped:
                 forget_record(self._state_dir, worker_id)
-            elif found.record is not None:
-                write_record(self._state_dir, found.record._replace(state=STUCK))
+            elif record is not None:
+                write_record(self._state_dir, record._replace(state=STUCK))
             return report
 
     def reap(self) -> tuple[Exit, ...]:

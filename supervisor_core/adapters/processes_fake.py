@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from supervisor_core.adapters.processes_adopt import Claim
+from supervisor_core.adapters.processes import order
 from supervisor_core.adapters.processes_children import Exit
+from supervisor_core.adapters.processes_claims import Claim, Claimant, Profile
 from supervisor_core.adapters.processes_find import FoundWorker, Presence
 from supervisor_core.adapters.processes_launch import LaunchError, LaunchSpec
-from supervisor_core.adapters.processes_records import RUNNING, STUCK, WorkerRecord
+from supervisor_core.adapters.processes_records import RUNNING, STOP, STUCK, WorkerRecord
 from supervisor_core.adapters.processes_stop import Ending, StopReport, signal_number
 from supervisor_core.adapters.processes_values import Life, Member, ProcessIdentity
 from supervisor_core.domain.errors import RefusedError
@@ -42,6 +42,7 @@ class FakeProcesses:
         self._next_pid = FIRST_PID
         self._broken: dict[str, str] = {}
         self._by_hand: dict[ProcessIdentity, tuple[str, ...]] = {}
+        self._suspects: dict[str, tuple[ProcessIdentity, ...]] = {}
         self._boot = BOOT
         self.started: list[LaunchSpec] = []
         """Every launch, in order."""
@@ -126,6 +127,7 @@ class FakeProcesses:
             log_path=str(spec.log_path),
             spec_hash=spec.spec_hash,
             identity=identity,
+            order=spec.order,
         )
         self._workers[spec.worker_id] = worker = _Worker(record, identity)
         self._set(worker, Life.ALIVE)
@@ -144,22 +146,42 @@ class FakeProcesses:
             return FoundWorker(worker_id, Presence.RUNNING, worker.record, worker.life)
         return FoundWorker(worker_id, Presence.STOPPED, worker.record, leftovers=tuple(worker.helpers))
 
-    def adopt(self, worker_id: str, claim: Claim) -> FoundWorker | None:
-        """Take a process for this worker that was started by hand. Nobody's clock runs here: any beat will do."""
-        found, identity = self.find(worker_id), self.identify(claim.pid)
+    def claimants(
+        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+    ) -> tuple[Claimant, ...]:
+        """Those started by hand that are on record as no worker. Nobody's clock runs here: any beat will do."""
+        pids = {claim.pid for claim in named}
+        fresh = {claim.pid for claim in named if claim.fresh}
+        known = {worker.identity for worker in self._workers.values()}
+        found = []
+        for identity, command in self._by_hand.items():
+            if not self._lives[identity].running or identity in known:
+                continue
+            same = command == profile.command
+            if same and (search or identity.pid in pids or identity in self._suspects.get(worker_id, ())):
+                found.append(Claimant(identity.pid, "program", identity))
+            elif identity.pid in fresh:
+                why = "its command line isn't the configured one"
+                found.append(Claimant(identity.pid, "program", identity, why, alike=False))
+        self._suspects[worker_id] = tuple(each.identity for each in found if each.alike and each.identity)
+        return tuple(found)
+
+    def suspected(self, worker_id: str) -> bool:
+        """Whether an earlier look has found somebody who looked like this worker."""
+        return bool(self._suspects.get(worker_id))
+
+    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+        """Take a process that was started by hand for this worker."""
+        found, identity = self.find(worker_id), self.identify(claimant.pid)
         if found.presence is not Presence.STOPPED or found.leftovers or identity is None:
             return None
-        if self._by_hand.get(identity) != claim.command:
+        if self._by_hand.get(identity) != profile.command:
             return None
         record = WorkerRecord(
-            worker_id, f"generation-{identity.pid}", RUNNING, command=claim.command, identity=identity
+            worker_id, f"generation-{identity.pid}", RUNNING, command=profile.command, identity=identity
         )
         self._workers[worker_id] = _Worker(record, identity)
         return FoundWorker(worker_id, Presence.RUNNING, record, Life.ALIVE, adopted=True)
-
-    def alike(self, command: tuple[str, ...], cwd: Path) -> tuple[int, ...]:  # noqa: ARG002 (nobody works anywhere)
-        """The PIDs of those who were started by hand with this command and live, on record or not."""
-        return tuple(i.pid for i, words in self._by_hand.items() if words == command and self._lives[i].running)
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
         """A worker's process set, the leader first."""
@@ -169,7 +191,12 @@ class FakeProcesses:
         leader = (self._leader(worker),) if worker.life.running else ()
         return (*leader, *worker.helpers)
 
-    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0) -> StopReport:
+    def settle(self, worker_id: str) -> None:
+        """The trial of a launch is over."""
+        worker = self._workers[worker_id]
+        worker.record = worker.record._replace(order=None)
+
+    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
         """End a worker; the time that it would take is told, and not spent."""
         signal_number(stop_signal)
         worker = self._workers.get(worker_id)
@@ -185,7 +212,7 @@ class FakeProcesses:
             if ending is Ending.KILLED and worker.killable:
                 killed.insert(0, self._leader(worker))
         if not worker.killable:
-            worker.record = worker.record._replace(state=STUCK)
+            worker.record = worker.record._replace(state=STUCK, order=order(STOP, why, timeout))
             return StopReport(worker_id, ending, seconds, survivors=self.members(worker_id))
         if worker.life.running:
             self._end(worker, TERMINATED if ending is Ending.GRACEFUL else KILLED)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
-import stat
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from supervisor_core.adapters import processes_children
+from supervisor_core.adapters.open_folder import UnreadableError
+from supervisor_core.adapters.output_files import FOLDER_MODE, opened_output
 from supervisor_core.adapters.processes_find import Presence, find
 from supervisor_core.adapters.processes_identity import identify, platform
 from supervisor_core.adapters.processes_records import (
     STARTING,
+    Order,
     WorkerRecord,
     forget_record,
     new_generation,
@@ -25,8 +27,6 @@ from supervisor_core.adapters.processes_records import (
 )
 from supervisor_core.adapters.processes_values import GENERATION_VARIABLE
 from supervisor_core.domain.errors import RefusedError, SupervisorError
-
-LOG_MODE = 0o640
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class LaunchSpec:
     env: Mapping[str, str]
     log_path: Path
     spec_hash: str = ""
+    order: Order | None = None
+    """Set for a launch on trial."""
 
 
 class LaunchError(SupervisorError):
@@ -63,6 +65,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
         command=spec.command,
         log_path=str(spec.log_path),
         spec_hash=spec.spec_hash,
+        order=spec.order,
     )
     with _opened_log(spec.log_path) as log:
         write_record(state_dir, record)
@@ -106,27 +109,20 @@ def _check_spec(spec: LaunchSpec) -> None:
         )
 
 
-@contextlib.contextmanager
+@contextmanager
 def _opened_log(path: Path) -> Iterator[int]:
-    """The file for the output, appended to: it may be cut by rotation while the worker writes.
-
-    Only its own folder is made, never one above: a drive that is not mounted must not turn into a folder.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        path.parent.mkdir(exist_ok=True)
-        descriptor = os.open(path, flags, LOG_MODE)
-    except OSError as error:
-        why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-        raise LaunchError(f"The log file {path} can't be opened: {why}.", remedy="Is the drive there?") from error
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise LaunchError(f"The log file {path} is no regular file.", remedy="Move away what is there.")
+    """The file for the output, appended to: its beginning may be cut off while the worker writes."""
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            descriptor = stack.enter_context(opened_output(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+        except UnreadableError as error:
+            raise LaunchError(f"Its output can't be captured: {error.message}", remedy=error.remedy) from error
+        except OSError as error:
+            raise LaunchError(f"Its output can't be captured in {path}: {error.strerror}.") from error
         if hasattr(os, "O_NONBLOCK"):
             os.set_blocking(descriptor, True)
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _spawn(spec: LaunchSpec, generation: str, log: int) -> processes_children.Child:

@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from supervisor_core.adapters.files import UnreadableError, read_json, write_json
+from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.adapters.open_folder import UnreadableError
 from supervisor_core.adapters.processes_values import ProcessIdentity
 from supervisor_core.domain.errors import UsageError
 
@@ -22,6 +23,21 @@ RECORD_MODE = 0o600
 FOLDER_MODE = 0o700
 
 _WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
+
+
+STOP, TRIAL = "stop", "trial"
+
+
+class Order(NamedTuple):
+    """What the supervisor itself does to a launch, on record before it does it: the end of that launch is no trouble.
+
+    A `STOP` ends it; a `TRIAL` starts it for a command that reports its end itself and puts things right.
+    """
+
+    what: str
+    why: str
+    until: float
+    """In seconds since boot. A process that is seen alive later than that didn't end because of this."""
 
 
 class WorkerRecord(NamedTuple):
@@ -35,6 +51,7 @@ class WorkerRecord(NamedTuple):
     log_path: str = ""
     spec_hash: str = ""
     identity: ProcessIdentity | None = None
+    order: Order | None = None
 
     def running_as(self, identity: ProcessIdentity) -> WorkerRecord:
         """The same launch, now with its process."""
@@ -100,6 +117,7 @@ def write_record(state_dir: Path, record: WorkerRecord) -> None:
         "command": list(record.command),
         "log_path": record.log_path,
         "spec_hash": record.spec_hash,
+        "order": record.order and record.order._asdict(),
     }
     write_json(record_path(state_dir, record.worker_id), document, mode=RECORD_MODE)
 
@@ -124,7 +142,14 @@ def _from_document(document: dict[str, Any]) -> WorkerRecord:
         log_path=str(document["log_path"]),
         spec_hash=str(document["spec_hash"]),
         identity=identity,
+        order=_order(document.get("order")),  # an earlier version wrote none
     )
+
+
+def _order(document: dict[str, Any] | None) -> Order | None:
+    if not document:
+        return None
+    return Order(str(document["what"]), str(document["why"]), float(document["until"]))
 
 
 def _in_folder(state_dir: Path, worker_id: str, ending: str) -> Path:

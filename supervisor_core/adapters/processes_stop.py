@@ -51,6 +51,10 @@ class StopReport:
     """Who had to be killed, the leader included; those who ended when asked are not listed."""
     survivors: tuple[Member, ...] = ()
 
+    def __bool__(self) -> bool:
+        """Whether the worker is stopped."""
+        return self.stopped
+
     @property
     def state(self) -> str:
         """`stopped` or `stuck`."""

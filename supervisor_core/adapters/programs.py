@@ -5,6 +5,7 @@ Workers have a door of their own (`processes`); this one is for git, pip and the
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -52,6 +53,10 @@ class Ran:
     truncated: bool = False
     """Whether something in the middle of its output was left out: its words alone do not tell, they may say so too."""
 
+    def __bool__(self) -> bool:
+        """Whether all went well."""
+        return self.ok
+
     @property
     def ok(self) -> bool:
         """Whether it ended by itself, in time, and said that all is well."""
@@ -66,16 +71,20 @@ def run_command(
     timeout: float = SECONDS,
     keep_bytes: int = KEPT_BYTES,
     exact: bool = False,
+    only_looks: bool = False,
 ) -> Ran:
     """Run a program without input, and come back when it has ended or its time is over.
 
     What it says is decoded for people; with `exact`, so that names of files which are no UTF-8 are found by it again.
 
-    With the program ends its whole group, whatever it started and left there. Its environment is `env` and nothing
-    else, ours where that is None. `ProgramError` where it can't be started; everything later is in the answer.
+    With the program ends its whole group, whatever it started and left there; one that `only_looks` also ends with us.
+    Its environment is `env` and nothing else, ours where that is None. `ProgramError` where it can't be started;
+    everything later is in the answer.
     """
     begun = time.monotonic()
     child = _start(words, cwd, env)
+    if only_looks:
+        _looking.add(child.pid)
     streams = [_Stream(pipe, keep_bytes) for pipe in (child.stdout, child.stderr) if pipe is not None]
     identity = identify(child.pid)  # until we have reaped it, it is known
     in_time = False
@@ -86,11 +95,23 @@ def run_command(
             _ask_group(child.pid)
             wait_exit(identity, GRACE_SECONDS)
         _end_group(child.pid)  # before the program is reaped: until then its number is nobody else's
+        _looking.discard(child.pid)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(GONE_SECONDS)
     output, errors = (stream.text("surrogateescape" if exact else "replace") for stream in streams)
     late, truncated = not in_time, streams[0].is_truncated
     return Ran(tuple(words), child.returncode, output, errors, time.monotonic() - begun, late, truncated)
+
+
+_looking: set[int] = set()
+"""Programs that change nothing and have not been reaped, so their numbers are nobody else's."""
+
+
+@atexit.register
+def _end_all() -> None:
+    """Nobody reads what these say any more: whoever called them was in a thread that isn't waited for at the end."""
+    for pid in tuple(_looking):
+        _end_group(pid)
 
 
 def _start(words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:

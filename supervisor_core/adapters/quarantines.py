@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor_core.adapters import starts
-from supervisor_core.adapters.files import UnreadableError, read_json, write_json
+from supervisor_core.adapters.files import read_json, write_json
+from supervisor_core.adapters.open_folder import UnreadableError
 from supervisor_core.domain.texts import one_line
 from supervisor_core.domain.times import to_text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -10,8 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
-from supervisor_core.adapters.files import write_json
+from supervisor_core.adapters.files import json_text, write_atomically
 from supervisor_core.domain.times import compact
 
 FOLDER = "diagnostics"
@@ -27,6 +29,8 @@ class Written(NamedTuple):
     """Where a report is. `problem` says why it is not on the drive."""
 
     path: Path
+    sha256: str
+    """Of its content. Whoever passes the report on checks it, since anybody on the drive may have swapped the file."""
     problem: str = ""
 
 
@@ -45,19 +49,21 @@ def write_report(
     mode: int,
 ) -> Written:
     """Write it, atomically and over no other report; `OSError` where it can't be written anywhere."""
+    data = json_text(document).encode()
+    digest = hashlib.sha256(data).hexdigest()
     try:
         drive.make_folder(logs / FOLDER)
-        path = _unused(lambda: logs / FOLDER / name(), lambda path: drive.call(path.exists))
-        drive.call(partial(write_json, path, document, mode=mode))
+        path = _unused(lambda: logs / FOLDER / name(), partial(drive.call, drive_files.exists, drive.root))
+        drive.call(drive_files.write, drive.root, path, data, mode)
     except (DriveUnavailable, OSError) as error:
-        return Written(_write_at_home(state_dir / FOLDER, name, document), str(error))
-    return Written(path)
+        return Written(_write_at_home(state_dir / FOLDER, name, data), digest, str(error))
+    return Written(path, digest)
 
 
-def _write_at_home(folder: Path, name: Callable[[], str], document: Mapping[str, Any]) -> Path:
+def _write_at_home(folder: Path, name: Callable[[], str], data: bytes) -> Path:
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     path = _unused(lambda: folder / name(), Path.exists)
-    write_json(path, document, mode=PRIVATE_FILE)
+    write_atomically(path, data, mode=PRIVATE_FILE)
     older = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime_ns, reverse=True)[KEPT_AT_HOME:]
     for each in older:
         with contextlib.suppress(OSError):

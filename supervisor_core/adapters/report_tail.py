@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from supervisor_core.adapters.files import UnreadableError
+from supervisor_core.adapters import drive_files
+from supervisor_core.adapters.open_folder import End, OpenFolder
 from supervisor_core.adapters.report_masking import Masking
 from supervisor_core.domain.texts import one_line
 
@@ -24,25 +23,15 @@ class Tail(NamedTuple):
     size_bytes: int
 
 
-class End(NamedTuple):
-    """The last bytes, and whether they begin in the middle of the file."""
+def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) -> End:
+    """The last bytes of a regular file, so many at most; for a file on the drive, give the drive's root.
 
-    data: bytes
-    size: int
-    cut: bool
-
-
-def read_end(path: Path, most: int = READ_BYTES) -> End:
-    """The last bytes of a regular file, so many at most. May hang as long as its disk does, but waits for no pipe and
-    follows no link."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise UnreadableError(f"{path} is no regular file.")
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        start = max(size - most, 0)
-        file.seek(start)
-        return End(file.read(most), size, start > 0)
+    May hang as long as its disk does, but waits for no pipe and follows no link.
+    """
+    if root is not None:
+        return drive_files.read_end(root, path, most)
+    with OpenFolder.at(path.parent, shared=False) as folder:
+        return folder.read_end(path.name, most)
 
 
 def last_lines(end: End, count: int, masking: Masking) -> Tail:

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import sys
+import threading
 from pathlib import Path
+
+from supervisor_core.adapters import drive_files
+from supervisor_core.adapters.open_folder import OpenFolder
 
 # From <sys/inotify.h>
 _IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_DELETE_SELF, _IN_IGNORED = 0x8, 0x80, 0x400, 0x8000
 _EVENTS = _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_DELETE_SELF
 _IN_ATTRIB, _IN_MOVED_FROM, _IN_DELETE = 0x4, 0x40, 0x200
 _GONE_OR_CLOSED = _IN_ATTRIB | _IN_MOVED_FROM | _IN_DELETE
+_IN_MODIFY, _IN_CREATE, _IN_ONESHOT = 0x2, 0x100, 0x80000000
+_WRITTEN = _IN_MODIFY | _IN_CREATE | _IN_MOVED_TO | _IN_DELETE_SELF
 _READ_AT_ONCE = 64 * 1024
 
 
@@ -38,14 +45,25 @@ class FolderWatch:
         """What an event loop may wait on."""
         return self._descriptor if self._descriptor >= 0 else None
 
-    def watch(self, folder: Path) -> bool:
-        """Watch this folder from now on; False where it can't be watched. May hang as long as the drive does."""
+    def watch(self, folder: Path, root: Path | None = None) -> bool:
+        """Watch this folder from now on; False where it can't be watched. For a folder on the drive, give the drive's
+        root; then it may hang as long as the drive does."""
         if self._libc is None or self._descriptor < 0:
             return False
         if self._watched != folder:
-            added = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), self._events)
-            self._watched = folder if added >= 0 else None
+            self._watched = folder if self._add(folder, root) else None
         return self._watched is not None
+
+    def _add(self, folder: Path, root: Path | None) -> bool:
+        if self._libc is None:
+            return False
+        try:
+            opened = OpenFolder.at(folder, shared=False) if root is None else drive_files.open_folder(root, folder)
+        except OSError:
+            return False
+        with opened:
+            path = opened.path_by_descriptor()
+            return bool(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), self._events) >= 0)
 
     def drain(self) -> list[str]:
         """Take what has come, so that the descriptor is quiet again, and tell the names of the files; a folder that
@@ -68,3 +86,54 @@ class FolderWatch:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+class WriteAlarm:
+    """Wakes one thread, once, when somebody writes into a file of a folder.
+
+    The kernel keeps quiet until it's armed again, so that whoever writes without end costs nothing meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+        self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if self._libc is not None else -1
+        self._reader, self._writer = os.pipe() if self._descriptor >= 0 else (-1, -1)
+        self._woken = threading.Event()
+
+    def arm(self, folder: Path) -> bool:
+        """Tell of the next write in this folder; False where the system can't."""
+        if self._libc is None or self._descriptor < 0:
+            return False
+        _drain(self._descriptor)
+        return bool(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _WRITTEN | _IN_ONESHOT) >= 0)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for a write, for `wake`, or for so long."""
+        if self._descriptor < 0:
+            self._woken.wait(seconds)
+            return
+        poll = select.poll()
+        for descriptor in (self._descriptor, self._reader):
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(None if seconds is None else seconds * 1000)
+
+    def wake(self) -> None:
+        """End this wait and all that follow."""
+        self._woken.set()
+        if self._writer >= 0:
+            os.write(self._writer, b"x")
+
+    def close(self) -> None:
+        """Let go of everything; nobody waits any more."""
+        for descriptor in (self._descriptor, self._reader, self._writer):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._reader = self._writer = -1
+
+
+def _drain(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, _READ_AT_ONCE):
+            pass
+    except BlockingIOError:
+        pass

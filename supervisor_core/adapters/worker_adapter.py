@@ -14,7 +14,13 @@ from supervisor_core.adapters.exits import ExitWatch
 from supervisor_core.adapters.processes import FoundWorker, Presence, ProcessDoor
 from supervisor_core.adapters.processes_stop import StopReport
 from supervisor_core.adapters.processes_values import Life, ProcessIdentity
-from supervisor_core.adapters.worker import find_watcher, start_watcher, stop_watcher_gracefully
+from supervisor_core.adapters.worker import (
+    Search,
+    find_watcher,
+    look_for_watcher,
+    start_watcher,
+    stop_watcher_gracefully,
+)
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain.errors import RefusedError, UsageError
 from supervisor_core.domain.nearest import nearest
@@ -51,15 +57,15 @@ class WorkerAdapter(Protocol):
     def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:
         """Start it, and see it alive after its grace period; what is left of an earlier life is ended first.
 
-        `looked` is what `state` has just told the caller, and saves one more look; never the one that the start
-        itself rests on.
+        `looked` is what `search` has just told the caller, and saves one more search.
 
         `RefusedError` where it, or something of it, may be running; `LaunchError` where it did not live so long.
         """
 
-    def stop(self, worker_id: str) -> StopReport:
+    def stop(self, worker_id: str, why: str = "") -> StopReport:
         """End all of it. To stop what does not run is success; what survives is in the report.
 
+        `why` is on record before the first signal.
         `RefusedError` where nobody can tell whether it runs: then nothing was signalled.
         """
 
@@ -71,6 +77,9 @@ class WorkerAdapter(Protocol):
 
     def state(self, worker_id: str) -> FoundWorker:
         """Look for it. What can't be looked at is unverifiable, never stopped."""
+
+    def search(self, worker_id: str) -> FoundWorker:
+        """The same, with all processes searched for one that claims to be it: before a start and a restart."""
 
     def states(self) -> dict[str, FoundWorker]:
         """Look for each of them."""
@@ -188,7 +197,7 @@ class ProcessWorkerAdapter:
     def remove(self, worker_id: str) -> StopReport:
         """End all of it, and forget it where nothing survived."""
         worker = self._known.get(worker_id)
-        report = stop_watcher_gracefully(self._processes, worker)
+        report = stop_watcher_gracefully(self._processes, worker, "it was removed from the configuration")
         if report.stopped:
             self._known.forget(worker)
         return report
@@ -204,9 +213,9 @@ class ProcessWorkerAdapter:
         self._watch(worker_id, identity)
         return identity
 
-    def stop(self, worker_id: str) -> StopReport:
+    def stop(self, worker_id: str, why: str = "") -> StopReport:
         """End all of it, with the settings that it was added with, in the configuration or not."""
-        return stop_watcher_gracefully(self._processes, self._known.get(worker_id))
+        return stop_watcher_gracefully(self._processes, self._known.get(worker_id), why)
 
     def start_all(self) -> dict[str, ProcessIdentity | Exception]:
         """Start those that do not run, several at a time."""
@@ -220,6 +229,10 @@ class ProcessWorkerAdapter:
     def state(self, worker_id: str) -> FoundWorker:
         """Look for it, and watch the process that is found."""
         return self._look(self._known.get(worker_id))
+
+    def search(self, worker_id: str) -> FoundWorker:
+        """Look for it among all processes, and watch the one that is found."""
+        return self._look(self._known.get(worker_id), search=True)
 
     def states(self) -> dict[str, FoundWorker]:
         """Look for each of them, one after the other."""
@@ -240,14 +253,15 @@ class ProcessWorkerAdapter:
 
     def _start_unless_running(self, worker: Worker) -> ProcessIdentity | Exception | None:
         try:
-            looked = self._look(worker)
+            looked = self._look(worker, search=True)
             return None if looked.identity else self.start(worker.id, looked)
         except Exception as error:  # noqa: BLE001 (one that fails is an answer, and keeps no other from starting)
             return error
 
-    def _look(self, worker: Worker) -> FoundWorker:
+    def _look(self, worker: Worker, *, search: bool = False) -> FoundWorker:
+        doors = self._processes, self._drive, self._config(), worker
         try:
-            found = find_watcher(self._processes, self._drive, self._config(), worker)
+            found = look_for_watcher(*doors, Search.ALWAYS).found if search else find_watcher(*doors)
         except OSError as error:
             reason = f"Whether {worker.id} runs can't be seen: {error}."
             return FoundWorker(worker.id, Presence.UNVERIFIABLE, life=Life.UNVERIFIABLE, reason=reason)

@@ -133,7 +133,7 @@ class FakeWorkerAdapter:
             self._watched[identity] = worker_id
             return identity
 
-    def stop(self, worker_id: str) -> StopReport:
+    def stop(self, worker_id: str, why: str = "") -> StopReport:  # noqa: ARG002 (nobody judges an end here)
         """End it."""
         worker = self._known.get(worker_id)
         with self._acting(worker, "stop"):
@@ -157,6 +157,10 @@ class FakeWorkerAdapter:
             found = self.processes.find(worker.id)
             self._watch(found)
         return found
+
+    def search(self, worker_id: str) -> FoundWorker:
+        """Look for it, and watch the process that is found."""
+        return self.state(worker_id)
 
     def states(self) -> dict[str, FoundWorker]:
         """Look for each of them."""

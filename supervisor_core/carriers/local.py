@@ -31,6 +31,10 @@ class LocalCarrier:
         crashpoints.reach("command.file:after")
         return filed
 
+    def pressed(self, button: str) -> Job | None:
+        """The first job that a press of this button was filed as."""
+        return self._ledger.read(lambda connection: jobs.pressed(connection, button))
+
     def carried(self, task_id: str) -> list[Job]:
         """The jobs that were filed under this task id."""
         return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
@@ -45,10 +49,14 @@ def file_jobs(
     card: Mapping[str, Any] | None = None,
     approvals: Sequence[Mapping[str, Any]] = (),
 ) -> list[Job]:
-    """A job for each worker of a command, in the caller's transaction; `approvals` tell who agreed to it."""
+    """A job for each worker of a command, in the caller's transaction; `approvals` tell who agreed to it.
+
+    `IdTaken` where the command's id is another command's: then the caller's transaction must not commit.
+    """
     handler, issuer = CATALOG[command.name].handler, command.issuer
     if handler is None or issuer is None:
         raise ValueError(f"{command.name} by {issuer} is nothing that a host carries out")
+    jobs.refuse_taken(connection, command.task_id, handler, door)
     filed: list[Job] = []
     for worker_id in command.workers:
         new = jobs.NewJob(

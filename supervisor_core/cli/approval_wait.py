@@ -14,7 +14,6 @@ from supervisor_core.domain.texts import shown
 LOOK_SECONDS = 0.2
 """How often the ledger is looked at: a vote may come from another shell, of which no daemon tells us."""
 
-ON_ITS_WAY = (ApprovalState.EXECUTING, ApprovalState.DONE, ApprovalState.FAILED)
 UNDECIDED = (ApprovalState.PENDING, ApprovalState.APPROVED)
 
 
@@ -42,7 +41,7 @@ def wait(approvals: Approvals, approval: Approval, seconds: float | None, *, qui
         time.sleep(LOOK_SECONDS)
         approvals.expire_due()  # where no daemon runs, nobody else does
         approval, votes = approvals.find(approval.approval_id)
-    if approval.state not in ON_ITS_WAY:
+    if not approval.was_filed:
         return in_words(approval, votes), None
     if not quiet:
         who = " and ".join(vote.voter.name or vote.voter.id for vote in votes)

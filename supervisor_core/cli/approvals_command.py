@@ -122,7 +122,7 @@ def _scheduler_runs(config: SupervisorConfig) -> bool:
 def _tell(decision: Decision, options: argparse.Namespace, *, done: Sequence[ApprovalState], note: str = "") -> int:
     approval = decision.approval
     words = " ".join(filter(None, [in_words(approval, decision.votes), note]))
-    succeeded = approval.state in done
+    succeeded = approval.state in done and (approval.was_filed or approval.state is not ApprovalState.FAILED)
     if options.json:
         print(json.dumps({**document(approval, decision.votes), "success": succeeded, "message": words}))
     else:
@@ -143,6 +143,8 @@ def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
             return f"pending: {approval.again} has {count_of(approval, votes)}, {until} ({approval.approval_id})."
         case ApprovalState.APPROVED:
             return f"approved: {approval.again} is about to be carried out. {reason}".rstrip()
+        case ApprovalState.FAILED if not approval.was_filed:
+            return f"failed: {approval.again}. {reason}"
         case ApprovalState.EXECUTING | ApprovalState.DONE | ApprovalState.FAILED:
             word = "is carried out" if approval.state is ApprovalState.EXECUTING else f"is {approval.state}"
             return f"approved: {approval.again} {word} as {approval.task_id}; `supervisor audit` tells what came of it."

@@ -1,4 +1,4 @@
-"""`supervisor audit`: who did what, when, and what came of it; `supervisor audit verify`: is that the whole truth."""
+"""`supervisor audit` searches the audit trail; `verify` checks it, `export` and `archive` write it to files."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from supervisor_core.adapters.files import UnreadableError
 from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.adapters.open_folder import UnreadableError
+from supervisor_core.cli import audit_files
 from supervisor_core.cli.table import table
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.affected import in_words
 from supervisor_core.domain.audit import ChainHead
 from supervisor_core.domain.audit_csv import audit_csv
 from supervisor_core.domain.durations import EXPECTED, parse_since, since_moment
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.targets import resolve
-from supervisor_core.domain.trail import action_of
+from supervisor_core.domain.texts import shown
+from supervisor_core.domain.trail import action_of, cause_of
 from supervisor_core.gateway import grammar_context
 from supervisor_core.ledger import audit
+from supervisor_core.ledger.audit_rows import DAMAGED
+from supervisor_core.ledger.audit_search import AFFECTED
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.host import opened_ledger
 
@@ -32,7 +38,13 @@ LIMIT = 50
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    parser.add_argument("verify", nargs="?", choices=["verify"], help="check that no row was altered or removed")
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=["verify", "export", "archive"],
+        help="verify: check that no row was altered or removed. export: write all rows to a file. archive: move old "
+        "rows to a file. Left out: search",
+    )
     parser.add_argument("--worker", metavar="ID", help="only about this worker, team:NAME, a pattern or all")
     parser.add_argument("--issuer", metavar="WHO", help="only by this person: cli:anna, U0OPER, or the name shown")
     parser.add_argument(
@@ -41,17 +53,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
     parser.add_argument("--shared", action="store_true", help="in the shared database: the trails of all hosts")
     parser.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many rows ({LIMIT})")
+    parser.add_argument("--out", metavar="FILE", help="with export and archive: the new file")
+    parser.add_argument("--before", metavar="WHEN", help="with archive: rows older than 2026-01-31, or than 90d")
+    parser.add_argument("--file", metavar="FILE", action="append", help="with verify: check this file; may be repeated")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="a list of objects, named as the columns")
     form.add_argument("--csv", action="store_true", help="a line each, with a head")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search or verify."""
+    """Search, verify, export or archive."""
+    _must_fit_together(options)
+    if options.file:
+        return audit_files.verify(options)
     config = load_supervisor_config(options.config)
+    if options.what == "export":
+        return audit_files.export(config, options.out)
+    if options.what == "archive":
+        return audit_files.archive(config, options.before, options.out)
     if options.shared:
         _must_be_shared(config)
-    if options.verify:
+    if options.what == "verify":
         return _verify(config, shared=options.shared, as_json=options.json)
     action, command = action_of(options.command) if options.command is not None else (None, "")
     wanted = audit.AuditFilter(
@@ -69,8 +91,20 @@ def run(options: argparse.Namespace) -> int:
     elif options.csv:
         print(audit_csv(rows), end="")
     else:
-        print(_for_people(rows))
+        print(_for_people(rows, wanted.about))
     return 0
+
+
+def _must_fit_together(options: argparse.Namespace) -> None:
+    """Refuse options that the action doesn't have, and ask for those that it needs."""
+    needed = {"export": ("out",), "archive": ("out", "before")}.get(options.what, ())
+    for name in ("out", "before"):
+        if name in needed and not getattr(options, name):
+            raise UsageError(f"`supervisor audit {options.what}` needs --{name}.")
+        if getattr(options, name) and name not in needed:
+            raise UsageError(f"--{name} goes with `supervisor audit {'archive' if name == 'before' else 'export'}`.")
+    if options.file and options.what != "verify":
+        raise UsageError("--file goes with `supervisor audit verify`.")
 
 
 def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
@@ -104,13 +138,15 @@ def _verdict(whole: int, faults: list[audit.Fault]) -> dict[str, Any]:
 
 def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
     if not faults:
-        print(f"{what} is whole: {whole} rows, none altered, none missing.")
+        print(f"{what} is whole: {_count(whole, 'row')}, none altered, none missing.")
         return
     if what != "The trail":
         print(f"{what} is not what was written:")
     for fault in faults:
-        print(f"row {fault.audit_id} of {fault.supervisor_id} {fault.what}")
-    print(f"The {whole} before it are as they were written; nothing after it can be relied on.")
+        print(f"row {shown(str(fault.audit_id))} of {shown(fault.supervisor_id)} {fault.what}")
+    if len(faults) == audit.MOST_FAULTS:
+        print(f"These are the first {len(faults)}. There may be more.")
+    print(f"{_count(whole, 'row')} match{'es' if whole == 1 else ''} {'its hash' if whole == 1 else 'their hashes'}.")
 
 
 def _count(number: int, thing: str) -> str:
@@ -136,7 +172,7 @@ def _heads(config: SupervisorConfig) -> list[ChainHead]:
         return []  # verify then says what that means
 
 
-def _for_people(rows: list[dict[str, Any]]) -> str:
+def _for_people(rows: list[dict[str, Any]], about: Sequence[str]) -> str:
     if not rows:
         return "Nothing in the audit trail fits."
     width = os.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -145,11 +181,11 @@ def _for_people(rows: list[dict[str, Any]]) -> str:
             row["created_at"][:19].replace("T", " "),
             row["action"],
             row["target_id"],
-            row["outcome"],
+            "DAMAGED" if DAMAGED in row else row["outcome"],
             row["actor"],
             row["label"] or "",
             row["task_id"] or "",
-            _why(row),
+            "; ".join(filter(None, (_why(row), in_words(row[AFFECTED], cause_of(row), about)))),
         ]
         for row in reversed(rows)
     ]
@@ -157,7 +193,9 @@ def _for_people(rows: list[dict[str, Any]]) -> str:
 
 
 def _why(row: dict[str, Any]) -> str:
-    """Why something did not succeed, in one line."""
+    """Why something did not succeed, in one line; of a row that was altered, what is wrong with it."""
+    if DAMAGED in row:
+        return f"This row was altered: {row[DAMAGED]}."
     details = json.loads(row["details_json"])
     error = details.get("error") if isinstance(details, dict) else None
     return " ".join(str(error).split()) if error and row["outcome"] != "success" else ""

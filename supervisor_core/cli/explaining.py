@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from supervisor_core.adapters.worker import Search
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.explanation import Event, Explanation, Found
@@ -28,7 +29,7 @@ def why(command: Command, config: str | None, *, as_json: bool) -> int:
     """Explain each of them, those in trouble first; 1 where one is unwell."""
     loaded = load_supervisor_config(config)
     host = open_doors(loaded)
-    looked = look(host, [loaded.workers[each] for each in command.workers])
+    looked = look(host, [loaded.workers[each] for each in command.workers], search=Search.ALWAYS)
     documents = _told_by_the_daemon(str(loaded.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
     with opened_ledger(loaded) as ledger:
         found = Explainer(ledger)(host, looked, list(documents.values()), command.workers)

@@ -133,6 +133,8 @@ def _notes(supervisor: dict[str, Any]) -> list[str]:
     notes = [": ".join(said[:2]) + "".join(f"; {each}" for each in said[2:])] if said else []
     if supervisor["state"] in DEAD:
         notes = [f"{UNWELL} {reason}"]
+    if problem := (supervisor.get("ledger") or {}).get("problem"):
+        notes.append(f"{UNWELL} {_words(problem)}")
     lost = supervisor.get("lost_events")
     if lost:
         notes.append(f"events that a slow subscriber lost: {lost}")

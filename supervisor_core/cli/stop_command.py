@@ -44,7 +44,7 @@ def in_words(ended: Ended | None, of_workers: str = "") -> str:
 
 def _end_workers(config: SupervisorConfig) -> list[str]:
     """End every worker that runs, as the pass for each; what could not be ended, in words."""
-    from supervisor_core.adapters.worker import stop_watcher_gracefully
+    from supervisor_core.adapters.worker import end_watcher
     from supervisor_core.runtime.doors import open_doors
     from supervisor_core.runtime.ownership import pass_ownership
 
@@ -52,10 +52,12 @@ def _end_workers(config: SupervisorConfig) -> list[str]:
     for worker in config.workers.values():
         try:
             with pass_ownership(config.state_dir, worker.id):
-                report = stop_watcher_gracefully(host.processes, worker)
+                ended = end_watcher(host.processes, host.drive, config, worker, "supervisor stop --workers")
         except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end
             stuck.append(f"{worker.id} could not be ended: {error}")
             continue
-        if not report.stopped:
-            stuck.append(f"{worker.id} is stuck: {', '.join(map(str, report.survivors))} could not be ended")
+        if not ended.report.stopped:
+            stuck.append(f"{worker.id} is stuck: {', '.join(map(str, ended.report.survivors))} could not be ended")
+        elif ended.left:
+            stuck.append(f"{worker.id} may still run. {ended.words(worker)}")
     return stuck

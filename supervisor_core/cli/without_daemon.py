@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from supervisor_core.adapters.worker import Search
 from supervisor_core.config import load_supervisor_config
+from supervisor_core.ledger.peek import peek
+from supervisor_core.ledger.quick import FILE_NAME
+from supervisor_core.ledger.trouble import LedgerDamaged, of_ledger
 from supervisor_core.runtime import runtime_file
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.runtime.doors import open_doors
@@ -21,6 +26,9 @@ REASONS = {
     "stale": "The daemon died without a word. Its workers go on; `supervisor start` takes them over.",
     "unresponsive": "The daemon runs, but does not answer. Its log says what it does. Killing it spares its workers.",
 }
+
+LOOK_SECONDS = 1.0
+"""For damage in the ledger; `doctor` looks for longer."""
 
 LOOK_AGAIN_SECONDS = 0.02
 
@@ -49,7 +57,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
         standing = _standing(config.state_dir)
     state, holder, said = standing
     host = open_doors(config)
-    workers = [seen.as_json() for seen in look(host, list(config.workers.values()))] if config.workers else []
+    looked = look(host, list(config.workers.values()), search=Search.IF_STOPPED) if config.workers else []
     return {
         "healthy": False,
         "supervisor": {
@@ -58,12 +66,24 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
             "pid": holder or None,
             "started_at": said.get("started_at") if state == "unresponsive" else None,
             "reason": REASONS[state],
+            "ledger": {"problem": _ledger_problem(config.state_dir / FILE_NAME)},
         },
         "services": [
             {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES
         ],
-        "workers": workers,
+        "workers": [seen.as_json() for seen in looked],
     }
+
+
+def _ledger_problem(path: Path) -> str:
+    """What a short look finds wrong with the ledger; empty where it finds nothing."""
+    if not path.exists():
+        return ""
+    try:
+        damage = peek(path, LOOK_SECONDS).damage
+    except sqlite3.Error as error:
+        return str(of_ledger(path, error, "read") or f"The ledger {path} can't be read: {error}.")
+    return str(LedgerDamaged(path, " ".join(damage.split()))) if damage else ""
 
 
 def _standing(state_dir: Path) -> _Standing:

@@ -54,6 +54,7 @@ class Approvals(Section):
 
     required_for: Annotated[tuple[CommandName, ...], AfterValidator(_once_each)] = (
         "rollback",
+        "undo",
         "update",
         "update-deps",
     )

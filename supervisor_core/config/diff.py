@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Secret, SecretStr
 
 from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
@@ -126,6 +127,13 @@ def difference(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
     )
 
 
+def setting_digests(config: SupervisorConfig) -> dict[str, str]:
+    """A digest of each setting that counts from the daemon's start on, by its name: two starts compare what changed."""
+    sections = [name for name in Settings.model_fields if name not in LIVE_SECTIONS]
+    leaves = (each for name in sections for each in _leaves(getattr(config, name), (name,)))
+    return {dotted(path): sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest() for path, value in leaves}
+
+
 def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConfig:
     """The new workers and teams, and all else (its place and the environment too) as the daemon was started with it."""
     return running.model_copy(update={name: getattr(new, name) for name in LIVE_SECTIONS})
@@ -177,3 +185,15 @@ def _paths(old: object, new: object, path: Path) -> Iterator[Path]:
                 yield (*path, str(key))
     elif old != new:
         yield path
+
+
+def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
+    """Each setting below a path with its value. Lists count as one."""
+    if isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            yield from _leaves(getattr(value, name), (*path, field.alias or name))
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves(each, (*path, str(key)))
+    else:
+        yield path, value.get_secret_value() if isinstance(value, Secret | SecretStr) else value

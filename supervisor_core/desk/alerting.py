@@ -21,7 +21,6 @@ from supervisor_core.config import SupervisorConfig
 from supervisor_core.desk.deciding import Deciding, new_id
 from supervisor_core.desk.evidence import Evidence
 from supervisor_core.desk.flapping import Flapping
-from supervisor_core.desk.forgetting import Forgetting
 from supervisor_core.desk.judged import Pair, Told
 from supervisor_core.desk.quiet import QuietTimes
 from supervisor_core.domain import crashpoints
@@ -90,7 +89,6 @@ class Alerting:
         self._deciding = Deciding(ledger.supervisor_id, config, resting)
         self._evidence = evidence
         self._quiet = QuietTimes(ledger, config)
-        self._forgetting = Forgetting(ledger)
         self._flapping = Flapping(ledger.supervisor_id, config)
         self._lock = Lock()
         self._sights: dict[str, list[Sight]] = {}
@@ -143,7 +141,6 @@ class Alerting:
         self._follow_restarts(now)
         self._follow_resting(now)
         self._decide_due(now)
-        self._forgetting.work(now)
         return False
 
     def _all_known(self, now: datetime) -> dict[Target, Known]:

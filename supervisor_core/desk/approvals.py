@@ -38,6 +38,7 @@ from supervisor_core.domain.errors import RefusedError, UsageError
 from supervisor_core.domain.observed import SEEN, all_so_already, fingerprint, objections, states_of
 from supervisor_core.domain.typed import Given
 from supervisor_core.ledger import approvals as rows
+from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
 
 ID_LETTERS = 8
@@ -114,12 +115,16 @@ class Approvals:
         approval = self._new(command, door, card, moment)
 
         def file(connection: Connection) -> Approval | None:
+            jobs.refuse_taken(connection, command.task_id, None, door)
             if along is not None and not along(connection):
                 return None
             return rows.file(connection, approval, self._asked_in(card))
 
         crashpoints.reach("approvals_t.pending:before")
-        filed = self._ledger.write(file)
+        try:
+            filed = self._ledger.write(file)
+        except jobs.IdTaken as error:
+            raise NotAsked(error.message, remedy=error.remedy) from None
         crashpoints.reach("approvals_t.pending:after")
         if filed is None:
             raise NotAsked("Somebody else was first.")
@@ -181,6 +186,10 @@ class Approvals:
         """Carry out what was agreed to and is due; how each of them stands then."""
         return self._carrying.carry_on(now or datetime.now(UTC))
 
+    def agreed(self, now: datetime | None = None) -> list[Approval]:
+        """Those that are approved and due, oldest first."""
+        return self._carrying.agreed(now or datetime.now(UTC))
+
     def execute(self, approval_id: str, now: datetime | None = None) -> Approval:
         """Carry out this one now, if it is approved; how it stands then."""
         return self._carrying.execute(self.find(approval_id)[0].approval_id, now or datetime.now(UTC))
@@ -222,6 +231,10 @@ class Approvals:
     def of_task(self, task_id: str) -> Approval | None:
         """The approval of this command; None where it needed none."""
         return self._ledger.read(lambda connection: rows.of_task(connection, task_id))
+
+    def pressed(self, button: str) -> Approval | None:
+        """The approval that a press of this button asked for."""
+        return self._ledger.read(lambda connection: rows.pressed(connection, button))
 
     def waiting(self) -> list[tuple[Approval, tuple[Vote, ...]]]:
         """All that wait for somebody or are being carried out, oldest first, with their votes."""

@@ -13,7 +13,18 @@ from datetime import datetime, timedelta
 
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain import crashpoints
-from supervisor_core.domain.baking import Bake, BakeState, Change, Verdict, Watched, change_of, judge, overtakes
+from supervisor_core.domain.baking import (
+    FOLLOWED,
+    Bake,
+    BakeState,
+    Change,
+    Verdict,
+    Watched,
+    change_of,
+    judge,
+    overtakes,
+    recovered,
+)
 from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.jobs import Job
 from supervisor_core.ledger import bakes as rows
@@ -23,6 +34,9 @@ from supervisor_core.runtime.logs import about
 
 LOOK_SECONDS = 5.0
 """Between two looks at who is watched. What is over by then, a crash and a start after it, leaves its mark."""
+
+RECOVERY_LOOK = timedelta(seconds=30)
+"""Between two looks at who has degraded."""
 
 Look = Callable[[Collection[str]], Mapping[str, Watched]]
 """How these workers are right now; who is not configured is missing in it. It blocks."""
@@ -40,6 +54,8 @@ class BakingChore:
         self._config = config
         self._look = look
         self._looked_at: datetime | None = None
+        self._recovery_at: datetime | None = None
+        """When those who have degraded are looked at next; None where there are none."""
         self._known: frozenset[int] = frozenset()
         """Jobs of late that were dealt with by this program. What is forgotten is dealt with again, and comes to the
         same."""
@@ -47,10 +63,12 @@ class BakingChore:
     def due_at(self) -> datetime | None:
         """When somebody must be looked at: the first end, or sooner; None while nobody is watched."""
         end = self._ledger.read(rows.first_end)
+        recovery = self._recovery_at
         if end is None or self._looked_at is None:
-            return end
+            return end if recovery is None else min(end or recovery, recovery)
         look = self._looked_at + timedelta(seconds=LOOK_SECONDS)
-        return min(end, look) if end > self._looked_at else look
+        due = min(end, look) if end > self._looked_at else look
+        return due if recovery is None else min(due, recovery)
 
     def work(self, now: datetime) -> bool:
         """Begin to watch whose code was changed, judge who is watched. Nothing is filed by that."""
@@ -60,7 +78,19 @@ class BakingChore:
         self._follow_changes(watching, now)
         if seen is not None:
             self._judge(watching, seen, now)
+        self._follow_recoveries(now)
         return False
+
+    def _follow_recoveries(self, now: datetime) -> None:
+        """Look now and then at who has degraded: their card says when they are well again."""
+        if self._recovery_at is not None and now < self._recovery_at <= now + RECOVERY_LOOK:
+            return
+        bakes = self._ledger.read(lambda connection: rows.degraded(connection, now - FOLLOWED))
+        self._recovery_at = now + RECOVERY_LOOK if bakes else None
+        seen = self._look({bake.worker_id for bake in bakes}) if bakes else {}
+        for bake in bakes:
+            if recovered(bake, seen.get(bake.worker_id), now) and self._ledger.step(rows.recover(bake, now), now):
+                log.info("%s is well again with its code", bake.worker_id)
 
     def _seen(self, watching: Collection[Bake], now: datetime) -> Mapping[str, Watched] | None:
         """How they are; None where nobody need look: each commit of this program calls for work."""

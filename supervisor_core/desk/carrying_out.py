@@ -17,20 +17,21 @@ from supervisor_core.carriers.local import file_jobs
 from supervisor_core.desk.observing import Observe
 from supervisor_core.desk.rights import SHELL, Rights, right_to_give
 from supervisor_core.domain import crashpoints
-from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Move, Vote, judge
+from supervisor_core.domain.approvals import NOT_FILED, Approval, ApprovalState, Choice, Move, Vote, judge
 from supervisor_core.domain.catalog import CATALOG
-from supervisor_core.domain.command import Command
+from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right, Tier
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import FINAL, not_begun
 from supervisor_core.domain.observed import SEEN, Document, fingerprint, stale, states_of
 from supervisor_core.ledger import approvals as rows
 from supervisor_core.ledger import jobs
+from supervisor_core.ledger.steps import record
 from supervisor_core.ledger.store import Ledger
 
 RETRY = timedelta(seconds=5)
-PATIENCE = timedelta(minutes=10)
-"""For so long after the decision it is tried to carry it out; after that nobody expects it to happen any more."""
+PATIENCE = timedelta(minutes=2)
+"""For so long after the decision the execution is tried: whoever approved still looks at the card. Then it expires."""
 
 US = "supervisor"
 
@@ -47,8 +48,11 @@ class CarryingOut:
 
     def carry_on(self, now: datetime) -> list[Approval]:
         """Carry out what is approved and due. One that can't be keeps no other from it."""
-        found = self._ledger.read(lambda connection: rows.carried_on(connection, now, RETRY))
-        return [self.execute(approval.approval_id, now) for approval in found]
+        return [self.execute(approval.approval_id, now) for approval in self.agreed(now)]
+
+    def agreed(self, now: datetime) -> list[Approval]:
+        """Those that are approved and due, oldest first."""
+        return self._ledger.read(lambda connection: rows.carried_on(connection, now, RETRY))
 
     def execute(self, approval_id: str, now: datetime) -> Approval:
         """Carry out one, if it is approved; how it stands then."""
@@ -145,10 +149,28 @@ class CarryingOut:
             return True
 
         crashpoints.reach("approvals_t.executing:before")
-        if self._ledger.write(work):
+        try:
+            filed = self._ledger.write(work)
+        except jobs.IdTaken as error:
+            self._fail(approval, f"{NOT_FILED} {error}", now)
+            return
+        if filed:
             by = why or "as agreed"
             log.info("approval %s: %s is carried out, %s", approval.approval_id, approval.again, by)
         crashpoints.reach("approvals_t.executing:after")
+
+    def _fail(self, approval: Approval, why: str, now: datetime) -> None:
+        """The command can't be filed: a failure, in the trail as a refusal."""
+
+        def work(connection: Connection) -> bool:
+            if not rows.taken(connection, approval, rows.move(approval, Move.FAIL, rows.Decided(US, why), now), now):
+                return False
+            entry = rows.refused(approval, Issuer(US, US), "execute", approval.door, why)
+            record(connection, approval.supervisor_id, entry, (), now)
+            return True
+
+        if self._ledger.write(work):
+            log.error("approval %s: %s failed: %s", approval.approval_id, approval.again, why)
 
     def _later(self, approval: Approval, why: str, now: datetime) -> None:
         """Try again soon; the row says why."""

@@ -1,6 +1,6 @@
 """What there was to see when a worker got into trouble: the last lines of its log, without secrets.
 
-It is looked for beside everything else: a log lies on the drive, mostly, and no alert waits for a drive.
+It is looked for beside everything else: a worker's own log may lie on the drive, and no alert waits for a drive.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.report_masking import Masking
-from supervisor_core.adapters.report_tail import last_lines, read_end
+from supervisor_core.adapters.report_tail import last_lines
 from supervisor_core.adapters.threads import DaemonThreads
-from supervisor_core.adapters.worker import worker_log
+from supervisor_core.adapters.written import read_source, source_of
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.texts import one_line
 from supervisor_core.handlers.context import Host
@@ -58,8 +58,9 @@ def last_words(host: Host, worker_id: str) -> list[str]:
     worker = host.config.workers.get(worker_id)
     if worker is None:
         return []
-    path = worker.log_file or worker_log(host.config, worker)
-    on_drive = path.is_relative_to(host.drive.root)
-    end = host.drive.call(read_end, path, timeout=SECONDS) if on_drive else read_end(path)
+    try:
+        end = read_source(host.drive, source_of(host.config, worker), timeout=SECONDS)
+    except FileNotFoundError:
+        return []
     found = last_lines(end, READ_LINES, Masking(host.config.secrets())).lines
     return [one_line(line, LINE) for line in found if line.strip()][-LINES:]

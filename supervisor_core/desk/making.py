@@ -11,6 +11,7 @@ from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.baking import BakingChore
 from supervisor_core.desk.evidence import Evidence
 from supervisor_core.desk.observing import observer
+from supervisor_core.desk.retention import RetentionChore
 from supervisor_core.desk.rights import Rights, host_rights
 from supervisor_core.desk.running_schedules import Answering, SchedulesChore, nobody_to_answer
 from supervisor_core.desk.scheduler import ApprovalsChore, Scheduler
@@ -43,7 +44,8 @@ def scheduler_of(
     baking = BakingChore(parts.ledger, config, doors.look)
     schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering)
     weekly = WeeklyChore(parts.ledger, config)
-    chores = (alerting, ApprovalsChore(approvals), baking, schedules, weekly)
+    retention = RetentionChore(lambda: parts.host, parts.ledger)
+    chores = (alerting, ApprovalsChore(approvals), baking, schedules, weekly, retention)
     ticker = Ticker(config().alerts.check_seconds, doors.look_again)
     return Scheduler(
         parts.ledger,

@@ -19,8 +19,9 @@ from supervisor_core.carriers.local import file_jobs
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.context import grammar_context
 from supervisor_core.desk.approvals import Approvals, NothingToDo
-from supervisor_core.desk.rights import CHAT, Rights, right_to_give
+from supervisor_core.desk.rights import Rights, right_to_give
 from supervisor_core.desk.schedules import unfinished
+from supervisor_core.desk.slow_work import SlowWork, looked_at
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG
@@ -28,7 +29,7 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.cron import parse_cron
 from supervisor_core.domain.errors import RefusedError, SupervisorError, TemporaryError
 from supervisor_core.domain.grammar import parse
-from supervisor_core.domain.schedules import LATE, LastRun, RunState, Schedule, Turn, is_patience_over, turn
+from supervisor_core.domain.schedules import LATE, PATIENCE, LastRun, RunState, Schedule, Turn, is_patience_over, turn
 from supervisor_core.domain.targets import resolve
 from supervisor_core.domain.times import to_text
 from supervisor_core.domain.words import shown
@@ -42,6 +43,7 @@ RETRY = timedelta(seconds=5)
 SLOWLY = timedelta(minutes=1)
 """After what is not about this run: a zone that this host does not know any more, a mistake of ours."""
 
+MINUTES = PATIENCE / timedelta(minutes=1)
 DOOR = "schedule"
 
 log = logging.getLogger(__name__)
@@ -86,21 +88,18 @@ class SchedulesChore:
         self._approvals = approvals
         self._rights = rights
         self._answering = answering
+        self._runs: SlowWork[bool] = SlowWork("schedule")
 
     def due_at(self) -> datetime | None:
         """When the first must be looked at."""
-        return self._ledger.read(rows.first_due)
+        return looked_at(self._ledger.read(rows.first_due), self._runs)
 
     def work(self, now: datetime) -> bool:
         """Run what is due; whether commands were filed. One that can't be run keeps no other from it."""
         for schedule in self._ledger.read(lambda connection: rows.ahead(connection, now + LATE)):
             self._set_right(schedule, now)
         due = self._ledger.read(lambda connection: rows.due(connection, now))
-        filed = False
-        # Who is known to this host alone is asked about first: a chat may take its time with each of the others.
-        for schedule in sorted(due, key=lambda each: each.owner.id.startswith(CHAT)):
-            filed = self._one(schedule, now) or filed
-        return filed
+        return any(self._runs.run({each.schedule_id: partial(self._one, each, now) for each in due}))
 
     def _set_right(self, schedule: Schedule, now: datetime) -> None:
         """The clock of this host was ahead, and is not any more: nobody waits for a time that was counted by it."""
@@ -176,7 +175,9 @@ class SchedulesChore:
         if not error.retryable:
             self._refuse(schedule, here, run_at, str(error), now)
         elif is_patience_over(schedule, now):
-            self._refuse(schedule, here, run_at, f"It could not be carried out for ten minutes. {error}", now)
+            self._refuse(
+                schedule, here, run_at, f"It could not be carried out within {MINUTES:g} minutes. {error}", now
+            )
         else:
             self._later(schedule, str(error), now)
 

@@ -6,21 +6,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 from supervisor_core.adapters.ticking import Ticker
 from supervisor_core.desk.approvals import Approvals
-from supervisor_core.domain.approvals import ApprovalState
+from supervisor_core.desk.slow_work import SlowWork, looked_at
+from supervisor_core.domain.approvals import Approval, ApprovalState
 from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.host_conditions import Found
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.services import Pulse
 
 NAME = "scheduler"
 
@@ -28,8 +30,8 @@ TICK_SECONDS = 5.0
 """The longest sleep: for what other programs wrote (a shell, a pass), and for a wall clock that was set."""
 
 SHORTEST_SECONDS = 0.05
-STUCK_SECONDS = 120.0
-"""A round of one chore asks git or Slack at most, each of which has limits; after so long it hangs."""
+WORK_SECONDS = 60.0
+"""A round of one chore asks git or Slack at most, each of which has limits."""
 
 RETRY_SECONDS = 1.0
 """After a failure nothing is tried again sooner, whatever is new."""
@@ -56,16 +58,19 @@ class ApprovalsChore:
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
+        self._executions: SlowWork[Approval] = SlowWork("approval")
 
     def due_at(self) -> datetime | None:
         """When the first of them must be looked at."""
-        return self._approvals.due_at()
+        return looked_at(self._approvals.due_at(), self._executions)
 
     def work(self, now: datetime) -> bool:
-        """Everything that is due."""
+        """Everything that is due. One whose remote doesn't answer holds up no other."""
         self._approvals.settle(now)
         self._approvals.expire_due(now)
-        return any(each.state is ApprovalState.EXECUTING for each in self._approvals.carry_on(now))
+        ids = [approval.approval_id for approval in self._approvals.agreed(now)]
+        ended = self._executions.run({each: partial(self._approvals.execute, each, now) for each in ids})
+        return any(each.state is ApprovalState.EXECUTING for each in ended)
 
 
 @dataclass(eq=False, slots=True)
@@ -75,8 +80,6 @@ class _Lane:
     chore: Chore
     woken: asyncio.Event
     problem: str = ""
-    begun: float | None = None
-    """Since when its round has been under way, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class Scheduler:
         observing: Callable[[Iterable[Found]], None] = lambda _: None,
         ticker: Ticker | None = None,
     ) -> None:
+        self.pulse = Pulse()
         self._ledger = ledger
         self._blocking = blocking
         self._lanes = tuple(_Lane(chore, asyncio.Event()) for chore in chores)
@@ -133,13 +137,6 @@ class Scheduler:
         """What can't be dealt with."""
         return "; ".join(lane.problem for lane in self._lanes if lane.problem)
 
-    def stuck(self) -> str:
-        """Which chores hang; empty while all come to an end."""
-        now = time.monotonic()
-        hanging = {lane.chore.name: now - lane.begun for lane in self._lanes if lane.begun is not None}
-        late = [f"{name} for {for_long:.0f} s" for name, for_long in hanging.items() if for_long > STUCK_SECONDS]
-        return f"what is due is not dealt with: {', '.join(late)}" if late else ""
-
     async def initialise(self) -> None:
         """Nothing: what is due is in the ledger."""
 
@@ -165,9 +162,9 @@ class Scheduler:
     async def _follow(self, lane: _Lane, stopping: asyncio.Event, stop: asyncio.Future[Any]) -> None:
         while not stopping.is_set():
             lane.woken.clear()
-            lane.begun = time.monotonic()
+            self.pulse.beat(WORK_SECONDS, lane.chore.name)
             done = await self._blocking(self._round, lane)
-            lane.begun = None
+            self.pulse.beat(TICK_SECONDS, lane.chore.name)
             _notice(lane, done.problem)
             if done.filed:
                 self._filed()

@@ -33,6 +33,8 @@ MOST = 100
 SHOWN_TIMES = 3
 """So many times to come stand for a schedule that has no words."""
 
+SECRET_BYTES = 32
+
 ID_LETTERS = 8
 _ALPHABET = string.ascii_lowercase + string.digits
 
@@ -101,6 +103,7 @@ class Schedules:
             added_at=moment,
             next_at=first,
             due_at=first,
+            secret=secrets.token_hex(SECRET_BYTES),
         )
 
         def work(connection: Connection) -> Schedule:

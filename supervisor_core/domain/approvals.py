@@ -2,7 +2,7 @@
 
     pending ─ approve ─→ approved ─ execute ─→ executing ─ succeed ─→ done
        │                    │                      └─ fail ─→ failed
-       ├─ deny ─→ denied    │
+       ├─ deny ─→ denied    ├─ fail ─→ failed (its command could not be filed)
        └────── cancel, expire, overtake ──→ cancelled, expired, stale
 
 Overtaken is an approval whose command would not do any more what people saw when they said yes.
@@ -80,6 +80,7 @@ MOVES: Mapping[ApprovalState, Mapping[Move, ApprovalState]] = MappingProxyType(
         _S.APPROVED: MappingProxyType(
             {
                 _M.EXECUTE: _S.EXECUTING,
+                _M.FAIL: _S.FAILED,
                 _M.CANCEL: _S.CANCELLED,
                 _M.EXPIRE: _S.EXPIRED,
                 _M.OVERTAKE: _S.STALE,
@@ -105,6 +106,9 @@ ACTIONS: Mapping[Move, str] = MappingProxyType(
 """What the audit trail calls a move. The others are told by the rows of the command itself."""
 
 REQUESTED = "APPROVAL_REQUESTED"
+
+NOT_FILED = "Not carried out:"
+"""How the reason of one begins that failed before it had any job."""
 
 
 def after(state: ApprovalState, move: Move) -> ApprovalState:
@@ -178,6 +182,12 @@ class Approval:
         if self.command.issuer is None:
             raise ValueError(f"nobody asked for {self.approval_id}")
         return self.command.issuer
+
+    @property
+    def was_filed(self) -> bool:
+        """Whether its jobs are there."""
+        filed = self.state in (ApprovalState.EXECUTING, ApprovalState.DONE, ApprovalState.FAILED)
+        return filed and not self.reason.startswith(NOT_FILED)
 
     @property
     def audit_label(self) -> str:

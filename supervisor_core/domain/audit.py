@@ -8,15 +8,21 @@ row of a host's chain follows `GENESIS`. Anybody can check a chain with these tw
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.domain.texts import is_plain
 from supervisor_core.domain.times import to_text
 
 GENESIS = "0" * 64
+
+ARCHIVED = "AUDIT_ARCHIVED"
+"""The action of a row that records that older rows were archived. Its details name the last of them and its hash."""
+
 HASHED_FIELDS = (
     "supervisor_id",
     "audit_id",
@@ -31,6 +37,7 @@ HASHED_FIELDS = (
     "task_id",
     "previous_hash",
 )
+_OPTIONAL = ("label", "task_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,8 @@ class AuditEntry:
     task_id: str | None = None
     target_type: str = "worker"
     details: Mapping[str, Any] = field(default_factory=dict)
+    affected: Mapping[str, str] = field(default_factory=dict)
+    """Workers beside the target that this affected, with their roles: the details say the same, and this finds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +69,38 @@ def row_hash(row: Mapping[str, Any]) -> str:
     """The hash that this row must carry."""
     values = [to_text(value) if isinstance(value, datetime) else value for value in map(row.get, HASHED_FIELDS)]
     return hashlib.sha256(canonical_json(values).encode()).hexdigest()
+
+
+def damage_of(row: Mapping[str, Any]) -> str:
+    """Why this row, as it's stored, isn't the row that was written; empty where its content matches its hash.
+
+    A database file takes any bytes and any type in any cell. A cell of another type never counts as unaltered, even
+    where it would give the same hash.
+    """
+    fits = all(_fits(name, row[name]) for name in (*HASHED_FIELDS, "hash"))
+    if fits and row["hash"] == row_hash(row):
+        return ""
+    broken = next((name for name in (*HASHED_FIELDS, "hash") if not _readable(name, row[name])), None)
+    if broken is not None:
+        return f"its {broken} can't be read"
+    return "its content doesn't match its hash"
+
+
+def _fits(name: str, value: object) -> bool:
+    """Whether a cell holds a value of its column's type."""
+    if name == "audit_id":
+        return type(value) is int
+    if name == "created_at":
+        return isinstance(value, datetime)
+    return isinstance(value, str) or (value is None and name in _OPTIONAL)
+
+
+def _readable(name: str, value: object) -> bool:
+    if not _fits(name, value):
+        return False
+    if name == "details_json":
+        try:
+            return isinstance(json.loads(str(value)), dict)
+        except (ValueError, RecursionError):
+            return False
+    return not isinstance(value, str) or is_plain(value)

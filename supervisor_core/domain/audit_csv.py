@@ -24,6 +24,11 @@ COLUMNS = (
 )
 """As the table has them; a test compares the two."""
 
+AFFECTED = "affected"
+"""After them the workers that a row affected beside its target: `fetcher=restarted reporter=restarted`."""
+DAMAGED = "damaged"
+"""The last column: what is wrong with a row that was altered."""
+
 _RUN = ("=", "+", "-", "@", "\t", "\r")
 """How a cell begins that a spreadsheet would run as a formula."""
 
@@ -31,10 +36,12 @@ _RUN = ("=", "+", "-", "@", "\t", "\r")
 def audit_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     """The rows in the order in which they come."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    columns = (*COLUMNS, AFFECTED, DAMAGED)
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: _harmless(row[name]) for name in COLUMNS})
+        others = " ".join(f"{worker}={role}" for worker, role in sorted(row.get(AFFECTED, {}).items()))
+        writer.writerow({name: _harmless({**row, AFFECTED: others}.get(name, "")) for name in columns})
     return text.getvalue()
 
 

@@ -2,10 +2,11 @@
 
     watching ─→ well         until the end, as `status` says it
         ├─→ degraded         it is not well, or did not keep running
+        │      └─→ recovered    it is well again, and with the same code
         ├─→ overtaken        another command has changed the code since
         └─→ ended            nothing can be said any more: somebody paused it, it was removed, nobody watched
 
-Only `watching` can move, so each of the others happens once. Nothing here changes the code back.
+Only `watching` and `degraded` can move, so each of the others happens once. Nothing here changes the code back.
 """
 
 from __future__ import annotations
@@ -18,9 +19,17 @@ from typing import Any, NamedTuple
 
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.restarts import Life, from_outside
 
 LATE = timedelta(minutes=1)
 """Who looks so long after the end has not watched: what is so then may have come of anything."""
+
+
+STEADY = timedelta(minutes=1)
+"""A worker that had degraded is well again once it has kept running for so long."""
+
+FOLLOWED = timedelta(days=7)
+"""So long a worker that has degraded is looked at for its recovery."""
 
 
 class BakeState(StrEnum):
@@ -29,6 +38,7 @@ class BakeState(StrEnum):
     WATCHING = "watching"
     WELL = "well"
     DEGRADED = "degraded"
+    RECOVERED = "recovered"
     OVERTAKEN = "overtaken"
     ENDED = "ended"
 
@@ -67,6 +77,8 @@ class Watched(NamedTuple):
     """Quarantined because it could not live."""
     started_again_at: datetime | None = None
     """When it was last started by itself, after it had ended or hung."""
+    lives: tuple[Life, ...] = ()
+    """Its last lives that ended by themselves, the newest last."""
 
 
 class Verdict(NamedTuple):
@@ -118,6 +130,14 @@ def overtakes(change: Change, bake: Bake) -> bool:
     return change.task_id != bake.task_id and bake.worker_id in change.touched and change.at > bake.since
 
 
+def recovered(bake: Bake, worker: Watched | None, now: datetime) -> bool:
+    """Whether a worker that had degraded is well again: it runs and has been steady for long enough."""
+    if worker is None or not worker.fine or worker.paused or worker.state is not WorkerState.RUNNING:
+        return False
+    begun = max(each for each in (bake.decided_at, worker.started_at, bake.since) if each is not None)
+    return now - begun >= STEADY
+
+
 def judge(bake: Bake, worker: Watched | None, now: datetime, grace: timedelta) -> Verdict | None:
     """Where this bake goes; None while it goes on. `worker` is None where there is no such worker any more.
 
@@ -130,13 +150,28 @@ def judge(bake: Bake, worker: Watched | None, now: datetime, grace: timedelta) -
         return Verdict(BakeState.ENDED, "it is not in the configuration any more")
     if worker.paused or not worker.wanted:
         return Verdict(BakeState.ENDED, worker.reason)
-    if why := _why_down(bake, worker):
+    kills = _kills_alone(bake, worker)
+    if kills and worker.state is not WorkerState.RUNNING:
+        over = worker.given_up or now >= bake.until
+        return Verdict(BakeState.ENDED, _killed_words(kills)) if over else None
+    if not kills and (why := _why_down(bake, worker)):
         return Verdict(BakeState.DEGRADED, why)
     if worker.state in (WorkerState.STARTING, WorkerState.STOPPING):
         return None
     if worker.state is WorkerState.STOPPED:
         return Verdict(BakeState.ENDED, worker.reason)
     return _of_running(bake, worker, now, grace)
+
+
+def _killed_words(count: int) -> str:
+    often = "once" if count == 1 else f"{count} times"
+    return f"it was ended by a signal from outside {often}, which says nothing about its code"
+
+
+def _kills_alone(bake: Bake, worker: Watched) -> int:
+    """How often it was ended since the change, where every end came from outside; 0 where one was its own."""
+    since = [life for life in worker.lives if life.failed and life.ended_at > bake.since]
+    return len(since) if all(life.exit_code is not None and from_outside(life) for life in since) else 0
 
 
 def _why_down(bake: Bake, worker: Watched) -> str:
@@ -152,7 +187,10 @@ def _of_running(bake: Bake, worker: Watched, now: datetime, grace: timedelta) ->
     over = now >= bake.until
     if worker.fine:
         return Verdict(BakeState.WELL) if over else None
-    if worker.health is Health.UNKNOWN:  # only what is known counts against it: the drive may be away
+    if worker.health in (
+        Health.UNKNOWN,
+        Health.FROZEN,
+    ):  # only what is known counts against it: the drive may be away, a signal may stop it
         return Verdict(BakeState.ENDED, worker.reason) if over else None
     if now - (worker.started_at or bake.since) < grace:
         return None

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from supervisor_core.domain import log_lines
 from supervisor_core.domain.baking import BakeState
 from supervisor_core.domain.causes_running import unwell_since
+from supervisor_core.domain.change_evidence import Weight, cleared, evidence
 from supervisor_core.domain.code import short
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.endings import began, failing, in_words, times, was_killed
 from supervisor_core.domain.explanation import Cause, CodeChange, Facts, Found
-from supervisor_core.domain.health import Health
 from supervisor_core.domain.phrases import Phrase
 from supervisor_core.domain.typed import Typed
 
@@ -48,7 +48,7 @@ def out_of_memory(facts: Facts) -> Found | None:
             f"{kills} killed for lack of memory on this host during its life",
         )
         todo: Phrase = ("On the host, ", Typed("dmesg | grep -i oom"), f" names which. {more}")
-        return Found(Cause.OUT_OF_MEMORY, words, todo, remedies, since, _also(facts))
+        return Found(Cause.OUT_OF_MEMORY, words, todo, remedies, since, (*cleared(facts), *_given_up(facts)))
     if said:
         how = "it runs on and is not well" if facts.runs else f"it {in_words(life)}" if life else "it does not run"
         words = (f"{name} ran out of memory: {how}", *ended, ", and it wrote ", Typed(said))
@@ -57,13 +57,17 @@ def out_of_memory(facts: Facts) -> Found | None:
 
 
 def the_change(facts: Facts) -> Found | None:
-    """A change of its code, where its trouble began with it and had not been there before."""
+    """A change of its code, where its trouble began with it, had not been there before, and the evidence points to
+    it."""
     change, since = broken_by(facts), _since(facts)
-    if change is None or since is None or (facts.runs and facts.health is Health.FROZEN):
+    if change is None or since is None:
         return None
     name = facts.worker_id
+    found = evidence(facts, change)
+    likely = "Most likely" if found.weight is Weight.STRONG else "Possibly"
+    also = (*((found.words,) if found.words else ()), *_given_up(facts))
     words: Phrase = (
-        f"Most likely {DID.get(change.job.handler, 'a change of its code')} by ",
+        f"{likely} {DID.get(change.job.handler, 'a change of its code')} by ",
         change.job.issuer,
         " at ",
         change.at,
@@ -75,19 +79,21 @@ def the_change(facts: Facts) -> Found | None:
         back = short(str(change.job.outcome.details.get("before"))) if change.job.outcome else ""
         whose = f", which {change.asked_for} shares with it," if change.asked_for != name else ""
         todo: Phrase = (f"Undo puts its code{whose} back to {back}. Or mend it, and update again.",)
-        return Found(Cause.DEPLOY, words, todo, (undo,), since, _given_up(facts))
+        return Found(Cause.DEPLOY, words, todo, (undo,), since, also)
     todo = ("Mend the code and update, or roll back to commits that are known to work.",)
     update, rollback = (Command(each, name, (name,)) for each in ("update", "rollback"))
-    return Found(Cause.DEPLOY, words, todo, (update, rollback), since, _given_up(facts))
+    return Found(Cause.DEPLOY, words, todo, (update, rollback), since, also)
 
 
 def broken_by(facts: Facts) -> CodeChange | None:
-    """The newest change, if the trouble came with it: right after it, or while it was watched."""
+    """The newest change, if the trouble came with it, right after it or while it was watched, and not from outside."""
     change, since = facts.change, _since(facts)
     if change is None or since is None or facts.fine or since < change.job.filed_at:
         return None
     bad = change.baked is BakeState.DEGRADED or since - change.at <= BLAMED
-    return change if bad and not _was_so_before(facts, change.job.filed_at) else None
+    if not bad or _was_so_before(facts, change.job.filed_at):
+        return None
+    return change if evidence(facts, change).weight else None
 
 
 def _was_so_before(facts: Facts, filed_at: datetime) -> bool:

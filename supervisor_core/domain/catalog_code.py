@@ -75,9 +75,7 @@ CODE = (
         aliases=("undo_code",),
         suggested_for=("redo",),
         risk=Risk.DANGEROUS,
-        # An undo only returns to code that ran here before, and is wanted most when something approved went
-        # wrong at night. Who wants it approved all the same adds it to `required_for`.
-        notes="By default it needs no approval, because it only returns to code that ran before.",
+        needs_approval=True,  # or an operator alone could reverse what somebody else approved
         tier=Tier.CODE,
         spread=Spread.IN_TURN,
         examples=("undo", "undo OrionMX task_20260205_001", "undo task_20260205_001 wrong worker"),

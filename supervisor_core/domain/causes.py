@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from supervisor_core.domain import log_lines
 from supervisor_core.domain.blames import out_of_memory, the_change
+from supervisor_core.domain.causes_config import the_configuration
 from supervisor_core.domain.causes_down import DOWN
 from supervisor_core.domain.causes_running import RUNNING, unwell_since
 from supervisor_core.domain.command import Command
@@ -78,7 +79,7 @@ def _drive_away(facts: Facts) -> Found | None:
     elif ended:
         words += f", and {name} does not run; most likely it can't without the drive"
     else:
-        words += f", and {name} is not started while that is so"
+        words += f", and {name} doesn't run; it's started without the drive unless its folder or program lies there"
     todo: Phrase = (
         f"{sentence(facts.drive_problem)} ",
         Typed("supervisor doctor"),
@@ -184,6 +185,7 @@ RULES: tuple[Rule, ...] = (
     _clock,
     _disk_full,
     out_of_memory,
+    the_configuration,
     the_change,
     *DOWN,
     *RUNNING,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from supervisor_core.domain import log_lines
+from supervisor_core.domain.change_evidence import cleared
 from supervisor_core.domain.command import Command
-from supervisor_core.domain.endings import began, failing, in_words, was_killed
+from supervisor_core.domain.endings import began, failing, in_words, times, was_killed
 from supervisor_core.domain.explanation import Cause, Facts, Found
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.phrases import Phrase
+from supervisor_core.domain.restarts import Life
 from supervisor_core.domain.typed import Given, Typed
 
 READ_IT = "What it wrote says more, and a restart tries it at once."
 MENDED = "Once that is mended, a restart ends the quarantine and starts it."
+FOUND = "Find who or what on the host did it. A restart ends the quarantine and starts it."
 
 
 def _not_startable(facts: Facts) -> Found | None:
@@ -28,7 +31,8 @@ def _quarantined(facts: Facts) -> Found | None:
     at: Phrase = (" since ", facts.given_up_at) if facts.given_up_at else ()
     words: Phrase = (f"{facts.worker_id} is quarantined", *at, _why(facts), *_error(facts))
     since = began(facts) or facts.given_up_at
-    return Found(Cause.QUARANTINED, words, (MENDED,), _restart(facts), since, _killed(facts))
+    todo = FOUND if _only_killed(facts) else MENDED
+    return Found(Cause.QUARANTINED, words, (todo,), _restart(facts), since, (*_unknown_kill(facts), *cleared(facts)))
 
 
 def _why(facts: Facts) -> str:
@@ -37,28 +41,47 @@ def _why(facts: Facts) -> str:
     often = f", after it was started {starts} times within an hour" if starts > 1 else ", after it was started"
     often = often if starts else ", because it could not live"
     row = failing(facts)
+    if _only_killed(facts):
+        return f"{often}: killed by SIGKILL {times(len(row))} ({_who_killed(row[-1])})"
     return f"{often}: it {in_words(row[-1])}" if row else often
+
+
+def _only_killed(facts: Facts) -> bool:
+    row = failing(facts)
+    return bool(row) and all(was_killed(life) for life in row)
 
 
 def _killed_by_somebody(facts: Facts) -> Found | None:
     life = facts.last
     if facts.runs or life is None or not was_killed(life) or not failing(facts):
         return None
-    words: Phrase = (f"{facts.worker_id} was killed (SIGKILL) at ", life.ended_at, ", and not by this supervisor")
-    also = (*_killed(facts), *_again(facts), *_resting(facts))
+    kills = sum(1 for each in failing(facts) if was_killed(each))
+    often: Phrase = (" ", times(kills), ", the last time") if kills > 1 else ()
+    words: Phrase = (
+        f"{facts.worker_id} was killed by SIGKILL",
+        *often,
+        " at ",
+        life.ended_at,
+        f" ({_who_killed(life)})",
+    )
+    also = (*_unknown_kill(facts), *cleared(facts), *_again(facts), *_resting(facts))
     todo = f"Find who or what on the host did it. {_then(facts)}"
     return Found(Cause.KILLED, words, (todo,), _restart(facts), began(facts), also)
 
 
-def _killed(facts: Facts) -> tuple[Phrase, ...]:
-    """What is known of who killed it; empty where nobody did."""
-    life = facts.last
-    if life is None or not was_killed(life):
-        return ()
+def _who_killed(life: Life) -> str:
+    """What is known of who did it."""
     if life.memory_kills == 0:
-        return (("The kernel counts nobody killed for lack of memory during its life, so it was not for that",),)
-    unknown = "Whether the kernel did it for lack of memory is not known here: on the host, "
-    return ((unknown, Typed("dmesg | grep -i oom"), " says so"),)
+        return "not by the supervisor, no out-of-memory kill recorded"
+    return "not by the supervisor"
+
+
+def _unknown_kill(facts: Facts) -> tuple[Phrase, ...]:
+    """How to find out whether it was the kernel, where that isn't known here."""
+    life = facts.last
+    if life is None or not was_killed(life) or life.memory_kills is not None:
+        return ()
+    return (("It isn't known here whether the kernel ran out of memory: on the host, ", Typed("dmesg | grep -i oom")),)
 
 
 def _monitoring(facts: Facts) -> Found | None:
@@ -88,8 +111,9 @@ def _died(facts: Facts) -> Found | None:
         return None
     life = row[-1]
     words: Phrase = (f"{facts.worker_id} {in_words(life)}, at ", life.ended_at, *_error(facts))
+    also = (*cleared(facts), *_again(facts), *_resting(facts))
     cause = Cause.NOT_RESTARTED if facts.policy == "never" else Cause.DIED
-    return Found(cause, words, (f"{_then(facts)}",), _restart(facts), began(facts), (*_again(facts), *_resting(facts)))
+    return Found(cause, words, (f"{_then(facts)}",), _restart(facts), began(facts), also)
 
 
 def _then(facts: Facts) -> str:

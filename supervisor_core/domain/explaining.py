@@ -71,7 +71,7 @@ def _before(facts: Facts, found: Found) -> tuple[Event, ...]:
     """The last things that happened until the trouble began; where all is well, until now."""
     until = found.since + AT_ONCE if found.since and found.cause not in QUIET else facts.at
     commands = list(_commands(facts, until))
-    events = [*commands, *_ends(facts), *_flips(facts, commands)]
+    events = [*commands, *_settings(facts), *_ends(facts), *_flips(facts, commands)]
     return tuple(sorted((each for each in events if each.at <= until), key=lambda each: each.at)[-BEFORE:])
 
 
@@ -82,7 +82,12 @@ def _commands(facts: Facts, until: datetime) -> Iterator[Event]:
         if definition is not None and definition.risk is not Risk.READS:
             # One that was asked for before, and came to its end after: what it did is part of the story.
             at = job.finished_at if job.finished_at and job.finished_at <= until else job.filed_at
-            yield Event(at, (f"{job.command} by ", job.issuer, *came_of(job)))
+            yield Event(at, (f"{named(job, facts.worker_id)} by ", job.issuer, *came_of(job)))
+
+
+def named(job: Job, worker_id: str) -> str:
+    """The command, as it concerns this worker: `rollback of mailer, which shares its code`."""
+    return job.command if job.worker_id == worker_id else f"{job.command} of {job.worker_id}, which shares its code,"
 
 
 def came_of(job: Job) -> Phrase:
@@ -97,6 +102,14 @@ def came_of(job: Job) -> Phrase:
         came = f": failed, {one_line(job.outcome.error or '', ERROR)}"
     label = f" “{job.label}”" if job.label else ""
     return (f"{label}{came} (", Typed(job.task_id), ")")
+
+
+def _settings(facts: Facts) -> Iterator[Event]:
+    new = facts.settings
+    if new is not None:
+        changes = ", ".join(new.changes)
+        words = f"configuration ({one_line(changes, ERROR)}) by "
+        yield Event(new.begun_at, (words, new.by, " (", Typed(new.config_id), ")"))
 
 
 def _ends(facts: Facts) -> Iterator[Event]:

@@ -37,6 +37,7 @@ class Cause(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     KILLED = "killed"
     DEPLOY = "deploy"
+    CONFIGURATION = "configuration"
     NOT_STARTABLE = "not_startable"
     QUARANTINED = "quarantined"
     MONITORING_PAUSED = "monitoring_paused"
@@ -95,6 +96,21 @@ class CodeChange:
 
 
 @dataclass(frozen=True, slots=True)
+class NewSettings:
+    """A configuration that restarted, started or stopped the worker, or with which it doesn't run."""
+
+    by: Issuer
+    begun_at: datetime
+    at: datetime
+    """When its end was recorded."""
+    changes: tuple[str, ...]
+    """By name, those of this worker first."""
+    config_id: str
+    failed: bool = False
+    """Whether the worker doesn't run with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of one worker at one moment. What could not be found out is empty, and `unknown` names it."""
 
@@ -135,6 +151,8 @@ class Facts:
     jobs: tuple[Job, ...] = ()
     change: CodeChange | None = None
     """The newest change of its code."""
+    settings: NewSettings | None = None
+    """The newest configuration that affected it."""
     lines: tuple[str, ...] = ()
     """The end of what it wrote, without secrets."""
     log: str = ""

@@ -8,7 +8,8 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,6 +39,10 @@ _WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 _LONGEST_FIRST = sorted(FLAG_HANDLERS, key=len, reverse=True)
 
 
+UNKNOWN = "unknown"
+"""Stands for a handler or a worker that can't be told from a flag's name."""
+
+
 class FlagRejected(SupervisorError):
     """This flag can't be followed."""
 
@@ -55,6 +60,16 @@ class FlagName:
     handler: str
     worker_id: str
     task_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Whose a rejected flag says it is."""
+
+    handler: str
+    worker_id: str
+    task_id: str | None
+    label: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +92,8 @@ class Trust:
 
     secret: str
     max_age: timedelta
+    supervisor_id: str
+    """Ours: a flag that was signed for another supervisor is not for us, whatever worker it names."""
 
 
 def is_task_id(text: object) -> bool:
@@ -105,6 +122,46 @@ def parse_unknown_name(name: str, worker_ids: tuple[str, ...]) -> str | None:
         return None
     parts = name[len(PREFIX) : -len(SUFFIX)].split("_")
     return next((part for part in parts if part in worker_ids), None)
+
+
+def misspelled(name: str, worker_ids: Collection[str]) -> str | None:
+    """The worker of ours whose name a flag has in another case."""
+    flag = parse_name(name)
+    if flag is None or flag.worker_id in worker_ids:
+        return None
+    return next((each for each in worker_ids if each.casefold() == flag.worker_id.casefold()), None)
+
+
+def worker_of(name: str, worker_ids: tuple[str, ...]) -> str | None:
+    """The worker of ours that a flag is for, however badly it's named; None where it is for somebody else."""
+    flag = parse_name(name)
+    if flag is None:
+        return parse_unknown_name(name, worker_ids)
+    return flag.worker_id if flag.worker_id in worker_ids else misspelled(name, worker_ids)
+
+
+def claims_of(name: str, data: bytes, worker_ids: tuple[str, ...]) -> Claims:
+    """The parts of a rejected flag by which somebody waits for its answer: of its name, else of its content."""
+    flag = parse_name(name)
+    body: Mapping[str, Any] = {}
+    with suppress(FlagRejected, FlagIncomplete):
+        body = _document(data)
+    task_id = flag.task_id if flag else _id_behind_worker(name, worker_ids)
+    if task_id is None and is_task_id(body.get("task_id")):
+        task_id = str(body["task_id"])
+    label = None
+    with suppress(FlagRejected, UsageError):
+        label = clean_label(_text(body, "label"))
+    return Claims(flag.handler if flag else UNKNOWN, worker_of(name, worker_ids) or UNKNOWN, task_id, label)
+
+
+def _id_behind_worker(name: str, worker_ids: tuple[str, ...]) -> str | None:
+    """The task id in the name of a flag with a handler that nobody knows."""
+    worker_id = parse_unknown_name(name, worker_ids)
+    if worker_id is None:
+        return None
+    task_id = name[: -len(SUFFIX)].partition(f"_{worker_id}_")[2]
+    return task_id if is_task_id(task_id) else None
 
 
 def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, trust: Trust | None) -> FlagOrder:
@@ -151,10 +208,13 @@ def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, tr
     )
 
 
+_SIGNED = ("signature", "issued_at", "handler", "worker_id", "task_id", "supervisor_id")
+
 _KNOWN = {
     "task_id",
     "handler",
     "worker_id",
+    "supervisor_id",
     "label",
     "params",
     "issuer",
@@ -226,12 +286,22 @@ def _finite(text: str) -> float:
 
 
 def _verify(body: Mapping[str, Any], trust: Trust, now: datetime) -> None:
-    missing = [key for key in ("signature", "issued_at", "handler", "worker_id", "task_id") if not body.get(key)]
+    missing = [key for key in _SIGNED if not body.get(key)]
     if missing:
-        raise FlagRejected(f"inbox.secret is configured, so a flag must carry {', '.join(missing)}.")
+        raise FlagRejected(
+            f"inbox.secret is configured, so a flag must carry {', '.join(missing)}.",
+            remedy=f'Add "supervisor_id": "{trust.supervisor_id}" and sign it again.'
+            if "supervisor_id" in missing
+            else "",
+        )
     signature = str(body["signature"]).encode("utf-8", "backslashreplace")
     if not hmac.compare_digest(sign(body, trust.secret).encode(), signature):
         raise FlagRejected("Its signature does not match its content.")
+    if body["supervisor_id"] != trust.supervisor_id:
+        raise FlagRejected(
+            f"It was signed for the supervisor {str(body['supervisor_id'])[:MAX_ISSUER_ID]!a}; this is "
+            f"{trust.supervisor_id!a}."
+        )
     try:
         issued_at = from_text(str(body["issued_at"]))
     except ValueError:

@@ -84,6 +84,8 @@ class Observation(NamedTuple):
     """0: none is expected."""
     pid: int | None = None
     """The running process."""
+    others: tuple[int, ...] = ()
+    """Further processes that look like the same worker, beside the running one."""
     probe_failing: str = ""
     """Which probe fails and how, in words; empty where all are fine, or none is asked."""
     lag_seconds: float = 0.0
@@ -120,6 +122,10 @@ def health(seen: Observation, now: datetime) -> Verdict:
     if seen.state is not WorkerState.RUNNING:
         return _not_running(seen)
     verdict = _running(seen, now)
+    if seen.others:
+        known = verdict.health in (Health.HEALTHY, Health.UNKNOWN)  # else it has worse than copies
+        worse = Health.DEGRADED if known else verdict.health
+        verdict = verdict._replace(health=worse, reason=f"{verdict.reason}; {_copies(seen)}", fine=False)
     if seen.quarantined:
         verdict = verdict._replace(reason=f"{verdict.reason}; quarantined in the configuration: not started again")
     if seen.quarantine:  # it would not come back if it ended now
@@ -164,6 +170,11 @@ def _not_running(seen: Observation) -> Verdict:
     return Verdict(Health.MISSING, "not running, though it should", False)
 
 
+def _copies(seen: Observation) -> str:
+    pids = " and ".join(f"pid {pid}" for pid in seen.others)
+    return f"{pids} also {'runs' if len(seen.others) == 1 else 'run'} as this worker: a pause stops every copy"
+
+
 def _running(seen: Observation, now: datetime) -> Verdict:
     frozen = seen.frozen_seconds
     if frozen is not None and frozen >= FROZEN_SECONDS:
@@ -206,7 +217,7 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
     if beat.error:
         return Verdict(Health.DEGRADED, f"it reports an error: {beat.error}", False)
     if beat.status.lower() not in GOOD_WORDS and not _rests_rightly(seen, beat.status, beat.at):
-        return Verdict(Health.DEGRADED, f"it reports the status {beat.status!r}", False)
+        return Verdict(Health.DEGRADED, f"it reports the status {beat.status!r}{_why_paused(beat.status)}", False)
     progressed = progressed_at(seen)
     idle = (now - progressed).total_seconds() if progressed else 0.0
     if progressed and idle - lag >= limit:
@@ -247,6 +258,15 @@ def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime)
 def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:
     """Whether it says that it is paused, and is, or was when it said so: its next beat tells that it works again."""
     return status.lower() == "paused" and (seen.paused or (seen.resumed_at is not None and at <= seen.resumed_at))
+
+
+def _why_paused(status: str) -> str:
+    """What a worker that rests without a pause may have met: anything in the place of its pause flag."""
+    return (
+        ", and isn't paused: look at its pause flag on the drive; resume removes it"
+        if status.lower() == "paused"
+        else ""
+    )
 
 
 def _progress(document: Mapping[str, Any], said: datetime | None) -> datetime | None:

@@ -9,6 +9,7 @@ Claimed but not started is run after a crash; started is reported as interrupted
 
 from __future__ import annotations
 
+import re
 import secrets
 import string
 from collections.abc import Mapping
@@ -34,6 +35,9 @@ MOST_PROGRESS = 50
 """Steps of one job that are kept; more than anybody reads, and a handler that says too much fills no disk."""
 
 _ALPHABET = string.ascii_lowercase + string.digits
+
+_RESERVED = re.compile(r"task_button_.*|task_\d{8}_\d{6}_[0-9a-f]{9}", re.ASCII)
+"""The ids that Slack commands (typed, pressed) and schedules derive, each of which somebody could know in advance."""
 
 
 class JobState(StrEnum):
@@ -128,3 +132,8 @@ def new_task_id(now: datetime) -> str:
     """`task_20260205_143015_` and random letters: sorts by time, and two never meet."""
     tail = "".join(secrets.choice(_ALPHABET) for _ in range(TAIL))
     return f"task_{require_aware(now):%Y%m%d_%H%M%S}_{tail}"
+
+
+def is_reserved(task_id: str) -> bool:
+    """Whether only Slack and schedules make ids of this form. A flag may carry none of them."""
+    return _RESERVED.fullmatch(task_id) is not None

@@ -28,6 +28,7 @@ _MOMENT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 _FRAME = re.compile(r"^\s+|^$")
+_FILE = re.compile(r"""^\s*File "([^"]+)", line [0-9]+""")
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(:|$)")
 _NUMBERS = re.compile(r"[0-9]+")
 _WHERE_TIMES_STAND = 80
@@ -56,6 +57,15 @@ def last_error(lines: Sequence[str], since: datetime | None = None) -> str:
     if number is None or all(each != number for each, _ in _recent(lines, since)):
         return ""
     return one_line(lines[number].strip(), LONGEST)
+
+
+def traceback_files(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
+    """The files that the last traceback goes through, the innermost last; none where it is older."""
+    end = _last_traceback(lines)
+    if end is None or all(each != end for each, _ in _recent(lines, since)):
+        return ()
+    begin = max((number for number in range(end) if TRACEBACK in lines[number]), default=end)
+    return tuple(match[1] for line in lines[begin:end] if (match := _FILE.match(line)))
 
 
 def about(lines: Sequence[str], words: re.Pattern[str], since: datetime | None = None) -> str:

@@ -77,7 +77,8 @@ def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
             words.append(f"{place} is not there any more")
     words += [f"{place} was not part of it" for place in new if place not in old]
     said = "; ".join(words) or "something that it depends on is different now"
-    return f"{capitalised(said)}."
+    workers = [worker["id"] for each in (*before, *now) for worker in each["workers"]]
+    return f"{capitalised(said, *workers)}."
 
 
 def effect(previews: Sequence[Document]) -> str:

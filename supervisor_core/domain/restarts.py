@@ -7,6 +7,8 @@ for `pause_seconds` on the monotonic clock. A start that failed is a life withou
 from __future__ import annotations
 
 import math
+import re
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -26,6 +28,8 @@ JITTER = 0.25
 
 WINDOW = timedelta(hours=1)
 
+_SIGNAL = re.compile(r"\bwas ended by signal ([0-9]{1,3})\b")
+_OUTSIDE = frozenset({"SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGSTOP", "SIGTSTP"})
 _MOST_DOUBLINGS = 64
 """By then every pause is at its longest; a larger exponent is more than a float holds."""
 
@@ -218,6 +222,28 @@ def _told(life: Life) -> str:
 def _exit(code: int) -> str:
     """A negative code is how Python tells of a signal."""
     return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def from_outside(life: Life) -> bool:
+    """Whether the end says nothing about the worker's code: a signal from elsewhere, or nobody saw the end."""
+    code = life.exit_code
+    if code is None:
+        return True
+    return signal_from_outside(-code if code < 0 else code - 128)  # as Python and a shell tell of a signal
+
+
+def signal_from_outside(number: int) -> bool:
+    """Whether somebody else sends this signal. The others, such as SIGSEGV, are a program's own failure."""
+    try:
+        return signal.Signals(number).name in _OUTSIDE
+    except ValueError:
+        return False
+
+
+def signal_in(words: str) -> int | None:
+    """The signal by which a worker ended, out of the words above; None where they name none."""
+    found = _SIGNAL.search(words)
+    return int(found[1]) if found else None
 
 
 def _in_words(seconds: float) -> str:

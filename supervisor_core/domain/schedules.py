@@ -7,19 +7,21 @@ waiting ──(due: filed, asked for, answered, refused, skipped or missed)─�
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.times import to_text
 
 LATE = timedelta(hours=1)
 """A run that was missed for less is made up for, once; one for longer is not expected any more."""
 
-PATIENCE = timedelta(minutes=10)
-"""A run that nobody can be asked about waits so long, as whatever is asked for in Slack does."""
+PATIENCE = timedelta(minutes=2)
+"""A run whose owner's right can't be verified is tried for so long, and then refused."""
 
 PREFIX = "schedule:"
 """Before a schedule's name, where it is who asks."""
@@ -48,9 +50,6 @@ class RunState(StrEnum):
     """The run before was not over."""
     MISSED = "missed"
     """No supervisor was there."""
-
-
-HANDED_OVER = frozenset({RunState.FILED, RunState.ASKED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +96,8 @@ class Schedule:
     refusals: int = 0
     removed_at: datetime | None = None
     removed_by: Issuer | None = None
+    secret: str = field(default="", repr=False)
+    """Random, kept in the ledger alone: without it nobody can tell the ids of its commands in advance."""
 
     @property
     def issuer(self) -> Issuer:
@@ -104,8 +105,9 @@ class Schedule:
         return Issuer(f"{PREFIX}{self.name}", self.name, self.owner.id)
 
     def task_at(self, moment: datetime) -> str:
-        """The id of the command of this moment: the same however often it is filed."""
-        tail = hashlib.sha256(f"{self.supervisor_id} {self.schedule_id}".encode()).hexdigest()[:TAIL]
+        """The id of the command of this moment: the same however often it is filed, and known to nobody before."""
+        made = f"{self.supervisor_id} {self.schedule_id} {to_text(moment)}"
+        tail = hmac.new(self.secret.encode(), made.encode(), hashlib.sha256).hexdigest()[:TAIL]
         return f"task_{moment:%Y%m%d_%H%M%S}_{tail}"
 
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 
 def storable(text: str) -> str:
     """The same text, with what UTF-8 (a lone surrogate) or PostgreSQL (a NUL) does not take as its escape."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def is_plain(text: str) -> bool:
+    """Whether the text is valid Unicode: bytes that weren't UTF-8 are lone surrogates in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def shown(text: str) -> str:
@@ -31,6 +42,13 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", ":", "…")) else f"{text}."
 
 
-def capitalised(text: str) -> str:
-    """The same text, begun as a sentence is."""
+def capitalised(text: str, *names: str) -> str:
+    """The same text with a capital letter at its start. A name at the start keeps its case."""
+    if text.startswith(names) and re.split(r"[\s:,;']", text, maxsplit=1)[0] in names:
+        return text
     return f"{text[:1].upper()}{text[1:]}"
+
+
+def unfolded(text: str) -> str:
+    """The same text in one line, each line break and run of spaces as one space."""
+    return " ".join(text.split())

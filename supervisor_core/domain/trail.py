@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from supervisor_core.domain.affected import Affected, in_words
+from supervisor_core.domain.audit import ARCHIVED
 from supervisor_core.domain.catalog import CATALOG, by_handler, find
 from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.config_changes import APPLIED, TARGET
+from supervisor_core.domain.config_changes import REFUSED as CONFIG_REFUSED
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.labels import SEPARATOR
 from supervisor_core.domain.nearest import nearest
@@ -28,6 +32,9 @@ OTHER_ACTIONS = (
     "UNMUTED",
     "SCHEDULE_ADDED",
     "SCHEDULE_REMOVED",
+    ARCHIVED,
+    APPLIED,
+    CONFIG_REFUSED,
 )
 """What is in the trail beside the executions."""
 
@@ -61,9 +68,10 @@ class Entry:
     """One command, or one thing that somebody did."""
 
     supervisor_id: str
-    audit_id: int
-    """Of its newest row that fits: its place in the trail."""
-    at: datetime
+    audit_id: int | None
+    """Of its newest row that fits: its place in the trail. None where a damaged row doesn't say."""
+    at: datetime | None
+    """None where a damaged row doesn't say."""
     command: str
     """What was done: the name of a command, else the action in words."""
     about: str
@@ -77,10 +85,21 @@ class Entry:
     """Whether that is good; None while it is not known yet."""
     error: str
     task_id: str
+    affected: str = ""
+    """The other workers that it affected and how; of those that were asked about, where it affected any."""
+    damaged: str = ""
+    """What is wrong with a row that was altered. The other fields then repeat what it says."""
 
 
-def entry_of(row: Mapping[str, Any], details: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> Entry:
-    """The entry of this row, which has these details, and of all rows of its command, the newest first."""
+def entry_of(
+    row: Mapping[str, Any],
+    details: Mapping[str, Any],
+    siblings: Sequence[Mapping[str, Any]],
+    affected: Affected | None = None,
+    about: Sequence[str] = (),
+) -> Entry:
+    """The entry of this row, which has these details, and of all rows of its command, the newest first. `about`: the
+    workers that somebody asks about."""
     rows = siblings or (row,)
     executed = [each for each in rows if by_handler(str(each["action"]).lower()) is not None]
     asking = executed or [each for each in rows if each["action"] in _ASKING] or [row]
@@ -99,7 +118,32 @@ def entry_of(row: Mapping[str, Any], details: Mapping[str, Any], siblings: Seque
         well=well,
         error=" ".join(str(details.get("error") or "").split()) if well is False else "",
         task_id=str(row["task_id"] or ""),
+        affected=in_words(affected, cause_of(first), about) if affected else "",
     )
+
+
+def damaged_entry(row: Mapping[str, Any], place: int | None, at: object) -> Entry:
+    """The entry of a row that was altered, as it can be shown."""
+    return Entry(
+        supervisor_id=str(row["supervisor_id"]),
+        audit_id=place,
+        at=at if isinstance(at, datetime) else None,
+        command=f"row {row['audit_id']}",
+        about=" ".join(str(row[name]) for name in ("action", "target_id", "actor")),
+        asked=Issuer(str(row["actor"]), ""),
+        label="",
+        approved=(),
+        outcome="damaged",
+        well=False,
+        error="",
+        task_id="",
+        damaged=str(row["damaged"]),
+    )
+
+
+def cause_of(row: Mapping[str, Any]) -> str:
+    """What the workers were affected with that a row affected beside its target."""
+    return "the configuration" if row["target_type"] == TARGET else str(row["target_id"])
 
 
 def issuer_of(row: Mapping[str, Any]) -> Issuer:

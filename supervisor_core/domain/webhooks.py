@@ -96,7 +96,8 @@ def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
     said = _SAID.get(reason, "{what}").format(what=what, lasted=_span(lasted))
     whose = alert.target.worker or ("many workers" if storm else f"{alert.target.kind} {alert.target.id}")
     place = "" if alert.target.id == alert.supervisor_id else f" on {alert.supervisor_id}"
-    why = "" if reason is Reason.RESOLVED or not alert.reason else f" {capitalised(sentence(alert.reason))}"
+    told = alert.reason and reason is not Reason.RESOLVED
+    why = f" {capitalised(sentence(alert.reason), alert.target.id)}" if told else ""
     return f"{whose}{place}: {said}.{why}"
 
 

@@ -9,9 +9,9 @@ from supervisor_core.adapters.drive import TIMEOUT_SECONDS
 from supervisor_core.adapters.git_changing import OPERATION_SECONDS
 from supervisor_core.adapters.packages import READING_SECONDS
 from supervisor_core.adapters.processes_stop import FREEZE_BOUND_SECONDS, KILL_WAIT_SECONDS, REST_GRACE_SECONDS
+from supervisor_core.adapters.worker import MOST_COPIES
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.handlers.diagnostics import PART_SECONDS
-from supervisor_core.handlers.pause import MOST_COPIES
 from supervisor_core.handlers.restart import BETWEEN_SECONDS
 
 ENDING_SECONDS = REST_GRACE_SECONDS + FREEZE_BOUND_SECONDS + KILL_WAIT_SECONDS

@@ -12,18 +12,18 @@ from supervisor_core.adapters.git_changing import tidy
 from supervisor_core.adapters.git_reading import resolve
 from supervisor_core.adapters.processes_launch import LaunchError
 from supervisor_core.adapters.processes_stop import Ending, StopReport
-from supervisor_core.adapters.worker import check_watcher_process, find_watcher, start_watcher, stop_watcher_gracefully
+from supervisor_core.adapters.worker import Search, look_for_watcher, start_watcher, stop_watcher_gracefully
 from supervisor_core.config import Worker
 from supervisor_core.domain.code import moved, short
 from supervisor_core.domain.code_plan import CodePlan
 from supervisor_core.domain.command import Outcome
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import RefusedError, SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.texts import capitalised, sentence
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved
 from supervisor_core.handlers.context import Host
-from supervisor_core.handlers.starting import check_startable, why_it_rests
-from supervisor_core.handlers.stopping import stop_details, stuck
+from supervisor_core.handlers.starting import check_alone, check_startable, why_it_rests
+from supervisor_core.handlers.stopping import once_stopped, ordered_by, stop_details, stuck
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class Turn:
     def as_json(self) -> dict[str, Any]:
         """For results."""
         known = {"was_running": self.old_pid is not None, "old_pid": self.old_pid, "new_pid": self.new_pid}
-        how = stop_details(self.stopped) if self.stopped else {}
+        how = stop_details(self.stopped) if self.stopped is not None else {}
         return {**known, **how, "rests": self.rests or None, "error": self.error or None}
 
 
@@ -83,14 +83,15 @@ def change_code(host: Host, job: Job, site: Site, plan: CodePlan, change: Change
     """Stop, look again, change, start. Whatever comes of it, the workers are started again unless they rest."""
     turns = _look(host, site)
     _check_startable(host, turns)
-    turns = _each(turns, lambda turn: _stop(host, turn))
-    if kept := [turn for turn in turns if not (turn.stopped and turn.stopped.stopped)]:
-        return _not_stopped(job, kept, _start_all(host, turns))
+    why = ordered_by(job)
+    turns = _each(turns, lambda turn: _stop(host, turn, why))
+    if kept := [turn for turn in turns if not turn.stopped]:
+        return _not_stopped(job, kept, _start_all(host, turns, why))
     made = _apply(site, plan, change)
-    turns = _start_all(host, turns)
+    turns = _start_all(host, turns, why)
     dead, take_back = [turn for turn in turns if turn.died], change.take_back()
     if dead and take_back and made.error is None:
-        made, turns = _without_it(host, take_back, made, turns, dead)
+        made, turns = _without_it(host, take_back, made, turns, dead, why)
     if made.error is None:
         made = change.afterwards(made)
         tidy(site.git)
@@ -100,17 +101,21 @@ def change_code(host: Host, job: Job, site: Site, plan: CodePlan, change: Change
 def _not_stopped(job: Job, kept: Sequence[Turn], turns: Sequence[Turn]) -> Outcome:
     """Somebody still runs from there, or may: the code is not changed under them, and the others run again."""
     details = {"workers": _told(turns), "label": job.label}
-    survived = [turn.stopped for turn in kept if turn.stopped]
+    survived = [turn.stopped for turn in kept if turn.stopped is not None]
     if survived:
         return stuck(survived[0], details, "The code was not changed under it.")
     why = " ".join(f"{turn.worker.id} could not be stopped: {turn.error}" for turn in kept)
-    return Outcome.failed(f"Nothing was changed. {why} {capitalised(_how_they_are(turns))}.", **details)
+    return Outcome.failed(f"Nothing was changed. {why} {_how_they_are(turns)}.", **details)
 
 
 def _look(host: Host, site: Site) -> list[Turn]:
     turns = []
     for worker in site.workers:
-        found = find_watcher(host.processes, host.drive, host.config, worker)
+        found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
+        try:
+            check_alone(found)
+        except RefusedError as error:
+            raise CodeRefused(str(error)) from None
         turns.append(Turn(worker, found.identity.pid if found.identity else None))
     return turns
 
@@ -126,17 +131,17 @@ def _check_startable(host: Host, turns: Iterable[Turn]) -> None:
             raise CodeRefused(f"{turn.worker.id} could not be started again afterwards. {error}") from None
 
 
-def _stop(host: Host, turn: Turn) -> Turn:
+def _stop(host: Host, turn: Turn, why: str) -> Turn:
     pid = f", pid {turn.old_pid}" if turn.old_pid else ""
     if turn.old_pid:
         host.progress(f"stopping {turn.worker.id}{pid}")
-    return _stopped(host, turn)
+    return _stopped(host, turn, why)
 
 
-def _stopped(host: Host, turn: Turn) -> Turn:
+def _stopped(host: Host, turn: Turn, ordered: str) -> Turn:
     """The worker at rest; else why not, which must keep nobody else from being started again."""
     try:
-        return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker), error="")
+        return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker, ordered), error="")
     except (SupervisorError, OSError) as error:
         return replace(turn, stopped=None, error=str(error))
 
@@ -161,21 +166,23 @@ def _apply(site: Site, plan: CodePlan, change: Change) -> Made:
     return Made({"before": before or after, "after": after}, said, words)
 
 
-def _start_all(host: Host, turns: Sequence[Turn]) -> list[Turn]:
-    return _each(turns, lambda turn: start_again(host, turn))
+def _start_all(host: Host, turns: Sequence[Turn], why: str) -> list[Turn]:
+    return _each(turns, lambda turn: start_again(host, turn, why))
 
 
-def start_again(host: Host, turn: Turn) -> Turn:
-    """Start one worker, unless it rests or runs."""
+def start_again(host: Host, turn: Turn, why: str) -> Turn:
+    """Start one worker for this command, unless it rests or runs."""
     worker = turn.worker
     if rests := _why_at_rest(host, worker):
         return replace(turn, rests=rests, new_pid=None, error="")
-    found = check_watcher_process(host.processes, worker)
+    found = once_stopped(host.processes, worker)
+    if found.stopping:
+        return replace(turn, rests="still stopping, and is started once it has ended", new_pid=None, error="")
     if found.identity is not None:
         return replace(turn, new_pid=found.identity.pid, error="")
     host.progress(f"starting {worker.id}")
     try:
-        started = start_watcher(host.processes, host.drive, host.config, worker)
+        started = start_watcher(host.processes, host.drive, host.config, worker, trial=why)
     except LaunchError as error:
         return replace(turn, new_pid=None, error=str(error), by_itself=True)
     except (SupervisorError, OSError) as error:
@@ -189,13 +196,18 @@ def _why_at_rest(host: Host, worker: Worker) -> str:
 
 
 def _without_it(
-    host: Host, take_back: Callable[[str], Made], made: Made, turns: list[Turn], dead: Sequence[Turn]
+    host: Host,
+    take_back: Callable[[str], Made],
+    made: Made,
+    turns: list[Turn],
+    dead: Sequence[Turn],
+    ordered: str,
 ) -> tuple[Made, list[Turn]]:
     """What lived before does not live with the change: have what was before, and start all with that."""
     why = " ".join(f"{turn.worker.id} does not live with it: {turn.error}" for turn in dead)
     host.progress(f"{dead[0].worker.id} does not live with it; taking it back")
-    stopped = _each(turns, lambda turn: _stopped(host, turn))
-    if all(turn.stopped and turn.stopped.stopped for turn in stopped):
+    stopped = _each(turns, lambda turn: _stopped(host, turn, ordered))
+    if all(turn.stopped for turn in stopped):
         try:
             made = take_back(why)
         except SupervisorError as error:
@@ -205,7 +217,7 @@ def _without_it(
             made = replace(
                 made, error=f"{sentence(why)} Taking it back failed as well: {type(error).__name__}: {error}."
             )
-    return made, _start_all(host, stopped)
+    return made, _start_all(host, stopped, ordered)
 
 
 def _each(turns: Iterable[Turn], work: Callable[[Turn], T]) -> list[T]:
@@ -232,7 +244,7 @@ def _outcome(job: Job, site: Site, made: Made, turns: Sequence[Turn]) -> Outcome
 def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job) -> str:
     """What matters most comes first: what does not run, then what went wrong with the code."""
     if not dead:
-        return f"{sentence(made.error or '')} {capitalised(_how_they_are(turns))}."
+        return f"{sentence(made.error or '')} {_how_they_are(turns)}."
     names = ", ".join(turn.worker.id for turn in dead)
     before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
     undo = f" To have the code before again: {way_back(job)}." if before != after else ""

@@ -37,9 +37,9 @@ def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> 
     """What this command would do."""
     match handler:
         case "update_code":
-            return plan_update(site, "update", reset=bool(params.get("reset")))
+            return plan_update(host, site, "update", reset=bool(params.get("reset")))
         case "update_code_deps":
-            plan = plan_update(site, "update-deps", reset=bool(params.get("reset")))
+            plan = plan_update(host, site, "update-deps", reset=bool(params.get("reset")))
             installations = installations_of(host, site)
             check_requirements(site, installations, plan)
             return replace(plan, installs=tuple(f"{each.named(site)}, into {each.python}" for each in installations))
@@ -50,11 +50,13 @@ def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> 
     raise ValueError(f"{handler} does not change code")
 
 
-def plan_update(site: Site, command: str, *, reset: bool) -> CodePlan:
+def plan_update(host: Host, site: Site, command: str, *, reset: bool) -> CodePlan:
     """Ask the remote what it has, and compare."""
     git, code = site.git, site.code
+    check_changeable(site, drops_changes=reset)
+    with host.unlocked():
+        newest = fetch(git, code.remote, code.branch)
     state = check_changeable(site, drops_changes=reset)
-    newest = fetch(git, code.remote, code.branch)
     own_count = how_many(git, f"{newest}..{state.head}")
     coming = how_many(git, f"{state.head}..{newest}")
     own = commits(git, f"{newest}..{state.head}", most=min(own_count, OWN_COMMITS)) if own_count else []

@@ -18,6 +18,7 @@ from supervisor_core.handlers.code_change import Turn, start_again
 from supervisor_core.handlers.code_site import Site, site_of
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.packages_before import packages_left
+from supervisor_core.handlers.stopping import ordered_by
 
 SETTLE_SECONDS = OPERATION_SECONDS
 """A git that outlived its supervisor is waited for so long, as it would have been: nobody starts on half a change."""
@@ -65,7 +66,7 @@ def start_all_again(host: Host, job: Job) -> dict[str, Any]:
         site = site_of(host, host.config.worker(job.worker_id))
     except (SupervisorError, OSError):
         return {}  # `code_as_it_is` has said so
-    return {worker.id: start_again(host, Turn(worker, None)).as_json() for worker in site.workers}
+    return {worker.id: start_again(host, Turn(worker, None), ordered_by(job)).as_json() for worker in site.workers}
 
 
 def _settled(site: Site) -> CodeState:

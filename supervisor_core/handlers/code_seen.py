@@ -22,7 +22,7 @@ def state_of(host: Host, site: Site, plan: CodePlan, params: Mapping[str, Any]) 
     whether the other workers follow after a failure: nothing of that is done here.
     """
     asked = {name: value for name, value in params.items() if name not in (SEEN, KEEP_GOING.name)}
-    paused = [worker_id for worker_id in site.ids if host.pauses.read(worker_id) is not None]
+    paused = [worker_id for worker_id in site.ids if host.pauses.preview(worker_id) is not None]
     facts = {"command": plan.command, "params": asked, "targets": site.ids, "paused": paused, "top": str(site.top)}
     return state_hash({**facts, **plan.facts()})
 

@@ -57,7 +57,7 @@ def site_of(host: Host, worker: Worker) -> Site:
     """The site of this worker."""
     top = host.drive.call(top_of, worker.code.path)
     sharing = host.drive.call(_sharing, host.config, top)
-    return Site(Git(top, extra=identity(host.config)), worker, sharing)
+    return Site(Git(top, extra=identity(host.config), deadline=host.deadline), worker, sharing)
 
 
 def identity(config: SupervisorConfig) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from supervisor_core.adapters.git import GitLateError
 from supervisor_core.adapters.git_changing import merge, revert
 from supervisor_core.adapters.git_trial import TrialError, temporary_worktree
 from supervisor_core.domain.code_plan import CodePlan
@@ -38,7 +39,7 @@ def tried(host: Host, site: Site, plan: CodePlan) -> Tried:
             else:
                 for commit in plan.commits:
                     revert(there, commit, MESSAGE)
-    except TrialError as error:
+    except (TrialError, GitLateError) as error:
         return Tried(problem=str(error))
     except SupervisorError as error:
         return Tried(conflict=str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -36,6 +37,11 @@ class Host:
     quarantines: Quarantines
     ledger: Ledger | None = None
     """What was done before; None for whoever only looks at workers."""
+    deadline: float | None = None
+    """The moment of the monotonic clock by which a look at code must end; None: each call has only its own limit."""
+    unlocked: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Gives the checkout of a job that changes code to others while a remote is asked: their pauses and restarts don't
+    wait for it. What was seen of the checkout before must be looked at again."""
     progress: Callable[[str], None] = _to_nobody
     """Says what the handler is doing now, in a few words: `stopping OrionMX, pid 4711`. It comes back soon and without
     an error, whatever becomes of the words."""

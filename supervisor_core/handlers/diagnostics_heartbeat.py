@@ -17,10 +17,10 @@ from supervisor_core.handlers.context import Host
 def heartbeat(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
     """Fresh, healthy, paused; with the reason in words."""
     host.drive.check()
-    beat, flag = host.drive.call(_on_drive, host.config.folder("state"), worker.id)
+    beat, flag = host.drive.call(_on_drive, host.drive.root, host.config.folder("state"), worker.id)
     pause = host.pauses.look(worker.id, flag, flag_known=True)
     now = host.now()
-    observation = observe(host.config, host.processes, host.pauses, worker, beat, pause)[1]
+    observation = observe(host.config, host.processes, host.drive, host.pauses, worker, beat, pause)[1]
     verdict = health(observation, now)
     age = (now - beat.at).total_seconds() if beat and beat.at else None
     limit = worker.heartbeat_max_age_seconds
@@ -40,5 +40,5 @@ def heartbeat(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
     }
 
 
-def _on_drive(folder: Path, worker_id: str) -> tuple[Heartbeat | None, Pause | None]:
-    return last_beat(folder, worker_id), read_flag(folder, worker_id)
+def _on_drive(root: Path, folder: Path, worker_id: str) -> tuple[Heartbeat | None, Pause | None]:
+    return last_beat(root, folder, worker_id), read_flag(root, folder, worker_id)

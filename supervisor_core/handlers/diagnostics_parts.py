@@ -13,8 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.disk import space
 from supervisor_core.adapters.git import NAMED_CHANGES, Git, NoCheckout, git_version
+from supervisor_core.adapters.open_folder import OpenFolder
 from supervisor_core.adapters.processes import Presence
 from supervisor_core.adapters.processes_values import Life, Member
 from supervisor_core.adapters.report_masking import Masking
@@ -22,7 +24,7 @@ from supervisor_core.adapters.report_parts import Part, failed
 from supervisor_core.adapters.report_tail import last_lines
 from supervisor_core.adapters.report_usage import Usage, usage_of
 from supervisor_core.adapters.worker import check_watcher_process
-from supervisor_core.adapters.written import read_written
+from supervisor_core.adapters.written import read_source, source_of
 from supervisor_core.config import Worker
 from supervisor_core.config.models import Folders
 from supervisor_core.domain.flags import parse_name
@@ -115,39 +117,38 @@ def _folders(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
     """The drive's folders, in one call for all of them."""
     host.drive.check()
     folders = {name: host.config.folder(name) for name in Folders.model_fields}
-    return {"root": str(host.drive.root), **host.drive.call(_look_at_folders, folders)}
+    return {"root": str(host.drive.root), **host.drive.call(_look_at_folders, host.drive.root, folders)}
 
 
-def _look_at_folders(folders: Mapping[str, Path]) -> dict[str, Any]:
+def _look_at_folders(root: Path, folders: Mapping[str, Path]) -> dict[str, Any]:
     deadline = time.monotonic() + COUNT_SECONDS
-    return {name: _folder(folder, deadline) for name, folder in folders.items()}
+    return {name: _folder(root, folder, deadline) for name, folder in folders.items()}
 
 
-def _folder(folder: Path, deadline: float) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "path": str(folder),
-        "exists": folder.is_dir(),
-        "readable": os.access(folder, os.R_OK | os.X_OK),
-        "writable": os.access(folder, os.W_OK | os.X_OK),
-    }
-    if told["exists"]:
-        try:
-            told |= _counts(folder, deadline)
-        except OSError as error:
-            told["error"] = error.strerror
+def _folder(root: Path, folder: Path, deadline: float) -> dict[str, Any]:
+    told: dict[str, Any] = {"path": str(folder), "exists": False, "readable": False, "writable": False}
+    try:
+        told["exists"] = drive_files.exists(root, folder)
+        with drive_files.open_folder(root, folder) as opened:
+            told["readable"] = opened.allows(os.R_OK | os.X_OK)
+            told["writable"] = opened.allows(os.W_OK | os.X_OK)
+            told |= _counts(opened, deadline)
+    except FileNotFoundError:
+        return told
+    except OSError as error:
+        told["error"] = error.strerror
     return told
 
 
-def _counts(folder: Path, deadline: float) -> dict[str, Any]:
+def _counts(folder: OpenFolder, deadline: float) -> dict[str, Any]:
     files = below = 0
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if files + below >= COUNTED or time.monotonic() > deadline:
-                return {"files": files, "folders": below, "more": True}
-            if entry.is_dir(follow_symlinks=False):
-                below += 1
-            else:
-                files += 1
+    for entry in folder.entries():
+        if files + below >= COUNTED or time.monotonic() > deadline:
+            return {"files": files, "folders": below, "more": True}
+        if entry.is_dir(follow_symlinks=False):
+            below += 1
+        else:
+            files += 1
     return {"files": files, "folders": below, "more": False}
 
 
@@ -164,23 +165,26 @@ def _disk(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
 
 def _log(host: Host, worker: Worker, masking: Masking) -> dict[str, Any]:
     """The last lines of what the worker wrote, by itself or to us."""
-    path, end = read_written(host.drive, host.config, worker)
+    source = source_of(host.config, worker)
+    end = read_source(host.drive, source)
     tail = last_lines(end, LOG_LINES, masking)
-    return {"path": str(path), "size_bytes": tail.size_bytes, "lines": tail.lines}
+    return {"path": str(source.path), "size_bytes": tail.size_bytes, "lines": tail.lines}
 
 
 def _pending_flags(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
     """Flags for this worker that nobody has taken yet, and how many others lie there."""
     host.drive.check()
-    return host.drive.call(_look_at_flags, host.inbox.folder, host.inbox.names, host.inbox.leftovers, worker.id)
+    return host.drive.call(
+        _look_at_flags, host.drive.root, host.inbox.folder, host.inbox.names, host.inbox.leftovers, worker.id
+    )
 
 
 def _look_at_flags(
-    folder: Path, names: Callable[[], list[str]], leftovers: Callable[[], list[Any]], worker_id: str
+    root: Path, folder: Path, names: Callable[[], list[str]], leftovers: Callable[[], list[Any]], worker_id: str
 ) -> dict[str, Any]:
     found = names()
     ours = [name for name in found if (flag := parse_name(name)) is not None and flag.worker_id == worker_id]
-    told = [{"name": name, **_age(folder / name)} for name in ours[:NAMED]]
+    told = [{"name": name, **_age(root, folder / name)} for name in ours[:NAMED]]
     try:
         claimed = [flag.name for flag in leftovers()]
     except FileNotFoundError:
@@ -188,9 +192,9 @@ def _look_at_flags(
     return {"count": len(ours), "flags": told, "for_others": len(found) - len(ours), "claimed": claimed[:NAMED]}
 
 
-def _age(path: Path) -> dict[str, Any]:
+def _age(root: Path, path: Path) -> dict[str, Any]:
     try:
-        status = path.lstat()
+        status = drive_files.stat(root, path)
     except FileNotFoundError:
         return {}
     return {"size_bytes": status.st_size, "age_seconds": round(max(time.time() - status.st_mtime, 0.0), 1)}

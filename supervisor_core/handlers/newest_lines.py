@@ -12,7 +12,7 @@ from supervisor_core.adapters.drive import Drive
 from supervisor_core.adapters.report_masking import Masking
 from supervisor_core.adapters.report_tail import Tail, last_lines
 from supervisor_core.adapters.threads import DaemonThreads
-from supervisor_core.adapters.written import read_written, written_to
+from supervisor_core.adapters.written import read_source, source_before, source_of, written_to
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.handlers.reports import masking_of
@@ -81,13 +81,13 @@ def _written(
 
 
 def _tail(drive: Drive, config: SupervisorConfig, worker: Worker, count: int, most: int, masking: Masking) -> Tail:
-    """The end of its file; where that was begun anew not long ago, the end of the one before it as well."""
-    _, end = read_written(drive, config, worker, most)
+    """The end of its file; where its own log was begun anew not long ago, the end of the one before it as well."""
+    end = read_source(drive, source_of(config, worker), most)
     tail = last_lines(end, count, masking)
-    if len(tail.lines) >= count or end.cut:
+    if len(tail.lines) >= count or end.cut or not worker.log_file:
         return tail
     try:
-        _, earlier = read_written(drive, config, worker, most, before=True)
+        earlier = read_source(drive, source_before(config, worker), most)
     except FileNotFoundError:
         return tail
     older = last_lines(earlier, count - len(tail.lines), masking)

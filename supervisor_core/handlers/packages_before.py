@@ -5,7 +5,6 @@ The file stays when its command has ended: its outcome is written down after tha
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,15 +14,14 @@ from supervisor_core.adapters.files import read_json, write_json
 from supervisor_core.adapters.packages import Packages, PackagesError, Snapshot
 from supervisor_core.adapters.packages_at_work import pip_at_work
 from supervisor_core.domain.code import named
-from supervisor_core.domain.durations import DAY
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.code_packages import NAMED, Environment, changes_since, locked
 from supervisor_core.handlers.code_site import Site
 from supervisor_core.handlers.context import Host
 
-KEPT_SECONDS = 30 * DAY
-"""A host that was cut off is looked after by then."""
+FOLDER = "packages"
+"""In the state folder. Its files stay for a month: a host that was cut off is looked after by then."""
 
 LOOK_SECONDS = 0.2
 
@@ -55,7 +53,6 @@ def write_down(host: Host, task_id: str, environments: Sequence[Environment]) ->
     path = _path(host, task_id)
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        _forget_old_ones(path.parent)
         write_json(path, {"task_id": task_id, "environments": told}, mode=0o600)
     except OSError as error:
         raise PackagesError(f"What is installed now could not be written down in {path.parent}. {error}") from None
@@ -95,12 +92,4 @@ def _differs(host: Host, site: Site, one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _path(host: Host, task_id: str) -> Path:
-    return host.config.state_dir / "packages" / f"{task_id}.json"
-
-
-def _forget_old_ones(folder: Path) -> None:
-    oldest = time.time() - KEPT_SECONDS
-    for path in folder.iterdir():
-        with contextlib.suppress(OSError):
-            if path.stat().st_mtime < oldest:
-                path.unlink()
+    return host.config.state_dir / FOLDER / f"{task_id}.json"

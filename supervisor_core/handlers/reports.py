@@ -48,7 +48,7 @@ def keep_report(host: Host, job: Job, kind: str, content: Mapping[str, Any], mas
         )
     except OSError as error:
         return {"report_problem": f"The report could not be written: {error}"}
-    where = {"report_path": str(written.path)}
+    where = {"report_path": str(written.path), "report_sha256": written.sha256}
     if written.problem:
         where["drive"] = f"The report is in the state folder of the host. {written.problem}"
     return where

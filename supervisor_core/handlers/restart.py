@@ -8,7 +8,8 @@ from typing import Any
 from supervisor_core.adapters.pauses import Pause
 from supervisor_core.adapters.processes_stop import Ending, StopReport
 from supervisor_core.adapters.worker import (
-    find_watcher,
+    Search,
+    look_for_watcher,
     start_watcher,
     stop_watcher_gracefully,
 )
@@ -17,8 +18,15 @@ from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
 from supervisor_core.handlers.context import Host
-from supervisor_core.handlers.starting import check_startable, how_it_is, is_person, why_not_for, why_paused
-from supervisor_core.handlers.stopping import stop_details, stuck
+from supervisor_core.handlers.starting import (
+    check_alone,
+    check_startable,
+    how_it_is,
+    is_person,
+    why_not_for,
+    why_paused,
+)
+from supervisor_core.handlers.stopping import ordered_by, stop_details, stuck
 
 BETWEEN_SECONDS = 2.0
 """From the end of the old one to the start of the new: what the old one held elsewhere (a connection, a lock on the
@@ -34,13 +42,14 @@ def restart_watcher(host: Host, job: Job) -> Outcome:
     than nothing.
     """
     worker = host.config.worker(job.worker_id)
-    found = find_watcher(host.processes, host.drive, host.config, worker)
+    found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
     old_pid = found.identity.pid if found.identity else None
     pause = host.pauses.read(worker.id)
     reason = why_paused(worker, pause) if pause and not is_person(job.issuer) else why_not_for(host, worker, job.issuer)
     if reason:
         return Outcome.failed(f"Nothing was done. {reason}", pid=old_pid)
     try:
+        check_alone(found)
         check_startable(host, worker)
     except (SupervisorError, OSError) as error:
         return _not_begun(worker, old_pid, error)
@@ -48,7 +57,7 @@ def restart_watcher(host: Host, job: Job) -> Outcome:
     begun = time.monotonic()
     if old_pid is not None:
         host.progress(f"stopping {worker.id}, pid {old_pid}")
-    report = stop_watcher_gracefully(host.processes, worker)
+    report = stop_watcher_gracefully(host.processes, worker, ordered_by(job))
     details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
     details |= {**stop_details(report), "paused": pause is not None, "was_quarantined": ended_quarantine}
     if not report.stopped:

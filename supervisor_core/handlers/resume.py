@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor_core.adapters.processes import Presence
-from supervisor_core.adapters.worker import find_watcher, start_watcher
+from supervisor_core.adapters.worker import Search, look_for_watcher, start_watcher
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import Job
@@ -18,17 +18,15 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
     of a worker that was given up, too.
     """
     worker = host.config.worker(job.worker_id)
-    found = find_watcher(host.processes, host.drive, host.config, worker)
+    found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.IF_STOPPED).found
     if found.stuck:
         return Outcome.failed(f"{worker.id} is stuck: what a stop could not end must end first. Pause it again.")
     earlier = host.pauses.read(worker.id)
     details: dict[str, object] = {"was_paused": earlier is not None}
     if found.presence is Presence.UNVERIFIABLE:
         return Outcome.failed(f"Nothing was done. {worker.id} may be running: {found.reason}", **details)
-    if found.identity is None:
-        if reason := why_not_for(host, worker, job.issuer):
-            return Outcome.failed(f"Nothing was done. {reason}", **details)
-        host.drive.check()  # a start would fail without it: then the pause stays
+    if found.identity is None and (reason := why_not_for(host, worker, job.issuer)):
+        return Outcome.failed(f"Nothing was done. {reason}", **details)
     if is_person(job.issuer):
         details["was_quarantined"] = host.quarantines.end(worker.id)
     written = host.pauses.set(worker.id, None)
@@ -41,7 +39,7 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
     host.progress(f"starting {worker.id}")
     try:
-        started = start_watcher(host.processes, host.drive, host.config, worker)
+        started = start_watcher(host.processes, host.drive, host.config, worker, found)
     except (SupervisorError, OSError) as error:
         rested = "quarantined" if details.get("was_quarantined") else "paused"
         words = f"{worker.id} is not {rested} any more, but could not be started: {how_it_is(host, worker)}. {error}"

@@ -6,11 +6,14 @@ import os
 import shutil
 from pathlib import Path
 
+from supervisor_core.adapters.output_files import make_output_folder
 from supervisor_core.adapters.pauses import Pause
+from supervisor_core.adapters.processes import FoundWorker, Presence
 from supervisor_core.adapters.processes_launch import LaunchError
-from supervisor_core.adapters.worker import check_watcher_process, is_stopped, worker_log
+from supervisor_core.adapters.worker import check_places, check_watcher_process, is_stopped, worker_log
 from supervisor_core.config import Worker
 from supervisor_core.domain.command import Issuer
+from supervisor_core.domain.errors import RefusedError
 from supervisor_core.handlers.context import Host
 
 SELF = "supervisor"
@@ -53,12 +56,28 @@ def how_it_is(host: Host, worker: Worker) -> str:
     return "it does not run now" if gone else "something of it may still be there"
 
 
+def check_alone(found: FoundWorker) -> None:
+    """Raise where another process claims to be the worker: it is neither stopped, nor started, nor given other code.
+
+    `found` comes from a search of all processes.
+    """
+    if found.others and found.identity is not None:
+        pids = " and ".join(f"pid {pid}" for pid in found.others)
+        raise RefusedError(
+            f"{found.worker_id} runs as pid {found.identity.pid}, and {pids} has the same arguments beside it.",
+            remedy=f"Stop every copy: pause {found.worker_id}. Then: resume {found.worker_id}.",
+        )
+    if found.presence is Presence.UNVERIFIABLE:
+        raise RefusedError(found.reason)
+
+
 def check_startable(host: Host, worker: Worker) -> None:
     """Raise what a start would meet for sure. What only the worker itself finds out, nobody knows before."""
+    make_output_folder(host.config.state_dir)
     log = worker_log(host.config, worker)
-    host.drive.make_folder(log.parent)
-    if problem := host.drive.call(_log_problem, log):
-        raise LaunchError(f"Its output can't be written: {log} {problem}.", remedy="Look at the drive.")
+    if problem := _log_problem(log):
+        raise LaunchError(f"Its output can't be captured: {log} {problem}.", remedy="Move away what is there.")
+    check_places(host.drive, host.config, worker)
     if not worker.cwd.is_dir():
         raise LaunchError(
             f"The folder {worker.cwd}, in which it is to run, does not exist.",

@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
 
 from supervisor_core.domain.alerts import LIVE, Alert, AlertState, Reason
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Condition, Severity, Target
-from supervisor_core.domain.texts import one_line, storable
+from supervisor_core.domain.texts import one_line, storable, unfolded
 from supervisor_core.ledger import flips
 from supervisor_core.ledger.flips import REASON, Change, Standing
 from supervisor_core.ledger.jobs import ISSUER_NAME
@@ -250,14 +250,6 @@ def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: d
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
-def forget_old(connection: Connection, supervisor_id: str, before: datetime, limit: int) -> int:
-    """Let go of so many that were over before this moment; how many were let go."""
-    mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.opened_at < before)  # that has an index
-    over = (alerts.c.state == AlertState.CLOSED, alerts.c.closed_at < before)
-    found = list(connection.execute(select(alerts.c.alert_id).where(*mine, *over).limit(limit)).scalars())
-    return connection.execute(delete(alerts).where(alerts.c.alert_id.in_(found))).rowcount if found else 0
-
-
 def told_anew(alert_id: str) -> Message:
     """Its message as it is now, where it was ordered before."""
     return Message(ALERT, alert_id, None)
@@ -278,7 +270,7 @@ def _values(alert: Alert) -> dict[str, Any]:
         "condition": alert.condition,
         "severity": alert.severity,
         "state": alert.state,
-        "reason": one_line(storable(alert.reason), REASON),
+        "reason": one_line(storable(unfolded(alert.reason)), REASON),
         "opened_at": alert.opened_at,
         "opened_flip": alert.opened_flip,
         "occurrences": alert.occurrences,

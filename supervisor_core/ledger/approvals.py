@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
 
 from supervisor_core.domain.approvals import (
     ACTIONS,
@@ -106,6 +106,14 @@ def of_task(connection: Connection, task_id: str) -> Approval | None:
     return _approval(row) if row else None
 
 
+def pressed(connection: Connection, button: str) -> Approval | None:
+    """The first approval of a command whose id is that of a press of this button. In an earlier version all had one."""
+    of_one_press = and_(approvals.c.task_id > f"{button}_", approvals.c.task_id < f"{button}`")
+    query = select(approvals).where(or_(approvals.c.task_id == button, of_one_press))
+    row = connection.execute(query.order_by(approvals.c.requested_at).limit(1)).mappings().first()
+    return _approval(row) if row else None
+
+
 def about(connection: Connection, command: str, name: str, value: str, most: int) -> list[Approval]:
     """The newest approvals of this command that were asked for with this value of a parameter, newest first."""
     query = (
@@ -188,7 +196,8 @@ def move(approval: Approval, made: Move, decided: Decided, now: datetime, **valu
     action = ACTIONS.get(made)
     entry = _entry(approval, action, decided, failure=made in FAILURES) if action else None
     key = {"approval_id": approval.approval_id}
-    follow = partial(_tell, task_id=approval.task_id, by=decided.actor) if to in NOT_CARRIED_OUT else None
+    ends_without_jobs = to in NOT_CARRIED_OUT or (approval.state is ApprovalState.APPROVED and made is Move.FAIL)
+    follow = partial(_tell, task_id=approval.task_id, by=decided.actor) if ends_without_jobs else None
     return Step(approvals, key, (approval.state,), to, content, entry, told_anew(approval), follow=follow)
 
 

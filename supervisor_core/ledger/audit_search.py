@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, RowMapping, and_, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
+from supervisor_core.domain.texts import is_plain
 from supervisor_core.domain.times import to_text
 from supervisor_core.domain.trail import DECIDING, TELLING
+from supervisor_core.ledger import audit_workers
+from supervisor_core.ledger.audit_rows import Row, as_stored, shown
 from supervisor_core.ledger.tables import audit_log
+from supervisor_core.ledger.tables import audit_workers as audit_workers_table
 
-Row = dict[str, Any]
+Columns = ReadOnlyColumnCollection[str, Column[Any]]
+"""Those of the trail, or of the workers that its rows affected: both say when, which host, and which row."""
+
+AFFECTED = "affected"
+"""The key under which a row says which workers it affected beside its target, with their roles."""
 
 MOST_COUNTED = 200_000
 """Entries of an index that are counted to find the narrowest: that many take some ten milliseconds."""
@@ -45,27 +54,56 @@ class AuditFilter:
 class Place:
     """A place in the trail: beside this row, which is not in what follows."""
 
-    supervisor_id: str
-    audit_id: int
+    supervisor_id: Any
+    audit_id: Any
+    """As it's stored: of a damaged row it may be anything."""
 
 
 def search(
     connection: Connection, wanted: AuditFilter, beside: Place | None = None, *, newer: bool = False
 ) -> list[Row]:
-    """The newest rows that fit, newest first, under the names of their columns, times as text.
+    """The newest rows that fit, newest first, under the names of their columns, times as text. A row that was altered
+    says so under `damaged`, and under `affected` which workers it affected beside its target.
 
     With `beside`, those that come after this row in that order; with `newer`, those before it, the nearest first.
     """
-    return [{**row, "created_at": to_text(row["created_at"])} for row in found(connection, wanted, beside, newer=newer)]
+    rows = found(connection, wanted, beside, newer=newer)
+    others = audit_workers.of_rows(connection, [(row["supervisor_id"], row["audit_id"]) for row in rows])
+    return [{**shown(row), AFFECTED: others.get((row["supervisor_id"], row["audit_id"]), {})} for row in rows]
 
 
 def found(
     connection: Connection, wanted: AuditFilter, beside: Place | None = None, *, newer: bool = False
-) -> Sequence[RowMapping]:
-    """The same rows as they are stored."""
+) -> list[Row]:
+    """The same rows as they are stored. A row is about its target and about each worker that it affected beside."""
+    rows = _walked(connection, wanted, beside, newer=newer)
+    if wanted.about and wanted.target_type in (None, "worker"):
+        unique = {place_of(row): row for row in (*rows, *_affecting(connection, wanted, beside, newer=newer))}
+        rows = in_order(unique.values(), newer=newer)[: wanted.limit]
+    return rows
+
+
+def _affecting(connection: Connection, wanted: AuditFilter, beside: Place | None, *, newer: bool) -> list[Row]:
+    """The rows that fit and affected one of the wanted workers beside their target."""
+    each = audit_workers_table.c
+    these: list[ColumnElement[bool]] = [each.created_at >= wanted.since] if wanted.since else []
+    these += _beyond(beside, newer=newer, columns=each) if beside else ()
+    these += [func.coalesce(column, "").in_(values) for column, values in _filters(connection, wanted, about=False)]
+    these += [of_action(wanted)] if wanted.command else []
+    same = and_(audit_log.c.supervisor_id == each.supervisor_id, audit_log.c.audit_id == each.audit_id)
+    query = select(audit_log).join(audit_workers_table, same).order_by(*_order(newer=newer, columns=each))
+    rows: list[Row] = []
+    for worker in wanted.about:
+        looked = connection.execute(query.where(each.worker_id == worker, *these).limit(wanted.limit)).mappings()
+        rows += [dict(row) for row in looked]
+    return rows
+
+
+def _walked(connection: Connection, wanted: AuditFilter, beside: Place | None, *, newer: bool) -> list[Row]:
+    """The rows that fit by their own columns."""
     when: list[ColumnElement[bool]] = [audit_log.c.created_at >= wanted.since] if wanted.since else []
     when += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
-    when += _beyond(connection, beside, newer=newer) if beside else ()
+    when += _beyond(beside, newer=newer) if beside else ()
     narrow = _filters(connection, wanted)
     walked = _narrowest(connection, narrow, when)
     others: list[ColumnElement[bool]] = [
@@ -73,14 +111,15 @@ def found(
     ]
     others += [of_action(wanted)] if wanted.command else []
     values: Sequence[str | None] = next((values for column, values in narrow if column is walked), [None])
-    rows: list[RowMapping] = []
+    rows: list[Row] = []
     # One look for each value, so that the index has its rows in order: those of several would have to be sorted.
     for value in values:
         these = [] if walked is None else [walked == value]
         these += _before(rows[-1], newer=newer) if len(rows) == wanted.limit else []
         query = select(audit_log).where(and_(True, *these, *others, *when))
-        rows += connection.execute(query.order_by(*_order(newer=newer)).limit(wanted.limit)).mappings()
-        rows = sorted(rows, key=in_order, reverse=newer)[: wanted.limit]
+        looked = connection.execute(query.order_by(*_order(newer=newer)).limit(wanted.limit)).mappings()
+        rows += [dict(row) for row in looked]
+        rows = in_order(rows, newer=newer)[: wanted.limit]
     return rows
 
 
@@ -115,14 +154,26 @@ def of_action(wanted: AuditFilter) -> ColumnElement[bool]:
     return or_(executed, and_(action.in_(TELLING), said))
 
 
-def in_order(row: RowMapping) -> tuple[float, str, int]:
-    """By which rows are sorted as the trail is shown: the newest first."""
-    return -row["created_at"].timestamp(), row["supervisor_id"], -row["audit_id"]
+def in_order(rows: Iterable[Row], *, newer: bool = False) -> list[Row]:
+    """Sorted as the trail is shown and as the database sorts: the newest first, or with `newer` the oldest."""
+    ordered = sorted(rows, key=lambda row: _collated(row["audit_id"]), reverse=not newer)
+    ordered.sort(key=lambda row: _collated(row["supervisor_id"]), reverse=newer)
+    ordered.sort(key=lambda row: _collated(row["created_at"]), reverse=not newer)
+    return ordered
 
 
-def place_of(row: RowMapping | Row) -> Place:
+def _collated(value: object) -> tuple[int, Any]:
+    """SQLite's order of values of any type: numbers, then text, then bytes."""
+    if isinstance(value, datetime):
+        return 1, to_text(value).encode()
+    if isinstance(value, str):
+        return 1, value.encode("utf-8", "surrogateescape")
+    return (2, value) if isinstance(value, bytes) else (0, value)
+
+
+def place_of(row: Row) -> Place:
     """The place of a row."""
-    return Place(str(row["supervisor_id"]), int(row["audit_id"]))
+    return Place(row["supervisor_id"], row["audit_id"])
 
 
 def _named_actors(connection: Connection) -> dict[str, str]:
@@ -141,15 +192,22 @@ def _named_actors(connection: Connection) -> dict[str, str]:
         .scalar_subquery()
     )
     rows = connection.execute(select(walk.c.actor, newest).where(walk.c.actor.is_not(None)))
-    return {name: shown or "" for name, shown in rows}
+    # An altered cell is nobody's name.
+    return {
+        name: called if isinstance(called, str) and is_plain(called) else ""
+        for name, called in rows
+        if isinstance(name, str) and is_plain(name)
+    }
 
 
-def _filters(connection: Connection, wanted: AuditFilter) -> list[tuple[Column[str], Sequence[str]]]:
+def _filters(
+    connection: Connection, wanted: AuditFilter, *, about: bool = True
+) -> list[tuple[Column[str], Sequence[str]]]:
     """Which columns must have which values; a column without any value has no row."""
     filters: list[tuple[Column[str], Sequence[str]]] = []
     if wanted.issuer:
         filters.append((audit_log.c.actor, actors_called(connection, wanted.issuer)))
-    if wanted.about:
+    if wanted.about and about:
         filters.append((audit_log.c.target_id, wanted.about))
     if wanted.action:
         filters.append((audit_log.c.action, (wanted.action, *(TELLING if wanted.command else ()))))
@@ -178,25 +236,27 @@ def _narrowest(
     return best
 
 
-def _order(*, newer: bool) -> tuple[ColumnElement[Any], ...]:
-    at, host, number = audit_log.c.created_at, audit_log.c.supervisor_id, audit_log.c.audit_id
+def _order(*, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[Any], ...]:
+    at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
     return (at.asc(), host.desc(), number.asc()) if newer else (at.desc(), host.asc(), number.desc())
 
 
-def _before(last: RowMapping, *, newer: bool) -> list[ColumnElement[bool]]:
+def _before(last: Row, *, newer: bool) -> list[ColumnElement[bool]]:
     """Not after this row, the last of as many as are wanted: what comes after it is not needed any more."""
-    at = audit_log.c.created_at
-    return [at <= last["created_at"] if newer else at >= last["created_at"]]
+    at, moment = audit_log.c.created_at, last["created_at"]
+    if not isinstance(moment, datetime):
+        return []
+    return [at <= moment if newer else at >= moment]
 
 
-def _beyond(connection: Connection, beside: Place, *, newer: bool) -> tuple[ColumnElement[bool], ...]:
+def _beyond(beside: Place, *, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[bool], ...]:
     """What comes after this row, in the order of the trail or against it. Of a row that is not there: nothing."""
-    at, host, number = audit_log.c.created_at, audit_log.c.supervisor_id, audit_log.c.audit_id
-    query = select(at).where(host == beside.supervisor_id, number == beside.audit_id)
-    moment = connection.execute(query).scalar()
-    if moment is None:
-        return (number.is_(None),)
-    same = and_(host == beside.supervisor_id, number > beside.audit_id if newer else number < beside.audit_id)
+    at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
+    its_host, its_number = as_stored(beside.supervisor_id), as_stored(beside.audit_id)
+    row = audit_log.alias("beside")
+    moment = select(row.c.created_at).where(row.c.supervisor_id == its_host, row.c.audit_id == its_number)
+    its_time = moment.scalar_subquery()
+    same = and_(host == its_host, number > its_number if newer else number < its_number)
     if newer:
-        return at >= moment, or_(at > moment, host < beside.supervisor_id, same)
-    return at <= moment, or_(at < moment, host > beside.supervisor_id, same)
+        return at >= its_time, or_(at > its_time, host < its_host, same)
+    return at <= its_time, or_(at < its_time, host > its_host, same)

@@ -55,6 +55,21 @@ def watching(connection: Connection) -> list[Bake]:
     return [_bake(row) for row in connection.execute(query).mappings()]
 
 
+def degraded(connection: Connection, since: datetime) -> list[Bake]:
+    """Those that have degraded since then, where no newer change of the code concerns the worker."""
+    newer = bakes.alias("newer")
+    later = select(newer.c.task_id).where(newer.c.worker_id == bakes.c.worker_id, newer.c.since > bakes.c.since)
+    query = select(bakes).where(bakes.c.state == BakeState.DEGRADED, bakes.c.until >= since, ~later.exists())
+    return [_bake(row) for row in connection.execute(query.order_by(bakes.c.until)).mappings()]
+
+
+def recover(bake: Bake, now: datetime) -> Step:
+    """degraded → recovered; the card tells of it, and why it had degraded stays."""
+    key = {"task_id": bake.task_id, "worker_id": bake.worker_id}
+    values = {"decided_at": now}
+    return Step(bakes, key, (BakeState.DEGRADED,), BakeState.RECOVERED, values, outbox=(_card(bake),))
+
+
 def first_end(connection: Connection) -> datetime | None:
     """When the first of those that go on ends."""
     query = select(func.min(bakes.c.until)).where(bakes.c.state == BakeState.WATCHING)

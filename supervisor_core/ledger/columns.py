@@ -61,3 +61,21 @@ class UtcDateTime(TypeDecorator[datetime]):
             return from_text(value)
         moment: datetime = value
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+class StoredMoment(UtcDateTime):
+    """A moment of the audit trail: where the database holds something else in its place, that is what's read.
+
+    On SQLite only the one written form counts as a moment. Another spelling of the same moment is an altered cell.
+    """
+
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+        if not isinstance(value, str):
+            return super().process_result_value(value, dialect) if isinstance(value, datetime) else value
+        try:
+            moment = from_text(value)
+        except ValueError:
+            return value
+        return moment if dialect.name != "sqlite" or to_text(moment) == value else value

@@ -34,7 +34,9 @@ def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
     if parsed.get_backend_name() == "postgresql":
         options = f"-c timezone=UTC -c statement_timeout={int(query_timeout_seconds * 1000)}"
         arguments: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "options": options}
-        return create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
+        engine = create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
+        event.listen(engine, "connect", _read_any_moment)
+        return engine
     arguments = {
         "connect_timeout": CONNECT_SECONDS,
         "read_timeout": query_timeout_seconds,
@@ -50,6 +52,27 @@ def reading(engine: Engine) -> Engine:
     return engine.execution_options(**{READING: True})
 
 
+def text_of(stored: bytes) -> str:
+    """The text of a cell of SQLite. Bytes that aren't UTF-8 become lone surrogates: one damaged cell must not keep
+    all other rows from being read."""
+    return stored.decode("utf-8", "surrogateescape")
+
+
+def _read_any_moment(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
+    """PostgreSQL holds moments that Python has no value for, such as `infinity`. They are read as text."""
+    from psycopg import DataError
+    from psycopg.types.datetime import TimestamptzLoader
+
+    class Loader(TimestamptzLoader):
+        def load(self, data: Any) -> Any:  # noqa: ANN401 (a buffer of the driver's)
+            try:
+                return super().load(data)
+            except DataError:
+                return bytes(data).decode()
+
+    dbapi.adapters.register_loader("timestamptz", Loader)
+
+
 def _create_private(path: Path) -> None:
     """Make the file ours alone before SQLite does; its companions (-wal, -shm) take the same mode."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,6 +83,7 @@ def _pin_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
         dbapi.isolation_level = None  # we say BEGIN ourselves
+        dbapi.text_factory = text_of
         cursor = dbapi.cursor()
         _enter_wal_mode(cursor)
         cursor.execute("PRAGMA synchronous = FULL")

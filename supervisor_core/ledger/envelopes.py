@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, insert, select
 
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
@@ -20,8 +20,8 @@ from supervisor_core.ledger.tables import envelopes
 
 RECEIVED, HANDLED, FAILED = "received", "handled", "failed"
 
-KEPT = timedelta(days=1)
-"""Slack delivers an event for the last time about five minutes after the first; people look a day back."""
+DEALT_WITH = (HANDLED, FAILED)
+"""They stay for a day: Slack delivers an event for the last time about five minutes after the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,3 @@ def failed(envelope: Received, error: str, now: datetime, messages: Sequence[Mes
     """received → failed: it can't be dealt with, and trying again would not help."""
     values = {"handled_at": now, "error": error}
     return Step(envelopes, {"key": envelope.key}, (RECEIVED,), FAILED, values, None, messages)
-
-
-def forget_old(connection: Connection, now: datetime) -> int:
-    """Let go of what nobody will deliver again; how many were let go."""
-    old = envelopes.c.state.in_((HANDLED, FAILED)) & (envelopes.c.received_at < now - KEPT)
-    return connection.execute(delete(envelopes).where(old)).rowcount

@@ -13,7 +13,6 @@ from sqlalchemy import (
     RowMapping,
     and_,
     bindparam,
-    delete,
     false,
     func,
     insert,
@@ -24,7 +23,7 @@ from sqlalchemy import (
 
 from supervisor_core.domain.conditions import PARTS, Condition, Target
 from supervisor_core.domain.flips import Flip
-from supervisor_core.domain.texts import one_line, storable
+from supervisor_core.domain.texts import one_line, storable, unfolded
 from supervisor_core.ledger.tables import conditions, flips
 
 REASON = 500  # characters of why
@@ -102,7 +101,7 @@ def _next_flip(change: Change, flip_id: int, seen_at: datetime) -> Flip:
     before = change.known
     at = min(change.at, seen_at)
     at = max(at, before.since) if before else at
-    reason = one_line(storable(change.reason), REASON)
+    reason = one_line(storable(unfolded(change.reason)), REASON)
     old = before.condition if before else Condition.UNKNOWN
     return Flip(flip_id, change.target, old, change.condition, reason, at, seen_at)
 
@@ -153,7 +152,7 @@ def standing_of(connection: Connection, supervisor_id: str, target: Target) -> S
 def reworded(connection: Connection, supervisor_id: str, standing: Standing, reason: str) -> bool:
     """The same condition for another reason; False where it has flipped meanwhile."""
     mine = (*_mine(supervisor_id, standing.target), conditions.c.flip_id == standing.flip_id)
-    words = one_line(storable(reason), REASON)
+    words = one_line(storable(unfolded(reason)), REASON)
     return connection.execute(update(conditions).where(*mine).values(reason=words)).rowcount == 1
 
 
@@ -199,15 +198,6 @@ def often(
     mine = (flips.c.supervisor_id == supervisor_id, flips.c.target_type == kind, flips.c.target_id.in_(tuple(ids)))
     query = select(flips.c.target_id).where(*mine, flips.c.at >= since).group_by(flips.c.target_id)
     return set(connection.execute(query.having(func.count() >= least)).scalars())
-
-
-def forget_old(connection: Connection, supervisor_id: str, before: datetime, limit: int) -> int:
-    """Let go of so many flips from before this moment that are not how a target is now; how many were let go."""
-    current = select(conditions.c.flip_id).where(conditions.c.supervisor_id == supervisor_id)
-    old = (flips.c.supervisor_id == supervisor_id) & (flips.c.at < before) & flips.c.flip_id.not_in(current)
-    found = list(connection.execute(select(flips.c.flip_id).where(old).limit(limit)).scalars())
-    mine = (flips.c.supervisor_id == supervisor_id) & flips.c.flip_id.in_(found)
-    return connection.execute(delete(flips).where(mine)).rowcount if found else 0
 
 
 def _key(supervisor_id: str, target: Target) -> dict[str, str]:

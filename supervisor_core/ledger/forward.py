@@ -17,15 +17,27 @@ from typing import Any
 from sqlalchemy import Column, Connection, Integer, Table, bindparam, insert, or_, select, update
 
 from supervisor_core.domain import crashpoints
+from supervisor_core.domain.audit import damage_of
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import SKEW_SECONDS
 from supervisor_core.domain.texts import storable
-from supervisor_core.ledger import audit, forward_approvals, forward_marks, schema
+from supervisor_core.ledger import audit, audit_rows, audit_workers, forward_approvals, forward_marks, schema
 from supervisor_core.ledger.engine import reading
 from supervisor_core.ledger.forward_database import SharedDatabase
 from supervisor_core.ledger.forward_marks import Marks, Origin
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.tables import approvals, audit_log, jobs, supervisors, team_members, teams, votes, workers
+from supervisor_core.ledger.tables import (
+    approvals,
+    audit_anchors,
+    audit_log,
+    jobs,
+    supervisors,
+    team_members,
+    teams,
+    votes,
+    workers,
+)
+from supervisor_core.ledger.tables import audit_workers as audit_workers_table
 
 BATCH_ROWS = 500
 """Of each table, in one transaction: some tens of milliseconds on a server nearby."""
@@ -59,6 +71,7 @@ class _Parcel:
     """What is new in the ledger, read in one picture."""
 
     audit_rows: list[Row] = field(default_factory=list)
+    audit_workers: list[Row] = field(default_factory=list)
     jobs: list[Row] = field(default_factory=list)
     workers: list[Row] = field(default_factory=list)
     own: list[tuple[Table, list[Row]]] = field(default_factory=list)
@@ -80,13 +93,21 @@ class Forwarding:
         self._known: Marks | None = None
         self._noted: Marks | None = None
         self._told: set[str] = set()
+        self._ours = False
+        """Whether the tables there were found to be ours."""
         self._compared = False
         """Whether all approvals were compared by now; from then on those that are open or were lately are enough."""
 
     def reach(self) -> None:
-        """See that the database answers at all."""
+        """See that the database answers at all, and that its tables are ours."""
+        self._check_ours()
         with self._database.asking(), reading(self._database.engine).connect():
             pass
+
+    def _check_ours(self) -> None:
+        if not self._ours and not self._database.is_missing():
+            self._database.check_ours()
+            self._ours = True
 
     def is_behind(self) -> bool:
         """Whether the database lacks tables of ours, so that an upgrade comes first."""
@@ -95,6 +116,7 @@ class Forwarding:
     def connect(self) -> None:
         """See that the database is there and has our tables."""
         origin = self._who()
+        self._check_ours()
         with self._database.asking():
             schema.ensure(self._database.engine)
             if self._known is None:  # in a transaction of its own, so that many hosts may begin at once
@@ -108,6 +130,7 @@ class Forwarding:
             try:
                 batch, marks = self._send(origin)
             except BaseException:
+                self._ours = False  # somebody may have put another database in its place
                 self._most = max(1, self._most // 2)  # a line may be too slow for many, and a bad row be found alone
                 raise
         self._most = min(BATCH_ROWS, self._most * 2)
@@ -145,6 +168,7 @@ class Forwarding:
             marks = forward_marks.read(shared, origin, lock=True)
             parcel = self._ledger.read(lambda local: self._gather(local, shared, marks))
             _insert(shared, audit_log, parcel.audit_rows)
+            _insert(shared, audit_workers_table, parcel.audit_workers)
             rows = len(parcel.audit_rows) + _send_jobs(shared, parcel.jobs) + _send_workers(shared, parcel.workers)
             rows += sum(_send_own(shared, table, content) for table, content in parcel.own)
             rows += _send_approvals(shared, parcel.approvals, parcel.votes)
@@ -170,7 +194,7 @@ class Forwarding:
             parcel.jobs += [dict(row) for row in local.execute(changes.where(jobs.c.changed == last)).mappings()]
         parcel.full |= full
         parcel.workers = [dict(row) for row in local.execute(select(workers)).mappings()]
-        for table in (supervisors, teams, team_members):
+        for table in (supervisors, teams, team_members, audit_anchors):
             mine = select(table).where(table.c.supervisor_id == self._ledger.supervisor_id)
             parcel.own.append((table, [dict(row) for row in local.execute(mine).mappings()]))
         since = marks.forwarded_at if self._compared else None
@@ -184,16 +208,31 @@ class Forwarding:
     def _gather_chain(self, local: Connection, shared: Connection, chain: str, parcel: _Parcel) -> int:
         """Add the next rows of a chain; how many of it will then be there."""
         newest = audit.newest_row(shared, chain)
+        anchor = audit.anchor_of(local, chain)
+        if newest and anchor and newest.audit_id < anchor.audit_id and chain == self._ledger.supervisor_id:
+            self._refuse_gap(chain, newest.audit_id, anchor.audit_id)
         if newest and audit.hash_of(local, chain, newest.audit_id) != newest.hash:
             self._refuse(chain, newest.audit_id)
             head = audit.newest_row(local, chain)
             return head.audit_id if head else 0
         begin = newest.audit_id if newest else 0
-        query = select(audit_log).where(audit_log.c.supervisor_id == chain, audit_log.c.audit_id > begin)
+        query = select(audit_log).where(
+            audit_log.c.supervisor_id == chain, audit_log.c.audit_id > begin, *audit_rows.numbered(local)
+        )
         rows, full = _some(local, query.order_by(audit_log.c.audit_id), self._most - len(parcel.audit_rows))
-        parcel.audit_rows += rows
+        parcel.audit_rows += [_as_it_may_go(row) for row in rows]
+        parcel.audit_workers += audit_workers.between(local, chain, rows) if rows else []
         parcel.full |= full
-        return begin + len(rows)
+        return rows[-1]["audit_id"] if rows else begin
+
+    def _refuse_gap(self, chain: str, newest: int, archived: int) -> None:
+        """A shared database that was put back from a copy may lack rows that this ledger no longer has."""
+        raise OtherHistory(
+            f"The shared database ends at row {newest} of the audit trail of {chain}, and this ledger has archived its "
+            f"rows up to {archived}.",
+            remedy="Restore a newer backup of the shared database. A supervisor.id of its own lets this host forward "
+            "again, too.",
+        )
 
     def _refuse(self, chain: str, audit_id: int) -> None:
         """Two histories can't be one. Of an earlier name of this host there is nothing more to come, only to say."""
@@ -207,6 +246,16 @@ class Forwarding:
         if chain not in self._told:
             self._told.add(chain)
             log.warning("%s It is left as it is; this host is called %s now.", words, self._ledger.supervisor_id)
+
+
+def _as_it_may_go(row: Row) -> Row:
+    """A row as it is, because of its hash. A damaged one, which other databases might refuse, goes as it can be shown:
+    the check there names it as well."""
+    if not damage_of(row):
+        return row
+    at = row["created_at"]
+    told = {name: value for name, value in audit_rows.shown(row).items() if name in audit_log.c}
+    return _fitting(audit_log, {**told, "created_at": at if isinstance(at, datetime) else datetime.now(UTC)})
 
 
 def _some(local: Connection, query: Any, most: int) -> tuple[list[Row], bool]:  # noqa: ANN401 (a select of SQLAlchemy's)

@@ -13,7 +13,9 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
+from supervisor_core.domain.texts import is_plain
 from supervisor_core.ledger import audit
+from supervisor_core.ledger.audit_rows import as_stored
 from supervisor_core.ledger.tables import audit_log, forwarding, jobs
 
 
@@ -44,13 +46,19 @@ def origin_of(connection: Connection, supervisor_id: str) -> Origin:
 
 def read(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks:
     """The marks; they begin where there are none. With `lock`, nobody else forwards this ledger meanwhile."""
-    query = select(forwarding).where(*_mine(origin))
-    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
-    if row is None:
+    marks = noted(connection, origin, lock=lock)
+    if marks is None:
         names = {"ledger_id": origin.ledger_id, "supervisor_id": origin.supervisor_id}
         connection.execute(insert(forwarding), {**names, "jobs_changed": 0, "audit_rows": 0})
         return Marks()
-    return Marks(row["jobs_changed"], row["audit_rows"], row["forwarded_at"])
+    return marks
+
+
+def noted(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks | None:
+    """The marks as they are; None where there are none."""
+    query = select(forwarding).where(*_mine(origin))
+    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+    return Marks(row["jobs_changed"], row["audit_rows"], row["forwarded_at"]) if row else None
 
 
 def write(connection: Connection, origin: Origin, marks: Marks) -> None:
@@ -65,12 +73,15 @@ def _mine(origin: Origin) -> tuple[ColumnElement[bool], ...]:
 
 def chains(connection: Connection) -> Iterator[str]:
     """The audit chains of a ledger: one, unless the supervisor was called otherwise before. A look for each, not a
-    walk through all rows."""
+    walk through all rows. What isn't text is no name of a chain."""
     chain: str | None = ""
     while chain := connection.execute(
-        select(func.min(audit_log.c.supervisor_id)).where(audit_log.c.supervisor_id > chain)
+        select(func.min(audit_log.c.supervisor_id)).where(audit_log.c.supervisor_id > as_stored(chain))
     ).scalar():
-        yield chain
+        if not isinstance(chain, str):
+            return
+        if is_plain(chain):
+            yield chain
 
 
 def waiting(connection: Connection, marks: Marks) -> int:

@@ -9,17 +9,21 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, tuple_, update
 
+from supervisor_core.domain.affected import siblings_in
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.catalog import by_handler
+from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.errors import RefusedError
 from supervisor_core.domain.jobs import FINAL, Job, JobState, Progress, passed_over, progressed
+from supervisor_core.domain.texts import is_plain
 from supervisor_core.domain.times import from_text
 from supervisor_core.ledger import replies, turns
 from supervisor_core.ledger.steps import Message, Step, record, take
-from supervisor_core.ledger.tables import audit_log, jobs
+from supervisor_core.ledger.tables import audit_log, audit_workers, jobs
 
 RESULT_FILE = "result_file"
 """The kind of outbox row that becomes a file in the outbox folder of the drive."""
@@ -33,6 +37,10 @@ SOON_SECONDS = 0.25
 once."""
 
 ISSUER_NAME = 255
+
+
+class IdTaken(RefusedError):
+    """Another command has this id, so nothing was filed under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,19 @@ def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime)
     return find(connection, new.task_id, new.worker_id)
 
 
+def refuse_taken(connection: Connection, task_id: str, handler: str | None, door: str) -> None:
+    """Raise `IdTaken` where a job under this id is of another command, or came through another door.
+
+    A job of the same command from the same door is a repeat, which is filed once and is no mistake.
+    """
+    for job in of_task(connection, task_id):
+        if (job.handler, job.door) != (handler, door):
+            raise IdTaken(
+                f"The task id {task_id} belongs to another command ({job.command}, from {job.door}).",
+                remedy="Give the command again: it gets a new id.",
+            )
+
+
 def tier_of(handler: str) -> int:
     """Which jobs go first: the catalog says."""
     definition = by_handler(handler)
@@ -101,6 +122,14 @@ def of_task(connection: Connection, task_id: str) -> list[Job]:
     """All jobs of one command, in the order in which they were filed."""
     query = select(jobs).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id)
     return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def pressed(connection: Connection, button: str) -> Job | None:
+    """The first job of a command whose id is that of a press of this button. In an earlier version all had one id."""
+    of_one_press = and_(jobs.c.task_id > f"{button}_", jobs.c.task_id < f"{button}`")
+    query = select(jobs).where(or_(jobs.c.task_id == button, of_one_press)).order_by(jobs.c.job_id)
+    row = connection.execute(query.limit(1)).mappings().first()
+    return _job(row) if row else None
 
 
 def waiting(
@@ -126,6 +155,12 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
     return _job(row) if row else None
 
 
+def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
+    """How many commands from this door are queued for this worker."""
+    mine = (jobs.c.state == JobState.QUEUED, jobs.c.worker_id == worker_id, jobs.c.door == door)
+    return int(connection.execute(select(func.count()).select_from(jobs).where(*mine)).scalar_one())
+
+
 def kept_waiting_by(connection: Connection, worker_id: str) -> list[tuple[Job, Job]]:
     """The jobs of this worker whose turn has not come, each with the one that is to end first."""
     mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
@@ -149,19 +184,33 @@ def ended(
 
 
 def lately(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
-    """What was asked of this worker and has come to its end since then, and what waits; the newest first. Found by the
-    audit trail, which knows each end by its worker and its time."""
+    """The commands that affected this worker and ended since then, and what waits for it; the newest first.
+
+    Found by the audit trail, which knows each end by its workers and its time."""
     told = (
         select(audit_log.c.task_id)
         .where(audit_log.c.target_id == worker_id, audit_log.c.created_at >= since, audit_log.c.task_id.is_not(None))
         .order_by(audit_log.c.created_at.desc())
         .limit(most)
     )
-    ids = set(connection.execute(told).scalars())
+    ids = {each for each in connection.execute(told).scalars() if isinstance(each, str) and is_plain(each)}
     query = select(jobs).where(jobs.c.worker_id == worker_id, jobs.c.task_id.in_(ids), jobs.c.state.in_(FINAL))
     ended = [_job(row) for row in connection.execute(query).mappings()]
+    ended += as_sibling(connection, worker_id, since, most)
     open_ = waiting(connection, [worker_id], [state for state in JobState if state not in FINAL], most)
     return sorted([*ended, *open_], key=lambda job: (job.filed_at, job.job_id), reverse=True)[:most]
+
+
+def as_sibling(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
+    """The commands for other workers that affected this one since then, in any order."""
+    mine = (audit_workers.c.worker_id == worker_id, audit_workers.c.created_at >= since)
+    rows = select(audit_workers.c.supervisor_id, audit_workers.c.audit_id).where(*mine)
+    newest = rows.order_by(audit_workers.c.created_at.desc()).limit(most).subquery()
+    same = (audit_log.c.supervisor_id == newest.c.supervisor_id, audit_log.c.audit_id == newest.c.audit_id)
+    told = select(audit_log.c.task_id, audit_log.c.target_id).join(newest, and_(*same))
+    places = [tuple(row) for row in connection.execute(told) if row.task_id]
+    query = select(jobs).where(tuple_(jobs.c.task_id, jobs.c.worker_id).in_(places), jobs.c.state.in_(FINAL))
+    return [_job(row) for row in connection.execute(query).mappings()] if places else []
 
 
 def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
@@ -259,7 +308,8 @@ def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, end
     mine = jobs.c.task_id == ended.task_id
     path = outcome.details.get("report_path")
     if path and connection.execute(select(func.count()).where(mine)).scalar_one() <= replies.REPORTS:
-        replies.report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), now)
+        digest = str(outcome.details.get("report_sha256") or "")
+        replies.report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), digest, now)
     left = select(jobs.c.job_id).where(mine, jobs.c.state.not_in(FINAL)).limit(1)
     if connection.execute(left).first() is None:
         replies.end(connection, supervisor_id, ended.task_id, now)
@@ -291,6 +341,7 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
             **facts,
             "result": details,
         },
+        affected=siblings_in(job.worker_id, details) if job.handler in CODE_HANDLERS else {},
     )
     values = {
         "finished_at": now,

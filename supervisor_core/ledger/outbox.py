@@ -198,9 +198,3 @@ def postpone(connection: Connection, message: Waiting, error: str, now: datetime
         )
         .values(attempts=message.attempts + 1, last_error=error, due_at=now + timedelta(seconds=delay))
     )
-
-
-def forget_told(connection: Connection, kinds: Collection[str], now: datetime, kept: timedelta) -> int:
-    """Let go of what was told longer ago than that; how many were let go."""
-    old = outbox.c.kind.in_(tuple(kinds)) & (outbox.c.state != PENDING) & (outbox.c.created_at < now - kept)
-    return connection.execute(delete(outbox).where(old)).rowcount

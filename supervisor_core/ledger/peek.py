@@ -28,12 +28,16 @@ class Peek:
     """The first damage that SQLite found in the file; empty where it found none."""
     whole: bool
     """Whether all of the file was looked at before the time was over."""
+    triggers: frozenset[str] = frozenset()
+    """The names of its triggers."""
 
 
 def peek(path: Path, seconds: float) -> Peek:
     """The state of a ledger; `sqlite3.Error` for a file that is none."""
     with _reading(path) as connection:
         version = _version(connection)
+        named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        triggers = frozenset(str(name) for (name,) in named)
         deadline = time.monotonic() + seconds
         connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
         try:
@@ -41,8 +45,8 @@ def peek(path: Path, seconds: float) -> Peek:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
-            return Peek(version, "", False)
-        return Peek(version, "" if found == "ok" else str(found), True)
+            return Peek(version, "", False, triggers)
+        return Peek(version, "" if found == "ok" else str(found), True, triggers)
 
 
 def received(path: Path, kind: str) -> tuple[datetime, datetime] | None:

@@ -53,9 +53,12 @@ def end(connection: Connection, supervisor_id: str, task_id: str, now: datetime,
     record(connection, supervisor_id, None, messages, now)
 
 
-def report(connection: Connection, supervisor_id: str, task_id: str, worker_id: str, path: str, now: datetime) -> None:
-    """Order that a report be brought to the thread of its command's card. It is read when it is told."""
-    content = {**below(CARD, task_id), "task_id": task_id, "worker_id": worker_id, "report": path}
+def report(
+    connection: Connection, supervisor_id: str, task_id: str, worker_id: str, path: str, sha256: str, now: datetime
+) -> None:
+    """Order that a report be posted in the thread of its command's card. It's read when it's posted, and then its
+    content must have this digest."""
+    content = {**below(CARD, task_id), "task_id": task_id, "worker_id": worker_id, "report": path, "sha256": sha256}
     messages = [Message(FILE, f"{task_id}/report/{worker_id}", content)]
     record(connection, supervisor_id, None, messages if _ordered(connection, (CARD,), task_id) else (), now)
 

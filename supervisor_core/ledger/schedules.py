@@ -56,6 +56,7 @@ def add(connection: Connection, schedule: Schedule, place: Mapping[str, Any] | N
         "owner_name": schedule.owner.name[:ISSUER_NAME],
         "card_json": canonical_json(schedule.card) if schedule.card is not None else None,
         "task_id": schedule.task_id,
+        "secret": schedule.secret,
         "state": schedule.state,
         "added_at": schedule.added_at,
         "next_at": schedule.next_at,
@@ -261,4 +262,5 @@ def _schedule(row: RowMapping) -> Schedule:
         refusals=row["refusals"],
         removed_at=row["removed_at"],
         removed_by=Issuer(row["removed_by"], row["removed_name"] or "") if row["removed_by"] else None,
+        secret=row["secret"] or "",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,9 +11,15 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.ledger.tables import metadata
 
-HEAD = "0012"
+HEAD = "0016"
 """The newest revision in `migrations/versions`; a test compares the two."""
+
+NAMED = 3
+"""Missing columns in a message."""
+
+_REVISION = re.compile(r"\d{4}")
 
 UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server
 _LOCK_SECONDS = 5
@@ -23,11 +30,42 @@ class SchemaError(SupervisorError):
     """The database has tables of another version."""
 
 
+class ForeignTables(SchemaError):
+    """The database has another program's tables under our names."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"The database isn't the supervisor's: {what}. Nothing was changed in it.",
+            remedy="Create a database of its own for the supervisor, and name it in database.url.",
+        )
+
+
 def current(connection: Connection) -> str | None:
     """The revision that this database is at; None for an empty one."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def check_ours(connection: Connection) -> str | None:
+    """The revision that this database is at; `ForeignTables` where tables of our names are another program's.
+
+    At our version no column may be missing. At another one some are, also after an upgrade that was cut off; a table
+    that lacks most of them was never ours.
+    """
+    found = current(connection)
+    if found is not None and not _REVISION.fullmatch(found):
+        raise ForeignTables(f"another program migrates it (revision {found})")
+    there = inspect(connection)
+    names = sorted(set(there.get_table_names()) & set(metadata.tables))
+    for name in names:
+        ours = [column.name for column in metadata.tables[name].columns]
+        theirs = {column["name"] for column in there.get_columns(name)}
+        missing = [column for column in ours if column not in theirs]
+        if len(missing) > (0 if found == HEAD else len(ours) // 2):
+            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+            raise ForeignTables(f"its table {name} has no {', '.join(missing[:NAMED])}{more}")
+    return found
 
 
 def ensure(engine: Engine) -> None:

@@ -5,9 +5,10 @@ The moment is when *we* first saw the file as it is: the clocks of hosts that sh
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from supervisor_core.domain.texts import storable
 from supervisor_core.ledger.tables import sightings
@@ -28,6 +29,11 @@ def first_seen(connection: Connection, name: str, fingerprint: str, now: datetim
     return now
 
 
+def first_seen_all(connection: Connection, seen: Mapping[str, str], now: datetime) -> dict[str, datetime]:
+    """The same for many files, by name and fingerprint."""
+    return {name: first_seen(connection, name, fingerprint, now) for name, fingerprint in seen.items()}
+
+
 def mark(connection: Connection, name: str, fingerprint: str, now: datetime) -> bool:
     """Note something once; False where it was noted before."""
     key = storable(name)
@@ -41,3 +47,10 @@ def mark(connection: Connection, name: str, fingerprint: str, now: datetime) -> 
 def forget(connection: Connection, name: str) -> None:
     """The file is gone, or understood."""
     connection.execute(delete(sightings).where(sightings.c.name == storable(name)))
+
+
+def forget_all(connection: Connection, names: Collection[str]) -> None:
+    """The same for many."""
+    keys = [{"its_name": storable(name)} for name in names]
+    if keys:
+        connection.execute(delete(sightings).where(sightings.c.name == bindparam("its_name")), keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -12,14 +13,16 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import GENESIS, AuditEntry, ChainHead
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger import audit, numbering, quick, schema, steps
 from supervisor_core.ledger.engine import ledger_engine, reading
-from supervisor_core.ledger.writer import LedgerUnavailable, Writer
+from supervisor_core.ledger.peek import peek
+from supervisor_core.ledger.trouble import LedgerDamaged, LedgerUnavailable, of_ledger
+from supervisor_core.ledger.writer import Writer
 
 T = TypeVar("T")
 
@@ -59,14 +62,14 @@ class Ledger:
             schema.ensure(self._engine)
             self._number_jobs()
             self._begin_chain()
-        except DatabaseError as error:
+        except BaseException as error:
             self._engine.dispose()
-            raise LedgerUnavailable(f"The ledger {path} can't be used: {error.orig}.") from error
-        except BaseException:
-            self._engine.dispose()
+            if trouble := of_ledger(path, error):
+                raise trouble from error
             raise
         self._listeners: tuple[_Listener, ...] = ()
-        self._writer = Writer(self._engine, self._before_commit, self._after_commit)
+        self._damage: LedgerDamaged | None = None
+        self._writer = Writer(self._engine, path, self._before_commit, self._after_commit)
 
     @contextmanager
     def listening(self, ordered: Callable[[], object], kinds: Collection[str] = ()) -> Iterator[None]:
@@ -89,8 +92,33 @@ class Ledger:
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """Look at one consistent picture, without waiting for those who write."""
-        with self._reader.connect() as connection:
-            return look(connection)
+        try:
+            with self._reader.connect() as connection:
+                return look(connection)
+        except DBAPIError as error:
+            trouble = of_ledger(self.path, error, "read")
+            if trouble is None:
+                raise
+            if isinstance(trouble, LedgerDamaged):
+                self._damage = trouble
+            raise trouble from error
+
+    @property
+    def trouble(self) -> LedgerUnavailable | None:
+        """Why the ledger can't be used; None while it can. Damage stays until it is opened anew."""
+        if isinstance(self._writer.trouble, LedgerDamaged):
+            self._damage = self._writer.trouble
+        return self._damage or self._writer.trouble
+
+    def check(self, seconds: float) -> None:
+        """Look through the file for damage, for so long; what is found is a `trouble` from then on."""
+        try:
+            damage = peek(self.path, seconds).damage
+        except sqlite3.Error as error:
+            trouble = of_ledger(self.path, error, "read")
+            self._damage = trouble if isinstance(trouble, LedgerDamaged) else self._damage
+        else:
+            self._damage = LedgerDamaged(self.path, " ".join(damage.split())) if damage else self._damage
 
     def step(self, step: steps.Step, now: datetime | None = None) -> bool:
         """Change one row's state with all that follows from it; False where somebody else was first."""

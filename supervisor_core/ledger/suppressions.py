@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, RowMapping, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, and_, insert, or_, select, update
 
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Target
@@ -97,12 +97,6 @@ def end_this(connection: Connection, suppression: Suppression, at: datetime) -> 
         suppressions.c.ended_at.is_(None),
     )
     return connection.execute(update(suppressions).where(mine).values(ended_at=at)).rowcount == 1
-
-
-def forget_old(connection: Connection, supervisor_id: str, before: datetime) -> int:
-    """Let go of those that were over before this moment; how many were let go."""
-    old = (suppressions.c.supervisor_id == supervisor_id) & (suppressions.c.until < before)
-    return connection.execute(delete(suppressions).where(old)).rowcount
 
 
 def muted_until(connection: Connection, now: datetime) -> dict[str, Suppression]:

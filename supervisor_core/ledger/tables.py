@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Double, Index, Integer, MetaData, String, Table, UniqueConstraint, text
 
-from supervisor_core.ledger.columns import LongText, RowId, UtcDateTime
+from supervisor_core.ledger.columns import LongText, RowId, StoredMoment, UtcDateTime
 
 WORKER_ID = 64
 TASK_ID = 128
@@ -73,7 +73,7 @@ audit_log = Table(
     Column("target_type", String(64), nullable=False),
     Column("target_id", String(64), nullable=False),
     Column("label", String(100)),
-    Column("created_at", UtcDateTime, nullable=False),
+    Column("created_at", StoredMoment, nullable=False),
     Column("details_json", LongText, nullable=False),
     Column("task_id", String(TASK_ID)),
     Column("previous_hash", String(64), nullable=False),
@@ -83,6 +83,30 @@ audit_log = Table(
     Index(None, "action", "created_at"),
     Index(None, "actor", "created_at"),
     Index(None, "task_id"),
+    **_MYSQL,
+)
+
+audit_anchors = Table(
+    "audit_anchors_t",
+    metadata,
+    Column("supervisor_id", String(64), primary_key=True),
+    # The last row that was archived: the chain goes on behind it.
+    Column("audit_id", RowId, nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("archived_at", UtcDateTime, nullable=False),
+    **_MYSQL,
+)
+
+audit_workers = Table(
+    "audit_workers_t",
+    metadata,
+    Column("supervisor_id", String(64), primary_key=True),
+    Column("audit_id", RowId, primary_key=True, autoincrement=False),
+    Column("worker_id", String(WORKER_ID), primary_key=True),
+    Column("role", String(16), nullable=False),
+    # Of its row, so that the rows of one worker are found in their order.
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "worker_id", "created_at"),
     **_MYSQL,
 )
 
@@ -391,6 +415,8 @@ schedules = Table(
     Column("removed_by", String(128)),
     Column("removed_name", String(255)),
     Column("removed_task_id", String(TASK_ID)),
+    # The key of its commands' ids: 32 random bytes in hex, told to nobody.
+    Column("secret", String(64)),
     UniqueConstraint("supervisor_id", "taken_name"),
     UniqueConstraint("task_id"),
     Index(None, "state", "due_at"),

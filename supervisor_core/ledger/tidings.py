@@ -8,10 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from supervisor_core.domain.alerts import Alert
+from supervisor_core.domain.config_changes import ConfigChange
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger.alerts import ALERT
 from supervisor_core.ledger.replies import below
 from supervisor_core.ledger.steps import Message
+
+NOTICE = "notice"
+"""Stands in a channel or a thread, says what its row says, and is edited when it is ordered anew."""
 
 MORNING = "alert_morning"
 """What quiet hours have kept back, once they are over."""
@@ -21,6 +25,12 @@ CALL = "alert_call"
 
 WEEK = "alert_week"
 """How the last seven days were."""
+
+CONFIG = "config"
+"""A configuration that was applied or refused; it is edited when a halted one goes on."""
+
+PAUSE_FLAG = "pause_flag"
+"""A pause flag on the drive that was changed without a command, and put back."""
 
 Place = Mapping[str, Any]
 
@@ -35,6 +45,23 @@ def week(place: Place, host: str, workers: Collection[str], since: datetime, unt
     """One for each week, about the workers that there are at its end."""
     said = {"host": host, "workers": sorted(workers), "since": to_text(since), "until": to_text(until)}
     return Message(WEEK, f"{until:%Y-%m-%d}", {**place, **said})
+
+
+def config_applied(place: Place, change: ConfigChange, end: str, affected: Mapping[str, str]) -> Message:
+    """One for each configuration."""
+    return Message(CONFIG, change.config_id, {**place, **change.as_json(), "end": end, "affected": dict(affected)})
+
+
+def config_refused(place: Place, config_id: str, host: str, owner: str, path: str, version: int, error: str) -> Message:
+    """One for each content of the file that can't be used."""
+    said = {"host": host, "owner": owner, "path": path, "version": version, "error": error}
+    return Message(CONFIG, config_id, {**place, **said})
+
+
+def pause_flag_restored(place: Place, worker_id: str, what: str, at: datetime) -> Message:
+    """One for each time that it is told."""
+    said = {"worker_id": worker_id, "what": what}
+    return Message(PAUSE_FLAG, f"{worker_id} {to_text(at)}", {**place, **said})
 
 
 def call_below(alert: Alert, step: int, people: Collection[str], *, broadcast: bool) -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -19,9 +19,6 @@ from supervisor_core.ledger.tables import outbox as rows
 
 WEBHOOK = "webhook"
 """The kind of outbox row that is one document for the receiver; its subject begins with the alert's id."""
-
-KEPT = timedelta(days=30)
-"""How long is kept what was sent or given up."""
 
 AT_ONCE = 1000
 """Documents that are looked at together."""

@@ -8,22 +8,19 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
-from supervisor_core.domain.errors import TemporaryError
+from supervisor_core.ledger.trouble import LedgerUnavailable, of_ledger
 
 MOST_PER_TRANSACTION = 200
 """Bounds how long others wait for the write lock; at 200 small writes a transaction lasts some milliseconds."""
 
 
 log = logging.getLogger(__name__)
-
-
-class LedgerUnavailable(TemporaryError):
-    """The ledger can't be written at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +40,14 @@ class Writer:
     def __init__(
         self,
         engine: Engine,
+        path: Path,
         before_commit: Callable[[Connection], Any],
         after_commit: Callable[[Any], None],
     ) -> None:
         self._engine = engine
+        self._path = path
+        self.trouble: LedgerUnavailable | None = None
+        """Why the newest change could not be written; None where it was."""
         self._before_commit = before_commit
         self._after_commit = after_commit
         self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -85,20 +86,40 @@ class Writer:
 
     def _write(self, jobs: list[_Job]) -> None:
         results: list[tuple[_Job, Any, BaseException | None]] = []
+        changed = False
         try:
             with self._engine.begin() as connection:
+                changes = _changes(connection)
                 for job in jobs:
                     results.append(_attempt(connection, job))
-                    _must_be_open(connection, results[-1][2])
+                    if not _is_open(connection):  # a commit would say nothing
+                        raise results[-1][2] or LedgerUnavailable(f"The ledger {self._path} lost its transaction.")
                 note = self._before_commit(connection)
+                changed = _changes(connection) > changes
             self._follow_up(note)
         except BaseException as error:  # noqa: BLE001 (the edge of the thread: everybody who waits is told)
-            results = [(job, None, _of_the_group(error)) for job in jobs]
-        for job, value, problem in results:
+            results = [(job, None, error) for job in jobs]
+        told = [(job, value, problem and self._in_our_words(problem)) for job, value, problem in results]
+        trouble = next((problem for _, _, problem in told if isinstance(problem, LedgerUnavailable)), None)
+        if trouble or changed:  # a transaction without a change also goes through on a full disk
+            self.trouble = trouble
+        for job, value, problem in told:
             if problem is None:
                 job.future.set_result(value)
             else:
-                job.future.set_exception(_in_our_words(problem))
+                job.future.set_exception(problem)
+
+    def _in_our_words(self, problem: BaseException) -> BaseException:
+        """What a full or broken disk does to SQLite, as the ledger's trouble; everything else as it is."""
+        trouble = of_ledger(self._path, problem, "written")
+        if trouble is None and isinstance(problem, OSError):
+            trouble = LedgerUnavailable(
+                f"The ledger {self._path} can't be written: {problem}.", remedy="Is the state folder away?"
+            )
+        if trouble is None:
+            return problem
+        trouble.__cause__ = problem
+        return trouble
 
     def _follow_up(self, note: Any) -> None:  # noqa: ANN401 (what `before_commit` returned)
         """What is written stays written, and nobody may be told otherwise."""
@@ -108,38 +129,26 @@ class Writer:
             log.exception("what follows a commit went wrong; the commit holds")
 
 
-def _must_be_open(connection: Connection, problem: BaseException | None) -> None:
-    """A disk that is full or broken can make SQLite undo the whole transaction, and a commit then says nothing."""
-    driver = connection.connection.dbapi_connection
-    if not getattr(driver, "in_transaction", True):
-        raise LedgerUnavailable(
-            f"The ledger can't be written: {problem or 'its transaction is gone'}.",
-            remedy="Is the disk full, or the state folder away?",
-        )
-
-
-def _of_the_group(problem: BaseException) -> BaseException:
-    """What keeps a whole group from being written is no fault of any of them."""
-    if isinstance(problem, OSError):
-        return LedgerUnavailable(f"The ledger can't be written: {problem}.", remedy="Is the state folder away?")
-    return problem
-
-
-def _in_our_words(problem: BaseException) -> BaseException:
-    """What a full or broken disk does to SQLite is worth another try; everything else is passed on as it is."""
-    if isinstance(problem, OperationalError):
-        unavailable = LedgerUnavailable(
-            f"The ledger can't be written: {problem.orig}.",
-            remedy="Is the disk full, or the state folder away?",
-        )
-        unavailable.__cause__ = problem
-        return unavailable
-    return problem
-
-
 def _attempt(connection: Connection, job: _Job) -> tuple[_Job, Any, BaseException | None]:
+    savepoint = connection.begin_nested()
     try:
-        with connection.begin_nested():
-            return job, job.work(connection), None
+        value = job.work(connection)
+        savepoint.commit()
     except Exception as error:  # noqa: BLE001 (it belongs to whoever asked for this write)
+        try:
+            savepoint.rollback()
+        except DBAPIError:
+            if _is_open(connection):
+                raise
         return job, None, error
+    return job, value, None
+
+
+def _is_open(connection: Connection) -> bool:
+    """Whether the transaction is still there: a disk that is full or broken can make SQLite undo all of it."""
+    return getattr(connection.connection.dbapi_connection, "in_transaction", True)
+
+
+def _changes(connection: Connection) -> int:
+    """How many rows this connection has changed so far."""
+    return getattr(connection.connection.dbapi_connection, "total_changes", 0)

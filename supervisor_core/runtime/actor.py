@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -105,6 +106,10 @@ class WorkerActor:
         self._busy: Job | None = None
         self._unsettled = False
         """Whether the drive does not know yet of a pause or its end."""
+        self._pause_differs = False
+        """Whether somebody has changed its pause flag by hand."""
+        self._said: tuple[str, datetime | None] | None = None
+        """What the log was told last about what follows on its end."""
         self._reconsider = False
         """Whether what was decided after its last end is to be decided anew."""
 
@@ -164,6 +169,11 @@ class WorkerActor:
             standing = standing.give_up() if quarantined else standing.release()
         self._sees(pid)
         self._stand(standing, pid=pid)
+
+    def look_at_pause(self) -> None:
+        """Its pause flag was changed by hand: put it back, or follow it."""
+        self._pause_differs = True
+        self._woken.set()
 
     def configured(self, worker: Worker) -> None:
         """These settings count from now on. About one that waits or rests a changed restart policy decides anew, and
@@ -231,6 +241,10 @@ class WorkerActor:
             self._stand(self.standing.see(self.standing.seen, anew=True))
             self._hooks.plan_again(self.worker.id)
         self._unsettled = not (await self._blocking(host.pauses.settle, self.worker.id)).on_drive
+        if self._pause_differs:
+            self._pause_differs = False
+            await self._blocking(host.pauses.read, self.worker.id)
+            self._hooks.plan_again(self.worker.id)
         return True
 
     def _is_due(self) -> bool:
@@ -327,8 +341,10 @@ class WorkerActor:
             return
         waits = decision.what is Next.WAIT
         self._due = asyncio.get_running_loop().time() + decision.pause_seconds if waits else None
-        level = logging.INFO if decision.reason is Reason.ENDED_WELL else logging.WARNING
-        log.log(level, "%s: %s", self.worker.id, decision.words)
+        if (decision.words, decision.due_at) != self._said:  # each round plans anew what can't be begun yet
+            level = logging.INFO if decision.reason is Reason.ENDED_WELL else logging.WARNING
+            log.log(level, "%s: %s", self.worker.id, decision.words)
+            self._said = (decision.words, decision.due_at)
         self._stand(self.standing.wait(decision), reason=decision.words)
 
     def _plan_again(self) -> None:

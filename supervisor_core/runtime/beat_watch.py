@@ -1,4 +1,4 @@
-"""Hearing at once of a heartbeat that says something new: that a silent worker speaks again, that one is unwell.
+"""Hearing at once of a heartbeat that says something new, or of a pause flag that came or went.
 
 The kernel tells of files that this host's workers write on this host, and of no others: on a shared drive the ticks and
 the rounds find the rest. An event is a hint: what is so, a look will tell.
@@ -14,10 +14,12 @@ from pathlib import Path
 
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.heartbeats import last_beat, worker_of
+from supervisor_core.adapters.pauses import paused_by
 from supervisor_core.adapters.watching import FolderWatch
 from supervisor_core.domain.health import GOOD_WORDS, Heartbeat
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.services import Pulse
 
 AGAIN_SECONDS, SOON_SECONDS = 30.0, 1.0
 """Between two looks whether the folder is still the one that is watched; and between two tries while none is: at the
@@ -38,6 +40,7 @@ class BeatWatch:
     def __init__(
         self, parts: Parts, blocking: Blocking, fine: Callable[[], Mapping[str, bool]], look: Callable[[str], None]
     ) -> None:
+        self.pulse = Pulse()
         self._parts = parts
         self._blocking = blocking
         self._fine = fine
@@ -52,7 +55,7 @@ class BeatWatch:
 
     async def initialise(self) -> None:
         """Have the kernel tell of new files, where it can."""
-        self._watch = FolderWatch()
+        self._watch = FolderWatch(every_change=True)
         descriptor = self._watch.fileno()
         if descriptor is not None:
             asyncio.get_running_loop().add_reader(descriptor, self._something_new)
@@ -63,7 +66,9 @@ class BeatWatch:
         stop.add_done_callback(lambda _: self._woken.set())
         try:
             while not stopping.is_set():
+                self.pulse.beat()
                 seconds = AGAIN_SECONDS if await self._listen() else SOON_SECONDS
+                self.pulse.beat(within=seconds)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
                         await self._woken.wait()
@@ -86,15 +91,19 @@ class BeatWatch:
 
     async def _listen(self) -> bool:
         """Have the folder watched; False where that may work soon."""
-        watch, folder = self._watch, self._parts.host.config.folder("state")
+        watch, drive = self._watch, self._parts.host.drive
+        folder = self._parts.host.config.folder("state")
         if watch is None or watch.fileno() is None:
             return True  # never
         with contextlib.suppress(DriveUnavailable, OSError):
-            return await self._blocking(self._parts.host.drive.call, watch.watch, folder)
+            return await self._blocking(drive.call, watch.watch, folder, drive.root)
         return False
 
     def _something_new(self) -> None:
         names = self._watch.drain() if self._watch is not None else []
+        for name in names:
+            if (paused := paused_by(name)) is not None:
+                self._look(paused)
         heard = {worker_id for name in names if (worker_id := worker_of(name)) is not None}
         if heard:
             self._heard |= heard
@@ -107,10 +116,10 @@ class BeatWatch:
         for worker_id in heard:
             if fine.get(worker_id) is False:
                 self._look(worker_id)
-        folder = self._parts.host.config.folder("state")
+        drive, folder = self._parts.host.drive, self._parts.host.config.folder("state")
         well = [worker_id for worker_id in heard if fine.get(worker_id)]
         try:
-            unwell = await self._blocking(self._parts.host.drive.call, _unwell, folder, well) if well else []
+            unwell = await self._blocking(drive.call, _unwell, drive.root, folder, well) if well else []
         except (DriveUnavailable, OSError) as error:
             log.debug("heartbeats that came could not be read: %s", error)
             return
@@ -118,9 +127,9 @@ class BeatWatch:
             self._look(worker_id)
 
 
-def _unwell(folder: Path, worker_ids: Collection[str]) -> list[str]:
+def _unwell(root: Path, folder: Path, worker_ids: Collection[str]) -> list[str]:
     """Who of these says that something is not as it should be."""
-    return [worker_id for worker_id in worker_ids if _complains(last_beat(folder, worker_id))]
+    return [worker_id for worker_id in worker_ids if _complains(last_beat(root, folder, worker_id))]
 
 
 def _complains(beat: Heartbeat | None) -> bool:

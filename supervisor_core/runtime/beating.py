@@ -21,7 +21,7 @@ def tell_drive(host: Host, beats: Sequence[SupervisorHeartbeat]) -> None:
     An `OSError` about one file is raised once all the others are written.
     """
     folder = host.config.folder("state")
-    write = partial(write_supervisor_heartbeat_file, mode=host.config.nas.file_mode)
+    write = partial(write_supervisor_heartbeat_file, mode=host.config.nas.file_mode, root=host.drive.root)
     host.drive.make_folder(folder)
     trouble: OSError | None = None
     for said in beats:

@@ -10,7 +10,7 @@ from supervisor_core.adapters.threads import DaemonThreads
 
 T = TypeVar("T")
 
-SPARE = 15
+SPARE = 16
 """Beside one thread for each worker: the queue, the control door, looks, the configuration, heartbeats, moves, and each
 kind of what is due."""
 
@@ -18,8 +18,8 @@ kind of what is due."""
 class Blocking:
     """Runs blocking calls off the event loop. The limit must exceed what can be slow at the same time."""
 
-    def __init__(self, limit: int = SPARE) -> None:
-        self._threads = DaemonThreads("blocking", limit)
+    def __init__(self, limit: int = SPARE, name: str = "blocking") -> None:
+        self._threads = DaemonThreads(name, limit)
 
     async def __call__(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401 (whatever `work` takes)
         return await asyncio.wrap_future(self._threads.submit(work, *arguments))

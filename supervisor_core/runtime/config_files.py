@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from supervisor_core.adapters.inbox import user_name
 from supervisor_core.adapters.watching import FolderWatch
 from supervisor_core.config.raw import ENV_FILE, MAX_BYTES
 
@@ -33,6 +34,13 @@ class ConfigFiles:
             content = _content(path)
             seen.update(b"%d:" % len(content) + content)
         return seen.hexdigest()
+
+    def owner(self) -> str:
+        """Who owns the configuration, as the trail names people who only left a file: `file:anna`."""
+        try:
+            return f"file:{user_name(self.path.stat().st_uid)}"
+        except OSError:
+            return "file:unknown"
 
     def folders(self) -> tuple[Path, ...]:
         """The real folders in which a change can be one of these files', those of links to them included."""

@@ -20,6 +20,7 @@ from supervisor_core.domain.times import to_text
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.config_files import ConfigFiles, FileWatches
 from supervisor_core.runtime.service_names import CONFIGURATION
+from supervisor_core.runtime.services import Pulse
 
 QUIET_SECONDS = 0.2
 """For how long the files must stay as they are before they are read: a half-written file may look whole."""
@@ -71,11 +72,15 @@ class ConfigService:
         """What is in force; replaced in one assignment, so any thread may read it. The first has the number 1."""
         self.needs_restart: tuple[str, ...] = ()
         """Settings that differ in the file from what the daemon was started with, and wait for its restart."""
+        self.pulse = Pulse()
         self._blocking = blocking
         self._load = load
         self._files = ConfigFiles(config.path)
         self._watches = FileWatches(self.wake)
         self._subscribers: list[Callable[[ConfigVersion], None]] = []
+        self.refused: Callable[[str, int], None] = lambda _words, _version: None
+        """Called on the event loop once for each content that can't be used, with what is wrong and which version
+        stays in force."""
         self._woken = asyncio.Event()
         self._seen: str | None = None
         """The content that was dealt with last, as a fingerprint: good or not, it need not be read again."""
@@ -143,6 +148,7 @@ class ConfigService:
         try:
             while not stopping.is_set():
                 await self._hint(stop)
+                self.pulse.beat()
                 self._woken.clear()
                 await self._look(stop)
                 await asyncio.wait({stop}, timeout=QUIET_SECONDS)  # a folder in which much is written keeps nobody busy
@@ -160,6 +166,7 @@ class ConfigService:
         """Come back when something may have changed."""
         woken = asyncio.ensure_future(self._woken.wait())
         seconds = POLL_BESIDE_SECONDS if self._watches.all_heard else POLL_SECONDS
+        self.pulse.beat(within=seconds)
         try:
             await asyncio.wait({woken, stop}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -217,6 +224,7 @@ class ConfigService:
         if isinstance(found, str):
             self._bad = found
             log.error("the configuration can't be used; version %d stays in force:\n%s", version.number, found)
+            self.refused(found, version.number)
             return
         if self._bad:
             self._bad = ""

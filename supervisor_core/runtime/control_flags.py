@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.config import Worker
-from supervisor_core.domain.flags import SUFFIX, parse_name, parse_unknown_name
+from supervisor_core.domain.flags import worker_of
 from supervisor_core.handlers.context import Host
 from supervisor_core.runtime.findings import Findings
 from supervisor_core.runtime.interrupting import Told
@@ -39,12 +39,5 @@ def _any_flags(host: Host, worker_id: str, findings: Findings) -> bool:
 
 def _flags_of(host: Host, worker_id: str) -> bool:
     """Whether a flag lies there for this worker, claimed or not; in one call to the drive."""
-    inbox = host.inbox
-    inbox.prepare()
-    names = [*inbox.names(), *inbox.strays(), *(flag.name for flag in inbox.leftovers())]
-    return any(_is_for(worker_id, name) for name in names if name.endswith(SUFFIX))
-
-
-def _is_for(worker_id: str, name: str) -> bool:
-    flag = parse_name(name)
-    return flag.worker_id == worker_id if flag else parse_unknown_name(name, (worker_id,)) is not None
+    host.inbox.prepare()
+    return host.inbox.any_for(lambda name: worker_of(name, (worker_id,)) is not None)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.adapters.files import write_json
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.runtime import control_address
 
 REQUEST_BYTES = 64 * 1024
@@ -88,6 +89,9 @@ class ControlServer:
             return {"error": f"unknown request {what!r}; there are {', '.join(self._answers)}"}
         try:
             return await self._answers[what](request)
+        except SupervisorError as error:  # its words say it all
+            log.error("the request %r failed: %s", what, error)  # noqa: TRY400
+            return {"error": str(error)}
         except Exception as error:  # the edge of the door: whoever asked is told, and the daemon goes on
             log.exception("the request %r failed", what)
             return {"error": f"{type(error).__name__}: {error}"}

@@ -34,6 +34,7 @@ from supervisor_core.runtime.answers import Waiting, stop_answer
 from supervisor_core.runtime.beat_watch import BeatWatch
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.chat import ChatDoors, MakeChat
+from supervisor_core.runtime.config_record import ConfigRecord
 from supervisor_core.runtime.config_service import ConfigService, ConfigVersion
 from supervisor_core.runtime.control_server import Answer, ControlServer
 from supervisor_core.runtime.deadman import DeadMan, why_silent
@@ -42,6 +43,7 @@ from supervisor_core.runtime.event_bus import EventBus
 from supervisor_core.runtime.explaining import Explainer
 from supervisor_core.runtime.forwarder import Forwarder
 from supervisor_core.runtime.forwarding import why_not
+from supervisor_core.runtime.hand_made import note_hand_made
 from supervisor_core.runtime.heartbeats import Heartbeats
 from supervisor_core.runtime.host_conditions import HostConditions
 from supervisor_core.runtime.living import Living
@@ -49,18 +51,19 @@ from supervisor_core.runtime.monitoring import MonitoringDoor
 from supervisor_core.runtime.noting import Noting
 from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.one_look import OneLook
-from supervisor_core.runtime.overview import status_document, worker_documents
+from supervisor_core.runtime.overview import as_it_moves, status_document, worker_documents
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.reconciler import Reconciler
 from supervisor_core.runtime.scheduling import MakeScheduler, SchedulerDoors
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
-from supervisor_core.runtime.services import Registry, Service, ServiceState
+from supervisor_core.runtime.services import Registry, Service, ServiceState, with_trouble
 from supervisor_core.runtime.versions import versions
 from supervisor_core.runtime.watched import watched
 from supervisor_core.runtime.webhook import Webhook
 from supervisor_core.runtime.webhook import why_not as webhook_off
+from supervisor_core.runtime.worker_outputs import WorkerOutputs
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +89,7 @@ class Daemon:
     ) -> None:
         self._parts = parts
         config = parts.host.config
+        parts.host.pauses.hand_made = partial(note_hand_made, lambda: parts.host.config, lambda: parts.ledger)
         self._stopping = asyncio.Event()
         self._interrupted = False
         self._with_workers = False
@@ -121,6 +125,9 @@ class Daemon:
         )
         self._configuration = ConfigService(config, self._blocking)
         self._configuration.subscribe(self._configured)
+        self._config_record = ConfigRecord(parts, self._reconciler.progress, self._writing)
+        self._configuration.refused = self._config_record.refused
+        self._reconciler.moved = self._config_record.follow
         self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
         heard = partial(self._bus.subscribe, name=CHAT)
         self._read_lines = NewestLines()
@@ -149,7 +156,9 @@ class Daemon:
             lambda: self._living.silent_by_id,
         )
         beats = BeatWatch(parts, self._blocking, self._reconciler.fine, self._reconciler.plan_again)
-        self._behind = Registry([self._senses, self._configuration, self._living, noting, beats, self._conditions])
+        self._outputs = WorkerOutputs(parts)
+        behind = (self._senses, self._configuration, self._living, noting, beats, self._conditions, self._outputs)
+        self._behind = Registry(behind)
         """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
         self._outside = Registry(self._outward())
         """What tells those beyond this host and Slack, once all else is up."""
@@ -167,11 +176,12 @@ class Daemon:
         config = self._parts.host.config
         no_forwarder = why_not(config)
         beats = config.supervisor.heartbeat_seconds > 0
+        self._heartbeats = Heartbeats(self._parts, self._blocking, self._look_as_it_moves) if beats else None
         self._forwarder = None if no_forwarder else Forwarder(self._parts, self._blocking)
         enabled: tuple[Service | None, ...] = (
             self._queue,
             self._reconciler,
-            Heartbeats(self._parts, self._blocking, self._shared_look) if beats else None,
+            self._heartbeats,
             self._forwarder,
             self._scheduler,
             self._chat,
@@ -210,6 +220,7 @@ class Daemon:
     async def _come_up(self) -> None:
         await self._note(running=True)
         await self._control.start()  # first: who asks while the workers come up is told that they do
+        await self._config_record.resume()
         await self._living.spawn()
         await self._behind.start(self._stopping)
         await self._registry.start(self._stopping)
@@ -221,13 +232,11 @@ class Daemon:
     def _why_not_well(self) -> str:
         """Why what looks after the workers does not do so; empty while it does. A Slack that is away is no reason."""
         vital = (self._queue.name, self._reconciler.name)
-        broken = [each for each in self._registry.reports() if each.name in vital and each.state is ServiceState.ERROR]
-        return "; ".join(
-            [*(f"{each.name}: {each.last_error}" for each in broken), *filter(None, [self._reconciler.stuck()])]
-        )
+        broken = (each for each in self._registry.reports() if each.late or each.state is ServiceState.ERROR)
+        return "; ".join(f"{each.name}: {each.trouble}" for each in broken if each.name in vital)
 
     def _why_silent(self) -> str:
-        return why_silent(self._why_not_well(), self._registry.reports(), self._scheduler)
+        return why_silent(self._why_not_well(), self._registry.reports())
 
     async def _end(self) -> int:
         notify.stopping()
@@ -242,9 +251,11 @@ class Daemon:
         laggards = await self._registry.stop(longest_seconds(config) + STOP_MARGIN_SECONDS)
         laggards += await self._behind.stop(STOP_MARGIN_SECONDS)
         laggards += await self._outside.stop(STOP_MARGIN_SECONDS)
+        await self._config_record.shut_down()
         if self._with_workers:
             workers_too = (self._blocking(self._end_worker, each) for each in self._reconciler.workers())
             await asyncio.gather(*workers_too)
+        await self._outputs.finish()
         self._adapter.close()
         await self._control.stop()
         self._bus.close()
@@ -263,7 +274,7 @@ class Daemon:
 
     def _end_worker(self, worker: Worker) -> None:
         try:
-            report = stop_watcher_gracefully(self._parts.host.processes, worker)
+            report = stop_watcher_gracefully(self._parts.host.processes, worker, "supervisor stop --workers")
         except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end
             log.error("%s could not be ended: %s", worker.id, error)  # noqa: TRY400
             return
@@ -306,6 +317,7 @@ class Daemon:
         """Everybody works with this version from now on."""
         self._parts.host = replace(self._parts.host, config=version.config)
         self._queue.configured()
+        self._config_record.applied(version)
         self._reconciler.configured(version)
         if self._chat is not None:
             self._chat.configured(version.config)
@@ -322,6 +334,8 @@ class Daemon:
 
     def _sighted(self, sights: Sequence[Sight]) -> None:
         self._conditions.see(sights)
+        if self._heartbeats is not None:
+            self._heartbeats.see(sights)
         if self._scheduler is not None:
             self._scheduler.see(sights)
 
@@ -343,14 +357,12 @@ class Daemon:
         return stop_answer(workers, self._stop_bound)
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        services, workers = self._registry.reports(), await self._workers()
-        broken = (each for each in self._behind.reports() if each.state is ServiceState.ERROR)
-        behind = [f"{each.name}: {each.last_error}" for each in broken]
-        outside = (each for each in self._outside.reports() if each.health == "degraded")
-        for each in outside:
-            why = each.last_error if each.state is ServiceState.ERROR else each.reason
-            behind.append(f"{each.name}: {why}")
-        told = (self._agent, self._configuration, self._living, self._reconciler)
+        workers = await self._workers()
+        services = with_trouble(self._registry.reports(), self._parts.ledger.trouble)
+        broken = [each for each in self._behind.reports() if each.late or each.state is ServiceState.ERROR]
+        broken += [each for each in self._outside.reports() if each.trouble]
+        behind = [f"{each.name}: {each.trouble}" for each in broken]
+        told = (self._parts.ledger, self._agent, self._configuration, self._living, self._reconciler)
         return status_document(*told, services, workers, behind, self._started_at)
 
     async def _workers(self) -> list[dict[str, Any]]:
@@ -368,6 +380,9 @@ class Daemon:
         looked = await self._shared_look()
         documents = await self._blocking(worker_documents, self._parts, self._reconciler, looked)
         return await self._blocking(self._explainer, self._parts.host, looked, documents, wanted)
+
+    async def _look_as_it_moves(self) -> list[Seen]:
+        return as_it_moves(self._parts, self._reconciler, await self._shared_look())
 
     async def _look(self) -> list[Seen]:
         return await self._blocking(self._senses.look, self._reconciler.workers())

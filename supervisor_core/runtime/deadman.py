@@ -24,9 +24,8 @@ from supervisor_core.ledger import outbox
 from supervisor_core.ledger.steps import Message
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.scheduling import SchedulerService
 from supervisor_core.runtime.service_names import SCHEDULER
-from supervisor_core.runtime.services import Report, ServiceState
+from supervisor_core.runtime.services import Pulse, Report
 
 PING_SECONDS = 60.0
 """Between two pings: whoever waits for them should allow for three that are missing."""
@@ -52,12 +51,11 @@ def why_not(config: SupervisorConfig) -> str:
     return "" if config.alerts.deadman_url else "alerts.deadman_url is not set"
 
 
-def why_silent(not_well: str, reports: Iterable[Report], scheduler: SchedulerService | None) -> str:
+def why_silent(not_well: str, reports: Iterable[Report]) -> str:
     """Why nobody outside may be told that all is well: what looks after the workers, or tells people, does not do so.
     `not_well`: what is known of the first."""
-    failed = [each for each in reports if each.name == SCHEDULER and each.state is ServiceState.ERROR]
-    hangs = [scheduler.problem(), scheduler.stuck()] if scheduler is not None else []
-    return "; ".join(filter(None, [not_well, *(f"{each.name}: {each.last_error}" for each in failed), *hangs]))
+    troubles = [f"{each.name}: {each.trouble}" for each in reports if each.name == SCHEDULER and each.trouble]
+    return "; ".join(filter(None, [not_well, *troubles]))
 
 
 class DeadMan:
@@ -67,6 +65,7 @@ class DeadMan:
     name = "deadman"
 
     def __init__(self, parts: Parts, broken: Callable[[], str], every: float = PING_SECONDS) -> None:
+        self.pulse = Pulse()
         self._ledger = parts.ledger
         self._url = parts.host.config.alerts.deadman_url.get_secret_value()
         self._shown = masked(self._url)
@@ -90,6 +89,7 @@ class DeadMan:
         stop = asyncio.ensure_future(stopping.wait())
         try:
             while not stopping.is_set():
+                self.pulse.beat()
                 begun = clock()
                 work = asyncio.ensure_future(self.beat())
                 await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -97,6 +97,7 @@ class DeadMan:
                     work.cancel()
                     return
                 seconds = self._every if work.result() else min(RETRY_SECONDS, self._every)
+                self.pulse.beat(within=seconds)
                 await asyncio.wait({stop}, timeout=max(begun + seconds - clock(), 0.0))
         finally:
             stop.cancel()

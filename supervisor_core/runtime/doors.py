@@ -14,7 +14,7 @@ from supervisor_core.handlers.context import Host
 
 def open_drive(config: SupervisorConfig) -> Drive:
     """The drive of this configuration, known again by the host that has worked with it."""
-    identity = DriveIdentity(config.state_dir, config.folder("state"), config.nas.file_mode)
+    identity = DriveIdentity(config.state_dir, config.nas.root, config.folder("state"), config.nas.file_mode)
     return Drive(config.nas.root, identity=identity)
 
 
@@ -24,8 +24,15 @@ def open_doors(config: SupervisorConfig) -> Host:
     return Host(
         config=config,
         drive=drive,
-        inbox=Inbox(config.folder("inbox"), config.nas.file_mode),
-        pauses=Pauses(config.state_dir, config.folder("state"), drive, config.nas.file_mode),
+        inbox=Inbox(config.nas.root, config.folder("inbox"), config.nas.file_mode),
+        pauses=Pauses(
+            config.state_dir,
+            config.folder("state"),
+            drive,
+            config.nas.file_mode,
+            secret=config.inbox.secret.get_secret_value(),
+            supervisor_id=config.supervisor.id,
+        ),
         processes=Processes(config.state_dir),
         quarantines=Quarantines(config.state_dir),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
+from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
+from supervisor_core.adapters.open_folder import OpenFolder
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.runtime.doors import open_drive
@@ -33,7 +35,9 @@ def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | Non
     issues = []
     try:
         prepare_state_dir(config)
-        issues += list(_writable("supervisor.state_dir", config.state_dir))
+        issues += list(
+            _writable("supervisor.state_dir", config.state_dir, partial(OpenFolder.at, config.state_dir, shared=False))
+        )
     except SupervisorError as error:
         issues.append(str(error))
     door = drive or open_drive(config)
@@ -47,27 +51,21 @@ def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | Non
 def _folders(drive: Drive, folders: dict[str, Path]) -> list[str]:
     """All of them, in one call to the drive, and only where it is ours: a mount point without it stays empty."""
     drive.confirm()
-    return [issue for name, folder in folders.items() for issue in _usable(f"nas.folders.{name}", folder)]
+    return [issue for name, folder in folders.items() for issue in _usable(f"nas.folders.{name}", drive.root, folder)]
 
 
-def _usable(key: str, folder: Path) -> Iterator[str]:
+def _usable(key: str, root: Path, folder: Path) -> Iterator[str]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        drive_files.make_folder(root, folder)
     except OSError as error:
         yield f"The folder {folder} ({key}) can't be made: {error.strerror}."
         return
-    yield from _writable(key, folder)
+    yield from _writable(key, folder, partial(drive_files.open_folder, root, folder))
 
 
-def _writable(key: str, folder: Path) -> Iterator[str]:
-    """Only a file that was written shows it: a full or read-only drive has the same rights as any other."""
-    probe = folder / f".probe.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+def _writable(key: str, folder: Path, opening: Callable[[], OpenFolder]) -> Iterator[str]:
     try:
-        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(descriptor, b"x")
-        finally:
-            os.close(descriptor)
-            probe.unlink()
+        with opening() as opened:
+            opened.probe()
     except OSError as error:
         yield f"Nothing can be written in {folder} ({key}): {error.strerror}. Let this user write there."

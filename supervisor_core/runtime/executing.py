@@ -17,7 +17,7 @@ from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.handlers import HANDLERS, Host
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.writer import LedgerUnavailable
+from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.checkout_lock import checkout_for
 from supervisor_core.runtime.logs import about
 from supervisor_core.runtime.passed_over import tell_passed_over
@@ -70,7 +70,7 @@ def execute(
         if job.worker_id not in host.config.workers:  # removed since: no code of it to keep others from
             return _execute(job, host, ledger, trouble, patience, heard)
         with checkout_for(job, host, patience.told) as ours:
-            return _execute(job, host, ledger, trouble, patience, heard) if ours else None
+            return _execute(job, ours, ledger, trouble, patience, heard) if ours else None
 
 
 def _execute(

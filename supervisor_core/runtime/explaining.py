@@ -6,6 +6,7 @@ themselves. What could not be found out is named, and the explanation goes witho
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field, replace
@@ -18,17 +19,20 @@ from sqlalchemy import Connection
 from supervisor_core.adapters import starts
 from supervisor_core.adapters.disk import space
 from supervisor_core.adapters.drive import DriveUnavailable
+from supervisor_core.adapters.open_folder import End
 from supervisor_core.adapters.report_masking import Masking
-from supervisor_core.adapters.report_tail import End, last_lines, read_end
+from supervisor_core.adapters.report_tail import last_lines
 from supervisor_core.adapters.threads import DaemonThreads
-from supervisor_core.adapters.written import written_to
+from supervisor_core.adapters.written import Source, source_of, written_to
 from supervisor_core.config import SupervisorConfig, Worker
+from supervisor_core.domain.affected import Role
 from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Target
+from supervisor_core.domain.config_changes import APPLIED
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.explaining import explain
-from supervisor_core.domain.explanation import CodeChange, Disk, Explanation, Facts, Paused
+from supervisor_core.domain.explanation import CodeChange, Disk, Explanation, Facts, NewSettings, Paused
 from supervisor_core.domain.flips import Flip
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.jobs import Job
@@ -37,6 +41,7 @@ from supervisor_core.domain.times import from_text
 from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.reports import masking_of
 from supervisor_core.ledger import audit, bakes, flips, jobs, supervisors
+from supervisor_core.ledger.audit_rows import DAMAGED
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.observing import DRIVE_SECONDS, Seen
 from supervisor_core.runtime.past import past_lives
@@ -49,6 +54,9 @@ SINCE = timedelta(days=7)
 FLIPS_SINCE = timedelta(days=1)
 JOBS, LINES = 30, 400
 """Of one worker: commands that are looked through, and lines of its log."""
+
+MUTES = 5
+"""Rows of the audit trail that are read for the newest one that wasn't altered."""
 
 READ_BYTES = 64 * 1024
 """Of the end of a log."""
@@ -123,8 +131,8 @@ class Explainer:
             if row is None or not row.paused:
                 return replace(around, since=bad)
             name = config.supervisor.id
-            asked = audit.AuditFilter(worker=name, action="MUTED", limit=1, target_type="supervisor")
-            trail = audit.search(connection, asked)
+            asked = audit.AuditFilter(worker=name, action="MUTED", limit=MUTES, target_type="supervisor")
+            trail = [row for row in audit.search(connection, asked) if DAMAGED not in row]
             by = Issuer(trail[0]["actor"], _name(trail[0]["label"])) if trail else None
             since = from_text(trail[0]["created_at"]) if trail else row.changed_at
             return replace(around, resting=row.reason or "paused", resting_by=by, resting_since=since, since=bad)
@@ -135,23 +143,24 @@ class Explainer:
         """With what the ledger knows of it."""
         worker_id, now = seen.worker.id, seen.at
 
-        def read(connection: Connection) -> tuple[list[Flip], list[Job], CodeChange | None]:
+        def read(connection: Connection) -> tuple[list[Flip], list[Job], CodeChange | None, NewSettings | None]:
             found = flips.of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now)
             asked = jobs.lately(connection, worker_id, now - SINCE, JOBS)
-            return found, asked, _newest_change(connection, worker_id, now - SINCE)
+            change = _newest_change(connection, worker_id, now - SINCE)
+            return found, asked, change, _newest_settings(connection, worker_id, now - SINCE)
 
-        changed, asked, change = self._ledger.read(read)
+        changed, asked, change, settings = self._ledger.read(read)
         paused = _with_job(facts.paused, seen, asked)
-        return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, paused=paused)
+        return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, settings=settings, paused=paused)
 
     def _ends(self, host: Host, workers: Sequence[Worker]) -> dict[str, End | str]:
         """The end of what each of them wrote, or why it can't be read."""
-        paths = {worker.id: written_to(host.config, worker) for worker in workers}
-        there = {name: path for name, path in paths.items() if path.is_relative_to(host.drive.root)}
-        local = {name: path for name, path in paths.items() if name not in there}
+        sources = {worker.id: source_of(host.config, worker) for worker in workers}
+        there = {name: source for name, source in sources.items() if source.on_drive}
+        local = {name: source for name, source in sources.items() if name not in there}
         found: dict[str, End | str] = dict(self._bounded(_read_all, local) or dict.fromkeys(local, "its disk hangs"))
         if there:
-            known = self._bounded(host.drive.call, _read_all, there)
+            known = self._bounded(host.drive.call, _read_all, there, host.drive.root)
             found |= known or dict.fromkeys(there, "it lies on the drive, which is away or slow")
         return found
 
@@ -236,6 +245,26 @@ def _newest_change(connection: Connection, worker_id: str, since: datetime) -> C
     return replace(newest, undone=undone, undoable=newest.job.handler != "undo_code")
 
 
+def _newest_settings(connection: Connection, worker_id: str, since: datetime) -> NewSettings | None:
+    """The newest configuration that restarted, started or stopped this worker, or with which it doesn't run."""
+    wanted = audit.AuditFilter(worker=worker_id, action=APPLIED, since=since, limit=1)
+    for row in audit.search(connection, wanted):
+        try:
+            said = json.loads(row["details_json"])
+            own = [each for each in said["changes"] if str(each).startswith(f"{worker_id}: ")]
+            return NewSettings(
+                Issuer(row["actor"], row["label"] or ""),
+                from_text(said["begun_at"]),
+                from_text(row["created_at"]),
+                tuple(str(each) for each in own or said["changes"]),
+                str(row["task_id"]),
+                failed=row["affected"].get(worker_id) == Role.FAILED,
+            )
+        except (KeyError, TypeError, ValueError):  # an altered row says nothing
+            continue
+    return None
+
+
 def _changed(job: Job, since: datetime) -> bool:
     details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
     late = job.finished_at is not None and job.finished_at >= since
@@ -249,11 +278,11 @@ def _with_log(facts: Facts, config: SupervisorConfig, worker: Worker, end: End |
     return replace(facts, lines=tuple(last_lines(end, LINES, masking).lines))
 
 
-def _read_all(paths: Mapping[str, Path]) -> dict[str, End | str]:
+def _read_all(sources: Mapping[str, Source]) -> dict[str, End | str]:
     found: dict[str, End | str] = {}
-    for name, path in paths.items():
+    for name, source in sources.items():
         try:
-            found[name] = read_end(path, READ_BYTES)
+            found[name] = source.read(READ_BYTES)
         except FileNotFoundError:
             found[name] = End(b"", 0, cut=False)
         except (SupervisorError, OSError) as error:

@@ -2,72 +2,72 @@
 
 A crash anywhere leaves either the flag in the inbox, or the claimed file in `processing` (taken up by the next
 sweep under the same task id), or the row. Only whoever holds the lock of a worker sweeps its flags.
+
+A sweep is bounded, and takes what can be followed before it clears junk.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import partial
-from typing import Any
+from datetime import datetime
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from supervisor_core.adapters.files import UnreadableError
-from supervisor_core.adapters.inbox import Claimed
+from supervisor_core.adapters.heartbeats import known_workers
+from supervisor_core.adapters.inbox import LISTED, Claimed, Lying, Opened
+from supervisor_core.adapters.open_folder import UnreadableError
 from supervisor_core.domain import crashpoints
-from supervisor_core.domain.audit import AuditEntry
-from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.code import count
-from supervisor_core.domain.command import Issuer, person_of
+from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.flags import (
+    Claims,
     FlagIncomplete,
-    FlagName,
     FlagOrder,
     FlagRejected,
     Trust,
-    parse_body,
+    claims_of,
+    misspelled,
     parse_name,
-    parse_unknown_name,
+    worker_of,
 )
 from supervisor_core.domain.jobs import FINAL, Job, new_task_id
-from supervisor_core.domain.labels import audit_label
-from supervisor_core.domain.texts import storable
-from supervisor_core.domain.times import to_text
-from supervisor_core.handlers import HANDLERS, Host
-from supervisor_core.ledger import jobs, sightings
-from supervisor_core.ledger.steps import Message, record
+from supervisor_core.handlers import Host
+from supervisor_core.ledger import command_ids, jobs, sightings
+from supervisor_core.ledger.steps import record
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.flag_rejections import FlagRejections, Rejection
+from supervisor_core.runtime.flag_rules import DOOR, FlagRules
+from supervisor_core.runtime.flag_triage import BATCH, FlagTriage
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-SETTLE_SECONDS = 5.0
-"""How long a file that can't be understood must have stayed as it is before it is judged."""
+TAKEN = 500
+"""Flags that one sweep takes; as many that an earlier one left behind."""
+
+CLEARED = 700
+"""Junk flags that one sweep clears."""
+
+FEW = 100
+"""More junk flags than that wait for another sweep than the one that files commands."""
+
+WAITING = 1000
+"""Commands from flags that may wait for one worker; more of them are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a look into the inbox brought."""
+    """The outcome of a look into the inbox."""
 
     filed: tuple[Job, ...] = ()
     rejected: int = 0
     unripe: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Rejection:
-    reason: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", storable(self.reason))
-
-
-def _same(earlier: Job, new: jobs.NewJob) -> bool:
-    """Whether this is the same command again, whatever it is called."""
-    return (earlier.handler, dict(earlier.params)) == (new.handler, dict(new.params))
+    more: bool = False
+    """Whether there is more than one sweep takes."""
 
 
 class FlagIntake:
@@ -84,210 +84,188 @@ class FlagIntake:
         self._host = host
         self._ledger = ledger
         self._workers = tuple(worker_ids)
-        self._trust = trust
         self._now = now or host.now
+        self._rules = FlagRules(host.config, self._workers, trust, self._now)
+        self._triage = FlagTriage(host, ledger, self._rules)
+        self._rejections = FlagRejections(host, ledger, self._now)
         self._immovable: set[str] = set()
+        self._ours_of_old: dict[str, bool] = {}
+        """The names of our flags at the last sweep, and whether each is in another case."""
 
     def sweep(self) -> Swept:
-        """Take everything that is ready. `DriveUnavailable` where the drive is not."""
+        """Take what is ready, then clear junk. `DriveUnavailable` where the drive is away."""
         call, inbox = self._host.drive.call, self._host.inbox
         self._host.drive.check()
         call(inbox.prepare)
-        for name in call(inbox.strays):
-            if self._is_ours(name):
-                call(inbox.adopt, name, new_task_id(self._now()))
-        claimed = [flag for flag in call(inbox.leftovers) if self._is_ours(flag.name)]
-        unripe = 0
-        for name in call(inbox.names):
-            if not self._is_ours(name):
-                continue
-            if not self._is_ripe(name):
-                unripe += 1
-            elif flag := self._claim(name):
-                claimed.append(flag)
-        if not claimed:
-            return Swept(unripe=unripe)
-        call(inbox.settle)
-        return self._take(claimed, unripe)
+        self._rejections.begin()
+        left = self._left_behind()
+        lying = self._lying()
+        found = self._triage.sort(lying, self._now())
+        ready, junk = self._movable(found.ready), self._movable(found.junk)
+        filed, rejected = self._take([*left[:TAKEN], *self._claim(ready[:TAKEN])])
+        if filed and len(junk) > FEW:  # they are carried out first
+            return Swept(tuple(filed), rejected, found.unripe, more=True)
+        more_filed, more_rejected = self._take(self._claim(junk[:CLEARED]))
+        filed, rejected = [*filed, *more_filed], rejected + more_rejected
+        left_over = max(len(left), len(ready)) > TAKEN or len(junk) > CLEARED or len(lying) >= LISTED
+        more = found.more or (left_over and bool(filed or rejected))  # else the next sweep would bring nothing either
+        return Swept(tuple(filed), rejected, found.unripe, more)
 
-    def _claim(self, name: str) -> Claimed | None:
-        """The flag, unless somebody was faster, or it may not be moved: that must not keep the others waiting."""
+    def _left_behind(self) -> list[Claimed]:
+        """Flags of ours that were claimed and not finished."""
+        call, inbox = self._host.drive.call, self._host.inbox
+        for name in self._ours(call(inbox.strays))[:TAKEN]:
+            call(inbox.adopt, name, new_task_id(self._now()))
+        left = call(inbox.leftovers)
+        ours = set(self._ours([flag.name for flag in left]))
+        call(inbox.bound_processing, ours)
+        return [flag for flag in left if flag.name in ours]
+
+    def _ours(self, names: Sequence[str]) -> list[str]:
+        ours = [name for name in names if worker_of(name, self._workers) is not None]
+        not_ours = self._of_others([name for name in ours if misspelled(name, self._workers) is not None])
+        return [name for name in ours if name not in not_ours]
+
+    def _lying(self) -> list[Lying]:
+        known, fresh = self._ours_of_old, dict[str, bool]()
+
+        def wanted(name: str) -> bool:
+            ours = name in fresh or name in known or worker_of(name, self._workers) is not None
+            if ours and name not in fresh:
+                fresh[name] = known[name] if name in known else misspelled(name, self._workers) is not None
+            return ours
+
+        found = self._host.drive.call(self._host.inbox.lying, wanted)
+        self._ours_of_old = fresh
+        self._immovable &= fresh.keys()
+        not_ours = self._of_others([flag.name for flag in found if fresh[flag.name]])
+        return [flag for flag in found if flag.name not in not_ours]
+
+    def _of_others(self, in_another_case: Sequence[str]) -> set[str]:
+        """Those of these names that are of workers elsewhere, who are called exactly so."""
+        if not in_another_case:
+            return set()
+        folder = self._host.config.folder("state")
+        elsewhere = self._host.drive.call(known_workers, self._host.drive.root, folder)
+        named = ((name, parse_name(name)) for name in in_another_case)
+        return {name for name, flag in named if flag is not None and flag.worker_id in elsewhere}
+
+    def _movable(self, names: list[str]) -> list[str]:
+        return [name for name in names if name not in self._immovable]
+
+    def _claim(self, names: Sequence[str]) -> list[Claimed]:
+        """The flags that nobody else was faster to take, and that may be moved."""
+        claimed: list[Claimed] = []
+        for batch in _batches(names):
+            tokens = [(name, new_task_id(self._now())) for name in batch]
+            for name, answer in self._host.drive.call(self._host.inbox.claim_all, tokens):
+                if isinstance(answer, Claimed):
+                    claimed.append(answer)
+                elif answer is not None:
+                    self._immovable.add(name)
+                    log.error("flag %s may not be moved, so it is not followed: %s", name, answer.strerror)
+        if claimed:
+            self._host.drive.call(self._host.inbox.settle)
+        return claimed
+
+    def _take(self, claimed: Sequence[Claimed]) -> tuple[list[Job], int]:
+        """Row by row, in as few transactions as there can be; then the files."""
+        filed: list[Job] = []
+        rejections: list[Rejection] = []
+        for batch in _batches(claimed):
+            under_way: list[tuple[Opened, Future[Job | Rejection | None]]] = []
+            for opened in self._host.drive.call(self._host.inbox.read_all, batch):
+                order = self._understand(opened)
+                if isinstance(order, Rejection):
+                    rejections.append(order)
+                    continue
+                crashpoints.reach("flag.row:before")
+                under_way.append((opened, self._file(opened, order)))
+            for opened, future in under_way:
+                answer = future.result()
+                crashpoints.reach("flag.row:after")
+                if isinstance(answer, Rejection):
+                    rejections.append(answer)
+                    continue
+                self._host.drive.call(self._host.inbox.remove, opened.flag)
+                if answer is not None:
+                    filed.append(answer)
+        self._rejections.reject(rejections)
+        return filed, len(rejections)
+
+    def _understand(self, opened: Opened) -> FlagOrder | Rejection:
+        flag, content = opened.flag, opened.content
+        data = content if isinstance(content, bytes) else b""
         try:
-            return self._host.drive.call(self._host.inbox.claim, name, new_task_id(self._now()))
-        except PermissionError as error:
-            if name not in self._immovable:
-                self._immovable.add(name)
-                log.error("flag %s may not be moved, so it is not followed: %s", name, error.strerror)  # noqa: TRY400
-            return None
-
-    def _is_ours(self, name: str) -> bool:
-        flag = parse_name(name)
-        if flag is not None:
-            return flag.worker_id in self._workers
-        return parse_unknown_name(name, self._workers) is not None
-
-    def _is_ripe(self, name: str) -> bool:
-        """Whether the file is whole, or can't be waited for any longer."""
-        try:
-            self._understand(name, "peek", self._host.drive.call(self._host.inbox.peek, name))
-        except FileNotFoundError:
-            return False
-        except (FlagIncomplete, PermissionError):
-            return self._has_settled(name)
-        except (FlagRejected, UnreadableError):
-            return True
-        return True
-
-    def _has_settled(self, name: str) -> bool:
-        try:
-            fingerprint = self._host.drive.call(self._host.inbox.fingerprint, name)
-        except FileNotFoundError:
-            return False
-        now = self._now()
-        seen = self._ledger.write(lambda connection: sightings.first_seen(connection, name, fingerprint, now))
-        return now - seen >= timedelta(seconds=SETTLE_SECONDS)
-
-    def _understand(self, name: str, token: str, data: bytes) -> FlagOrder:
-        flag = parse_name(name)
-        if flag is None:
-            known = ", ".join(HANDLERS)
-            raise FlagRejected(
-                f"It must be named supervisor_HANDLER_WORKER.flag or supervisor_HANDLER_WORKER_TASKID.flag. "
-                f"Handlers are {known}; a task id is 1 to 128 letters, digits, hyphens or underscores."
-            )
-        order = parse_body(data, flag, token, self._now(), self._trust)
-        if order.handler not in HANDLERS:
-            raise FlagRejected(f"{order.handler} is known, but not built yet; nothing was done.")
-        definition = by_handler(order.handler)
-        if definition is not None and self._host.config.needs_approval(definition.name, "flag"):
-            self._check_agreed(order, definition.name)
-        return order
-
-    def _check_agreed(self, order: FlagOrder, name: str) -> None:
-        """What needs an approval brings it along: those in a signed flag are people's, not the writer's."""
-        terms = self._host.config.slack.approvals
-        asker = "" if terms.self_approval or order.issuer is None else person_of(order.issuer.id)
-        agreed = {person_of(str(each.get("id"))) for each in order.approvals} - {asker, ""}
-        if len(agreed) < terms.votes:
-            raise FlagRejected(
-                f"{name} needs an approval here, with {count(terms.votes, 'vote')}, and this flag brings "
-                f"{len(agreed)}. Give the command in Slack: there people are asked."
-            )
-
-    def _take(self, claimed: list[Claimed], unripe: int) -> Swept:
-        """Row by row, all in as few transactions as there can be; then the files."""
-        under_way: list[tuple[Claimed, FlagOrder | _Rejection, Future[Any]]] = []
-        for flag in claimed:
+            if not isinstance(content, bytes):
+                raise content
             try:
-                order = self._read(flag)
-            except FileNotFoundError:
-                continue
-            crashpoints.reach("flag.row:before")
-            under_way.append((flag, order, self._file(flag, order)))
-        filed, rejected = [], 0
-        for flag, order, future in under_way:
-            answer = future.result()
-            crashpoints.reach("flag.row:after")
-            rejection = order if isinstance(order, _Rejection) else answer
-            if isinstance(rejection, _Rejection):
-                rejected += 1
-                log.warning("flag %s rejected: %s", flag.name, rejection.reason)
-                self._host.drive.call(self._host.inbox.reject, flag, rejection.reason)
-                self._ledger.write(partial(sightings.forget, name=flag.path.name))
-                continue
-            self._host.drive.call(self._host.inbox.remove, flag)
-            if answer is not None:
-                filed.append(answer)
-        return Swept(tuple(filed), rejected, unripe)
-
-    def _read(self, flag: Claimed) -> FlagOrder | _Rejection:
-        try:
-            data = self._host.drive.call(self._host.inbox.read, flag)
-            try:
-                return self._understand(flag.name, flag.token, data)
+                return self._rules.understand(flag.name, flag.token, data)
             except FlagIncomplete:
                 if data.strip():
                     raise
-                return self._understand(flag.name, flag.token, b"{}")
+                return self._rules.understand(flag.name, flag.token, b"{}")
         except (FlagIncomplete, FlagRejected, UnreadableError) as error:
-            return _Rejection(str(error))
+            reason = str(error)
         except PermissionError as error:
-            return _Rejection(f"It may not be read: {error.strerror}.")
+            reason = f"It may not be read: {error.strerror}."
+        return Rejection(flag, reason, claims_of(flag.name, data, self._workers), _owner(opened))
 
-    def _file(self, flag: Claimed, order: FlagOrder | _Rejection) -> Future[Any]:
+    def _file(self, opened: Opened, order: FlagOrder) -> Future[Job | Rejection | None]:
         now = self._now()
-        facts = self._host.drive.call(self._host.inbox.facts, flag)
-        owner = Issuer(f"file:{facts.owner}", facts.owner)
-        if isinstance(order, _Rejection):
-            return self._ledger.submit(lambda connection: self._refuse(connection, flag, order, owner, now))
         if order.ignored:
-            log.warning("flag %s: ignored what nobody knows: %s", flag.name, ", ".join(order.ignored))
+            log.warning("flag %s: ignored what nobody knows: %s", opened.flag.name, ", ".join(order.ignored))
         new = jobs.NewJob(
             task_id=order.task_id,
             worker_id=order.worker_id,
             handler=order.handler,
             params=order.params,
             label=order.label,
-            issuer=order.issuer or owner,
-            door="flag",
-            filed_at=facts.filed_at,
+            issuer=order.issuer or _owner(opened),
+            door=DOOR,
+            filed_at=opened.facts.filed_at,
             approvals=order.approvals,
             card=self._host.config.announcement(),
         )
-        return self._ledger.submit(lambda connection: self._file_once(connection, flag, new, now))
+        return self._ledger.submit(lambda connection: self._file_once(connection, opened, new, now))
 
     def _file_once(
-        self, connection: Connection, flag: Claimed, new: jobs.NewJob, now: datetime
-    ) -> Job | _Rejection | None:
+        self, connection: Connection, opened: Opened, new: jobs.NewJob, now: datetime
+    ) -> Job | Rejection | None:
         """The job that must still be done; for a task id that has its outcome, that outcome once more."""
-        sightings.forget(connection, flag.name)
-        job = jobs.file(connection, self._ledger.supervisor_id, new, now)
-        if job is None:
-            earlier = jobs.find(connection, new.task_id, new.worker_id)
-            if earlier is not None and not _same(earlier, new):
-                reason = f"The task id {new.task_id} belongs to another command ({earlier.handler}); use a new one."
-                rejection = _Rejection(reason)
-                self._refuse(connection, flag, rejection, new.issuer, now)
-                return rejection
-            log.info("flag %s: task %s was here before; it is not run again", flag.name, new.task_id)
-            if earlier is None or earlier.state not in FINAL:
-                return earlier  # filed by a sweep that then lost the drive, and told nobody
-            message = jobs.result_message(new.task_id, new.worker_id)
-            record(connection, self._ledger.supervisor_id, None, (message,), now)
-        return job
+        sightings.forget(connection, opened.flag.name)
+        if holder := command_ids.holder(connection, new.task_id, DOOR):
+            return _refused(opened, new, f"The task id {new.task_id} belongs to {holder}; use a new one.")
+        earlier = jobs.find(connection, new.task_id, new.worker_id)
+        if earlier is None:
+            if jobs.count_waiting(connection, new.worker_id, DOOR) >= WAITING:
+                why = f"{WAITING} commands from flags wait for {new.worker_id} already. Drop it again later."
+                return _refused(opened, new, why)
+            return jobs.file(connection, self._ledger.supervisor_id, new, now)
+        if not _same(earlier, new):
+            why = f"The task id {new.task_id} belongs to another command ({earlier.handler}); use a new one."
+            return _refused(opened, new, why)
+        log.info("flag %s: task %s was here before; it is not run again", opened.flag.name, new.task_id)
+        if earlier.state not in FINAL:
+            return earlier  # filed by a sweep that then lost the drive, and told nobody
+        message = jobs.result_message(new.task_id, new.worker_id)
+        record(connection, self._ledger.supervisor_id, None, (message,), now)
+        return None
 
-    def _refuse(
-        self, connection: Connection, flag: Claimed, rejection: _Rejection, owner: Issuer, now: datetime
-    ) -> None:
-        """An outcome like any other: in the trail and as a result, once."""
-        sightings.forget(connection, flag.name)
-        if not sightings.mark(connection, flag.path.name, sightings.REJECTED, now):
-            return
-        name = parse_name(flag.name) or FlagName(
-            "unknown", parse_unknown_name(flag.name, self._workers) or "unknown", None
-        )
-        used = name.task_id is not None and bool(jobs.of_task(connection, name.task_id))
-        task_id = flag.token if used or name.task_id is None else name.task_id
-        document = {
-            "timestamp": to_text(now),
-            "supervisor_id": self._ledger.supervisor_id,
-            "worker_id": name.worker_id,
-            "task_id": task_id,
-            "handler": name.handler,
-            "label": None,
-            "state": "rejected",
-            "success": False,
-            "error": rejection.reason,
-            "details": {"flag": flag.name},
-        }
-        entry = AuditEntry(
-            actor=owner.id,
-            action="REFUSED",
-            target_id=name.worker_id,
-            outcome="failure",
-            label=audit_label(owner.name, owner.id, None),
-            task_id=task_id,
-            details={"flag": flag.name, "handler": name.handler, "error": rejection.reason, "door": "flag"},
-        )
-        message = Message(jobs.RESULT_FILE, f"{task_id}/{name.worker_id}", {"document": document})
-        record(connection, self._ledger.supervisor_id, entry, (message,), now)
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+
+
+def _owner(opened: Opened) -> Issuer:
+    return Issuer(f"file:{opened.facts.owner}", opened.facts.owner)
+
+
+def _refused(opened: Opened, new: jobs.NewJob, reason: str) -> Rejection:
+    claims = Claims(new.handler, new.worker_id, new.task_id, new.label)
+    return Rejection(opened.flag, reason, claims, new.issuer)
+
+
+def _same(earlier: Job, new: jobs.NewJob) -> bool:
+    """Whether this is the same command again, whatever it is called."""
+    return (earlier.handler, dict(earlier.params)) == (new.handler, dict(new.params))

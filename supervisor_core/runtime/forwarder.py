@@ -14,6 +14,7 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.forwarding import Round, Rounds, counted, forwarding_of
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.service_names import FORWARDER
+from supervisor_core.runtime.services import BEAT_SECONDS, Pulse
 
 TICK_SECONDS = 10.0
 """For what other programs wrote (a shell, a pass), and to see that the database is still there."""
@@ -41,6 +42,7 @@ class Forwarder:
 
     def __init__(self, parts: Parts, blocking: Blocking) -> None:
         config = parts.host.config
+        self.pulse = Pulse()
         self._ledger = parts.ledger
         self._blocking = blocking
         self._query_seconds = config.database.query_timeout_seconds
@@ -100,7 +102,9 @@ class Forwarder:
         task.add_done_callback(self._done)
         if stop is not None:
             waited_for: set[asyncio.Future[Any]] = {task, stop}
-            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+            while not (task.done() or stop.done()):  # a database that hangs is told by `problem`
+                self.pulse.beat(within=BEAT_SECONDS)
+                await asyncio.wait(waited_for, timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             await asyncio.wait({task}, timeout=LAST_SECONDS)
 
@@ -138,6 +142,7 @@ class Forwarder:
                 await asyncio.wait({stop}, timeout=GATHER_SECONDS)
 
     async def _something_new(self, stop: asyncio.Future[Any], seconds: float) -> None:
+        self.pulse.beat(within=seconds)
         woken = asyncio.ensure_future(self._woken.wait())
         waited_for: set[asyncio.Future[Any]] = {woken, stop}
         await asyncio.wait(waited_for, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -5,25 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any, Literal
 
 from sqlalchemy import Connection
 
 from supervisor_core.adapters.beat_ages import BeatAges
+from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.handlers.context import Host
-from supervisor_core.ledger.writer import LedgerUnavailable
+from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.beating import tell_drive, tell_ledger, unwell
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.service_names import HEARTBEAT
+from supervisor_core.runtime.services import Pulse
 
 RETRY_SECONDS = 5.0
 """After an error; well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
+
+GATHER_SECONDS = 0.5
+"""Workers that start together change together; their heartbeats are written together."""
 
 LOOK_SECONDS = 15.0
 """A look at the workers that takes longer has failed; the drive is not waited for so long."""
@@ -34,7 +41,8 @@ Told = tuple[SupervisorHeartbeat, Seen | None]
 
 
 class Heartbeats:
-    """Writes the heartbeats of all workers each `supervisor.heartbeat_seconds`; with 0 it must not be made.
+    """Writes the heartbeats of all workers each `supervisor.heartbeat_seconds`, and that of one whose condition has
+    changed at once; with 0 it must not be made.
 
     The rows come first, so that a drive that hangs keeps nobody from being told of; what it does is told in the rows.
     """
@@ -42,11 +50,16 @@ class Heartbeats:
     name = HEARTBEAT
 
     def __init__(self, parts: Parts, blocking: Blocking, look: Callable[[], Awaitable[list[Seen]]]) -> None:
+        self.pulse = Pulse()
         self._parts = parts
         self._blocking = blocking
         self._look = look
         self._ages = BeatAges(parts.host.config.state_dir)
         self._every = parts.host.config.supervisor.heartbeat_seconds
+        self._conditions: dict[str, tuple[WorkerState, Health]] = {}
+        self._changed: set[str] = set()
+        """Whose condition isn't what was last written."""
+        self._woken = asyncio.Event()
         self._troubles: dict[str, str] = {}
         """By what it is about: the look, the drive, the ledger."""
 
@@ -54,48 +67,81 @@ class Heartbeats:
         """Why the last ones were not all written, in words."""
         return "; ".join(self._troubles.values())
 
+    def see(self, sights: Iterable[Sight]) -> None:
+        """Workers were just looked at; on the event loop."""
+        for sight in sights:
+            condition = sight.state, sight.verdict.health
+            if self._conditions.get(sight.worker_id) != condition:
+                self._conditions[sight.worker_id] = condition
+                self._changed.add(sight.worker_id)
+                self._woken.set()
+
     async def initialise(self) -> None:
         """Nothing to get ready."""
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Write them at once, and then at fixed distances; until asked to stop."""
+        """Write them at once, and then at fixed distances or when one has changed; until asked to stop."""
         clock = asyncio.get_running_loop().time
+        stop = asyncio.ensure_future(stopping.wait())
         due = clock()
-        while not stopping.is_set():
-            before = self.problem()
-            work = asyncio.ensure_future(self._beat())
-            stop = asyncio.ensure_future(stopping.wait())
-            try:
-                await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
-                if not work.done():
+        try:
+            while not stopping.is_set():
+                self.pulse.beat()
+                self._woken.clear()
+                changed, self._changed = self._changed, set()
+                all_due = clock() >= due or not changed
+                before = self.problem()
+                if not await self._written(stop, None if all_due else changed):
                     return  # a write that is under way is left to its thread: late, it does no harm
-                work.result()
-            finally:
-                work.cancel()
-                stop.cancel()
-            self._say_what_changed(before)
-            due = next_due(due, self._every, clock(), failed=bool(self.problem()))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), max(due - clock(), 0.0))
+                self._say_what_changed(before)
+                if all_due or self.problem():
+                    due = next_due(due, self._every, clock(), failed=bool(self.problem()))
+                await self._sleep(stop, due - clock())
+        finally:
+            stop.cancel()
+
+    async def _written(self, stop: asyncio.Future[Literal[True]], only: Collection[str] | None) -> bool:
+        """Write them, or those of some workers; False where we were asked to stop before that was done."""
+        work = asyncio.ensure_future(self._beat(only))
+        try:
+            either: set[asyncio.Future[Any]] = {work, stop}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                return False
+            work.result()
+            return True
+        finally:
+            work.cancel()
+
+    async def _sleep(self, stop: asyncio.Future[Literal[True]], seconds: float) -> None:
+        """Until all are due, or one has changed; then those that change with it are waited for."""
+        seconds = max(seconds, 0.0)
+        self.pulse.beat(within=seconds)
+        woken = asyncio.ensure_future(self._woken.wait())
+        await asyncio.wait({stop, woken}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if woken.done():
+            await asyncio.wait({stop}, timeout=min(GATHER_SECONDS, seconds))
+        woken.cancel()
 
     async def shut_down(self) -> None:
         """Begin anew next time."""
         self._troubles.clear()
 
-    async def _beat(self) -> None:
-        """One heartbeat of each worker. Nothing that goes wrong in it comes out of it: it is a trouble to be told."""
+    async def _beat(self, only: Collection[str] | None) -> None:
+        """One heartbeat of each worker, or of some. What goes wrong in it is a trouble to be told, no error."""
         host = self._parts.host  # this one throughout: a new configuration may replace it in the middle
         seen: dict[str, Seen] = {}
         with self._trouble("look", "the workers could not be looked at"):
             async with asyncio.timeout(LOOK_SECONDS):
                 seen = {each.worker.id: each for each in await self._look()}
-        await self._blocking(self.keep_ages, list(seen.values()))
-        await self._rows(host, seen)
+        if only is None:
+            await self._blocking(self.keep_ages, list(seen.values()))
+        await self._rows(host, seen, only)
         before = self._troubles.get("drive")
         with self._trouble("drive", "heartbeats are not on the drive"):
-            await self._blocking(tell_drive, host, [said for said, _ in self._told(host, seen)])
+            await self._blocking(tell_drive, host, [said for said, _ in self._told(host, seen, only)])
         if self._troubles.get("drive") != before:
-            await self._rows(host, seen)
+            await self._rows(host, seen, only)
 
     def keep_ages(self, looked: Sequence[Seen]) -> None:
         """Note how old the heartbeat of each running worker is, for the pictures of `history`."""
@@ -104,16 +150,17 @@ class Heartbeats:
             if beat is not None and beat.at is not None and seen.observation.pid is not None:
                 self._ages.seen(seen.worker.id, (seen.at - beat.at).total_seconds(), seen.at)
 
-    async def _rows(self, host: Host, seen: dict[str, Seen]) -> None:
+    async def _rows(self, host: Host, seen: dict[str, Seen], only: Collection[str] | None) -> None:
         with self._trouble("ledger", "heartbeats are not in the ledger"):
-            failed = await self._blocking(self._write, self._told(host, seen))
+            failed = await self._blocking(self._write, self._told(host, seen, only))
             if failed:
                 raise SupervisorError(f"{', '.join(failed)} could not be written; the log has the details")
 
-    def _told(self, host: Host, seen: dict[str, Seen]) -> list[Told]:
+    def _told(self, host: Host, seen: dict[str, Seen], only: Collection[str] | None) -> list[Told]:
         return [
             (self._heartbeat(host, worker_id, seen.get(worker_id)), seen.get(worker_id))
             for worker_id in host.config.workers
+            if only is None or worker_id in only
         ]
 
     def _heartbeat(self, host: Host, worker_id: str, seen: Seen | None) -> SupervisorHeartbeat:

@@ -13,7 +13,7 @@ from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.conditions import WORKER, Target
 from supervisor_core.domain.definitions import Risk
-from supervisor_core.domain.explaining import came_of
+from supervisor_core.domain.explaining import came_of, named
 from supervisor_core.domain.flips import stretches, uptime
 from supervisor_core.domain.history import History, Mark, Sample, Sort, from_flips
 from supervisor_core.domain.jobs import Job
@@ -44,7 +44,7 @@ def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since:
     ages = (
         [Sample(age.at, age.seconds) for age in read_ages(config.state_dir, worker_id, since, until)] if limit else []
     )
-    marks = sorted((_mark(job) for job in done), key=lambda mark: mark.at)
+    marks = sorted((_mark(job, worker_id) for job in done), key=lambda mark: mark.at)
     return History(
         worker_id,
         since,
@@ -63,9 +63,9 @@ def _changes(job: Job, since: datetime, until: datetime) -> bool:
     return definition is not None and definition.risk is not Risk.READS and since <= _at(job) <= until
 
 
-def _mark(job: Job) -> Mark:
+def _mark(job: Job, worker_id: str) -> Mark:
     sort = Sort.DEPLOY if job.handler in CODE_HANDLERS else Sort.COMMAND
-    return Mark(_at(job), sort, job.command, (f"{job.command} by ", job.issuer, *came_of(job)))
+    return Mark(_at(job), sort, job.command, (f"{named(job, worker_id)} by ", job.issuer, *came_of(job)))
 
 
 def _at(job: Job) -> datetime:

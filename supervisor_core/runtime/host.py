@@ -38,7 +38,8 @@ def logging_as_configured(config: SupervisorConfig, drive: Drive, *, to_stderr: 
     """Log to the state folder, to stderr, and as a copy to the drive."""
     log = config.logging
     handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups, to_stderr=to_stderr)
-    copy = logs.DriveCopy(config.folder("logs") / log.file, drive, log.max_bytes, config.nas.file_mode)
+    path = config.folder("logs") / log.file
+    copy = logs.DriveCopy(path, drive, log.max_bytes, log.backups, config.nas.file_mode)
     handlers.append(logs.add(copy))
     try:
         yield
@@ -60,4 +61,6 @@ def opened_ledger(config: SupervisorConfig) -> Iterator[Ledger]:
 def trust_of(config: SupervisorConfig) -> Trust | None:
     """What the signatures of flags are checked against; None where none is asked for."""
     secret = config.inbox.secret.get_secret_value()
-    return Trust(secret, timedelta(minutes=config.inbox.max_age_minutes)) if secret else None
+    if not secret:
+        return None
+    return Trust(secret, timedelta(minutes=config.inbox.max_age_minutes), config.supervisor.id)

@@ -29,9 +29,10 @@ from supervisor_core.domain.host_conditions import (
     found,
     is_skewed,
 )
-from supervisor_core.ledger import alerts, flips, jobs
+from supervisor_core.ledger import alerts, flips, jobs, outbox
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.services import Pulse
 
 SOON_SECONDS = 5.0
 """Between two looks while something is wrong, so that its end is seen soon; and at what is in memory anyway."""
@@ -59,6 +60,7 @@ class HostConditions:
         database: Callable[[], Trouble | None] | None = None,
         silent: Callable[[], Mapping[str, str] | None] = lambda: None,
     ) -> None:
+        self.pulse = Pulse()
         self._parts = parts
         self._blocking = blocking
         self._observe = observe
@@ -101,9 +103,11 @@ class HostConditions:
         stop.add_done_callback(lambda _: self.wake())
         try:
             while not stopping.is_set():
+                self.pulse.beat()
                 self._woken.clear()
                 await self.look()
                 await asyncio.wait({stop}, timeout=LEAST_SECONDS)
+                self.pulse.beat(within=self._wait())
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._wait()):
                         await self._woken.wait()
@@ -186,6 +190,8 @@ def _of_the_ledger(
     known = flips.standings_of_parts(connection, supervisor_id)
     cut_off = []
     for job in jobs.newest_interrupted(connection, now - 2 * INTERRUPTED_FOR):
+        if outbox.payload_of(connection, jobs.CARD, job.task_id) is not None:
+            continue  # its card says so; whoever is down in the end has an alert
         ended = job.finished_at or now
         target = Target(COMMAND, job.worker_id)
         standing = known.get(target)

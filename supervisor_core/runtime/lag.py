@@ -54,8 +54,11 @@ class LagMeter:
     The event loop's own clock stands still in a suspension, on Linux, so the tick comes late by just that.
     """
 
-    def __init__(self, clock: Callable[[], float] = platform.since_boot) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = platform.since_boot, ticked: Callable[[], None] = lambda: None
+    ) -> None:
         self._clock = clock
+        self._ticked = ticked
         self._lag = Lag()  # replaced as a whole, never changed
         self._next: asyncio.TimerHandle | None = None
 
@@ -81,4 +84,5 @@ class LagMeter:
     def _go_on(self) -> None:
         """Tick, and once more in a while: a timer costs less than a task that waits."""
         self.tick()
+        self._ticked()
         self._next = asyncio.get_running_loop().call_later(TICK_SECONDS, self._go_on)

@@ -17,6 +17,7 @@ from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.services import Pulse
 from supervisor_core.runtime.teams import TeamManager
 
 FOLLOW_SECONDS = 5.0
@@ -41,6 +42,7 @@ class Living:
         config: Callable[[], SupervisorConfig],
         broken: Callable[[], str],
     ) -> None:
+        self.pulse = Pulse()
         self._agent = agent
         self._teams = TeamManager(ledger, agent.supervisor_id)
         self._blocking = blocking
@@ -66,6 +68,7 @@ class Living:
     async def run(self, stopping: asyncio.Event) -> None:
         """Follow until told to stop."""
         while not stopping.is_set():
+            self.pulse.beat(within=FOLLOW_SECONDS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FOLLOW_SECONDS):
                     await stopping.wait()

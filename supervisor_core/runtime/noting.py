@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
+from supervisor_core.runtime.services import Pulse
+
 NOTE_SECONDS = 5.0
 """At most so often; what changes faster is told by `status`."""
 
@@ -16,6 +18,7 @@ class Noting:
     name = "noting"
 
     def __init__(self, note: Callable[[], Awaitable[None]], mark: Callable[[], object]) -> None:
+        self.pulse = Pulse()
         self._note = note
         self._mark = mark
 
@@ -30,6 +33,7 @@ class Noting:
         """Look whether something has changed, again and again; until asked to stop, after which others write it."""
         noted: object = None
         while not stopping.is_set():
+            self.pulse.beat(within=NOTE_SECONDS)
             now = self._mark()
             if now != noted:
                 await self._note()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from supervisor_core.adapters.pauses import Pause, read_flag
 from supervisor_core.adapters.processes import FoundWorker
 from supervisor_core.adapters.processes_values import ProcessIdentity
 from supervisor_core.adapters.quarantines import Quarantine
+from supervisor_core.adapters.worker import Search
 from supervisor_core.config import Worker
 from supervisor_core.domain.hanging import hangs
-from supervisor_core.domain.health import Heartbeat, Observation, Verdict, health
+from supervisor_core.domain.health import Heartbeat, Observation, Verdict, WorkerState, health
 from supervisor_core.domain.heartbeats import in_words
 from supervisor_core.domain.times import to_text
 from supervisor_core.handlers.context import Host
@@ -37,6 +38,8 @@ class Seen:
     observation: Observation
     verdict: Verdict
     at: datetime
+    pause_differs: bool = False
+    """Whether its pause flag was changed by hand, so that whoever has the worker in hand must look at it."""
 
     def as_json(self) -> dict[str, Any]:
         """For `status --json`."""
@@ -58,6 +61,11 @@ class Seen:
             "last_error": None,
         }
 
+    def under_way(self, moving: WorkerState) -> Seen:
+        """The same worker while it is being started or stopped."""
+        observation = self.observation._replace(state=moving)
+        return replace(self, observation=observation, verdict=health(observation, self.at))
+
     @property
     def hangs(self) -> str:
         """Why it counts as hung: alive, and doing nothing. Empty where it does not."""
@@ -78,14 +86,16 @@ def look(
     workers: Sequence[Worker],
     *,
     patient: bool = False,
+    search: Search = Search.NEVER,
     lag: Callable[[float], float] | None = None,
     probes: Callable[[str, ProcessIdentity], str] | None = None,
 ) -> list[Seen]:
     """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs.
 
-    A patient look gives the drive the time that all else gives it: a slow one does not count as hanging. The daemon
-    knows how long nothing was scheduled of late (`lag` within so many seconds), and what is wrong with the probes of
-    a process (`probes`); both answer at once, in any thread. Whoever else looks gives none.
+    A patient look gives the drive the time that all else gives it: a slow one does not count as hanging. `search` says
+    when all processes are searched for one that claims to be a worker. The daemon knows how long nothing was scheduled
+    of late (`lag` within so many seconds), and what is wrong with the probes of a process (`probes`); both answer at
+    once, in any thread. Whoever else looks gives none.
 
     It changes nothing of theirs. What it writes are notes of ours: that a worker which was started by hand is this
     process, and since when one has been stopped by a signal.
@@ -107,16 +117,19 @@ def look(
         found, observation = observe(
             host.config,
             host.processes,
+            host.drive,
             host.pauses,
             worker,
             beat,
             pause,
+            search=search,
             drive_known=known,
             quarantine=given_up.words if given_up else "",
             lag_seconds=late,
             probes=probes,
         )
-        seen.append(Seen(worker, found, pause, given_up, observation, health(observation, now), now))
+        differs = known and host.pauses.differs(worker.id, flags.get(worker.id))
+        seen.append(Seen(worker, found, pause, given_up, observation, health(observation, now), now, differs))
     return seen
 
 
@@ -127,7 +140,7 @@ def _on_drive(
     drive.confirm()
     beats = {}
     for worker_id in worker_ids:
-        beat = last_beat(folder, worker_id)
+        beat = last_beat(drive.root, folder, worker_id)
         if beat is not None:
             beats[worker_id] = beat
-    return beats, {worker_id: read_flag(folder, worker_id) for worker_id in worker_ids}
+    return beats, {worker_id: read_flag(drive.root, folder, worker_id) for worker_id in worker_ids}

@@ -8,12 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.adapters import starts
+from supervisor_core.config import Worker
 from supervisor_core.domain.agent import SupervisorStatus
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.restarts import Next, Reason, automatic_starts
-from supervisor_core.domain.suppressions import EVERYTHING
+from supervisor_core.domain.suppressions import EVERYTHING, Suppression
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger import suppressions
+from supervisor_core.ledger.store import Ledger
+from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.actor import WorkerActor
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.checkout_lock import share_checkout
@@ -26,6 +29,7 @@ from supervisor_core.runtime.services import Report, ServiceState
 
 
 def status_document(
+    ledger: Ledger,
     agent: SupervisorAgent,
     configuration: ConfigService,
     living: Living,
@@ -39,7 +43,9 @@ def status_document(
     reports = list(services)
     well = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in reports)
     well = well and not any(report.health == "degraded" for report in reports)
-    problems = [each for each in (configuration.problem(), agent.problem(), living.problem(), *behind) if each]
+    ill = str(ledger.trouble or "")
+    told = (agent.problem(), living.problem()) if not ill else ()  # else it's the same, told by those who can't write
+    problems = [each for each in (ill, configuration.problem(), *told, *behind) if each]
     well = well and agent.status not in (SupervisorStatus.FAILED, SupervisorStatus.TERMINATED)
     return {
         "healthy": well and not problems and all(worker["fine"] for worker in workers),
@@ -56,6 +62,7 @@ def status_document(
                 "problem": configuration.problem(),
                 "needs_restart": list(configuration.needs_restart),
             },
+            "ledger": {"problem": ill},
             "snapshot": reconciler.current_snapshot().version,
             "lost_events": reconciler.bus.lost,
             "unresponsive": list(living.silent),
@@ -68,7 +75,7 @@ def status_document(
 def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen]) -> list[dict[str, Any]]:
     """Each worker as it was just seen, with what its actor does and waits for."""
     changing, now, documents = reconciler.changing_code(), datetime.now(UTC), []
-    muted = parts.ledger.read(lambda connection: suppressions.muted_until(connection, now))
+    muted = _muted(parts.ledger, now)
     for seen in looked:
         document = seen.as_json()
         hush = muted.get(seen.worker.id) or muted.get(EVERYTHING.id)
@@ -83,9 +90,7 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
         if actor is None:
             documents.append(document)
             continue
-        moving = actor.moving if actor.planned or _will_be_started(seen) else None
-        if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
-            moving = WorkerState.STOPPING
+        moving = _moving(parts, actor, seen, changing)
         if moving is not None:
             again = moving is WorkerState.STARTING and document["restarts_last_hour"] > 0  # after an end by itself
             document |= {
@@ -106,10 +111,36 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
     return documents
 
 
+def as_it_moves(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen]) -> list[Seen]:
+    """The same workers, with what is being done about them: one that is just being started isn't missing."""
+    changing, told = reconciler.changing_code(), []
+    for seen in looked:
+        actor = reconciler.actor(seen.worker.id)
+        moving = _moving(parts, actor, seen, changing) if actor is not None else None
+        told.append(seen if moving is None else seen.under_way(moving))
+    return told
+
+
+def _moving(parts: Parts, actor: WorkerActor, seen: Seen, changing: Iterable[Worker]) -> WorkerState | None:
+    """What is being done about a worker, by its actor or by a change of its code; None where nothing is."""
+    moving = actor.moving if actor.planned or _will_be_started(seen) else None
+    if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
+        return WorkerState.STOPPING
+    return moving
+
+
+def _muted(ledger: Ledger, now: datetime) -> dict[str, Suppression]:
+    """Who is muted; nobody is known to be while the ledger can't be read. How workers are doesn't depend on it."""
+    try:
+        return ledger.read(lambda connection: suppressions.muted_until(connection, now))
+    except LedgerUnavailable:
+        return {}
+
+
 def _will_be_started(seen: Seen) -> bool:
     """What the first plan will do: a daemon that comes up takes over who runs, and leaves at rest who rests."""
     rests = not seen.worker.enabled or seen.worker.quarantined or seen.quarantine is not None or seen.pause is not None
-    return seen.found.identity is None and not rests
+    return seen.observation.state is WorkerState.STOPPED and not rests
 
 
 def _waiting(actor: WorkerActor) -> dict[str, Any]:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection
 
+from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.watching import FolderWatch
 from supervisor_core.ledger import jobs
+from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime import results
 from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.runtime.environment import FOLDERS
 from supervisor_core.runtime.flag_intake import FlagIntake
 from supervisor_core.runtime.host import trust_of
 from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.rotating import rotate_outputs
 from supervisor_core.runtime.service_names import QUEUE_PROCESSOR
-
-ROTATE_SECONDS = 60.0
-"""Between two looks at how large the workers' output has grown."""
+from supervisor_core.runtime.services import Pulse
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +34,16 @@ class QueueProcessor:
 
     def __init__(self, parts: Parts, blocking: Blocking, waiting: Callable[[Collection[str]], None]) -> None:
         config = parts.host.config
+        self.pulse = Pulse()
         self._parts = parts
         self._blocking = blocking
         self._waiting = waiting
         self._poll_seconds = config.supervisor.inbox_poll_seconds
-        self._folders = [config.folder(name) for name in type(config.nas.folders).model_fields]
+        self._folders = list(type(config.nas.folders).model_fields)
         self._intake = FlagIntake(parts.host, parts.ledger, list(config.workers), trust_of(config))
         self._watch: FolderWatch | None = None
         self._woken = asyncio.Event()
         self._problem = ""
-        self._rotate_at = 0.0
 
     def wake(self) -> None:
         """Look now."""
@@ -73,8 +72,17 @@ class QueueProcessor:
         stop.add_done_callback(lambda _: self.wake())
         try:
             while not stopping.is_set():
+                self.pulse.beat()
                 self._woken.clear()
-                self._waiting(await self._blocking(self._work))
+                more = False
+                try:
+                    waiting, more = await self._blocking(self._work)
+                    self._waiting(waiting)
+                except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
+                    log.error("commands wait: %s", error)  # noqa: TRY400
+                if more:
+                    continue
+                self.pulse.beat(within=self._poll_seconds)
                 try:
                     async with asyncio.timeout(self._poll_seconds):
                         await self._woken.wait()
@@ -99,33 +107,37 @@ class QueueProcessor:
             self._watch.drain()
         self.wake()
 
-    def _work(self) -> set[str]:
-        """Sweep and deliver; for whom something waits."""
+    def _work(self) -> tuple[set[str], bool]:
+        """Sweep and deliver; for whom something waits, and whether there is more to sweep or to deliver at once."""
+        more = False
         try:
-            self._sweep()
+            more = self._sweep()
             self._notice("")
         except (DriveUnavailable, OSError) as error:
             self._notice(str(error))
-        self._deliver()
-        if time.monotonic() >= self._rotate_at:
-            self._rotate_at = time.monotonic() + ROTATE_SECONDS
-            rotate_outputs(self._parts.host, self._parts.host.config.workers.values())
+        more = self._deliver() >= results.AT_ONCE or more
         self._parts.host.processes.reap()  # their actors tell of them
-        return self._parts.ledger.read(jobs.workers_with_work)
+        return self._parts.ledger.read(jobs.workers_with_work), more
 
-    def _sweep(self) -> None:
+    def _sweep(self) -> bool:
         drive, inbox, watch = self._parts.host.drive, self._parts.host.inbox, self._watch
         drive.check()
         while self._folders:  # once: a worker may rely on them
-            drive.make_folder(self._folders[-1])
+            self._make_folder(self._folders[-1])
             self._folders.pop()
         drive.call(inbox.prepare)
         if watch is not None:
-            drive.call(watch.watch, inbox.folder)
-        self._intake.sweep()
+            drive.call(watch.watch, inbox.folder, drive.root)
+        return self._intake.sweep().more
 
-    def _deliver(self) -> None:
-        results.deliver(self._parts.host, self._parts.ledger)
+    def _make_folder(self, name: str) -> None:
+        """Create a folder of the drive. One that only workers use may be a link; the supervisor never goes into it."""
+        drive, folder = self._parts.host.drive, self._parts.host.config.folder(name)
+        if name in FOLDERS or not drive.call(drive_files.exists, drive.root, folder):
+            drive.make_folder(folder)
+
+    def _deliver(self) -> int:
+        return results.deliver(self._parts.host, self._parts.ledger)
 
     def _notice(self, problem: str) -> None:
         """Log a change, not a state."""

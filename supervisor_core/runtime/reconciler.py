@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from supervisor_core.adapters.processes import Presence
 from supervisor_core.adapters.worker_adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.config import Worker
+from supervisor_core.domain.config_changes import Progress
 from supervisor_core.domain.events import Event, EventType
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
@@ -34,15 +35,16 @@ from supervisor_core.runtime.recovery import report_interrupted
 from supervisor_core.runtime.rollout import Rollout
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import DISPATCHER
+from supervisor_core.runtime.services import Pulse
 from supervisor_core.runtime.sighting import Sightings, Tell
 from supervisor_core.runtime.strangers import refuse_strays, strangers
 from supervisor_core.runtime.turn import Turn
 from supervisor_core.runtime.unwell import tell_changes
 
-log = logging.getLogger(__name__)
+LEFT_ALONE = frozenset({Why.PAUSED, Why.QUARANTINED, Why.RESTING})
+"""Why a worker is not restarted for a configuration."""
 
-ROUNDS_MISSED, LONGEST_ROUND_SECONDS = 3, 60.0
-"""So many may fail to come, beside one that takes long, before somebody should end this program."""
+log = logging.getLogger(__name__)
 
 
 class Reconciler:
@@ -79,6 +81,10 @@ class Reconciler:
             finished, self.wake, progressed, self.plan_again, self._settled, self._repaint, self._publish, resting
         )
         self._turn = Turn()
+        self.moved: Callable[[Collection[str]], None] = lambda _: None
+        """Called after each round, and when an actor has done something, with those that run with older settings."""
+        self._whys: dict[str, tuple[int, Why]] = {}
+        """What the newest plan says of each worker, and for which version that was."""
         self._version = 1
         self._snapshot = Snapshot(0, datetime.now(UTC))
         self._reconciled: dict[str, Reconciled] = {}
@@ -95,8 +101,8 @@ class Reconciler:
         self._life: asyncio.Task[None] | None = None
         self._subscription: int | None = None
         self._recovered = False
+        self.pulse = Pulse()
         self._trouble = ""
-        self._round_at = time.monotonic()
         self._actors: dict[str, WorkerActor] = {}
         for worker in parts.host.config.workers.values():
             self._add(worker)
@@ -162,16 +168,27 @@ class Reconciler:
         """For whom the code is being changed right now."""
         return [actor.worker for actor in list(self._actors.values()) if actor.changes_code]
 
+    def progress(self, worker_ids: Collection[str]) -> dict[str, Progress]:
+        """How far these workers are with the newest configuration."""
+        return {each: self._progress_of(each) for each in worker_ids}
+
+    def _progress_of(self, worker_id: str) -> Progress:
+        actor, (version, why) = self._actors.get(worker_id), self._whys.get(worker_id, (0, None))
+        if actor is None or self._reconciled.get(worker_id, Reconciled()).version >= self._version:
+            return Progress.DONE
+        if actor.unsettled or actor.moving is not None or version < self._version:
+            return Progress.PENDING
+        if why in LEFT_ALONE:
+            return Progress.LEFT
+        down = actor.standing.seen is not WorkerState.RUNNING
+        if down and (actor.start_error or actor.decision is not None or actor.standing.quarantined):
+            return Progress.FAILED
+        return Progress.HELD if why is Why.CHANGED and self._rollout.waits_for else Progress.PENDING
+
     def problem(self) -> str:
         """What keeps it or its actors from their work."""
         actors = [f"{name}: {actor.problem}" for name, actor in self._actors.items() if actor.problem]
         return "; ".join([*([self._trouble] if self._trouble else []), *actors])
-
-    def stuck(self) -> str:
-        """Why no round has come to its end for long; empty while they do."""
-        silent = time.monotonic() - self._round_at
-        limit = ROUNDS_MISSED * self._parts.host.config.supervisor.reconcile_seconds + LONGEST_ROUND_SECONDS
-        return f"no round has ended for {silent:.0f} s" if silent > limit else ""
 
     # --- the service
 
@@ -182,7 +199,8 @@ class Reconciler:
         host, ledger = self._parts.host, self._parts.ledger
         for worker in await self._blocking(strangers, host.config):
             self._add(worker)
-        ended = await self._blocking(report_interrupted, host, ledger, list(self._actors), self._told)
+        report = partial(report_interrupted, plans=True)
+        ended = await self._blocking(report, host, ledger, list(self._actors), self._told)
         self._recovered = True
         for job in ended:
             self._publish(EventType.COMMAND_INTERRUPTED, job.worker_id, {"task_id": job.task_id})
@@ -200,6 +218,7 @@ class Reconciler:
         self._all_due = True
         try:
             await self._rounds(stopping)
+            self.pulse.rest()  # what the actors have in hand takes its time
             await asyncio.gather(*self._tasks.values())
         finally:
             for task in self._tasks.values():
@@ -220,6 +239,7 @@ class Reconciler:
         next_at = loop.time() + every
         try:
             while not stopping.is_set():
+                self.pulse.beat()
                 self._poked.clear()
                 if loop.time() >= next_at:
                     self._all_due, next_at = True, loop.time() + every
@@ -240,6 +260,7 @@ class Reconciler:
         agenda, now = self._sightings.agenda, datetime.now(UTC)
         self._due.update(agenda.due(now))
         wait = 0.0 if self._due else min(agenda.wait(now), seconds)
+        self.pulse.beat(within=max(wait, 0.0))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):  # `wait_for` may swallow a cancellation
                 await self._poked.wait()
@@ -261,7 +282,7 @@ class Reconciler:
 
     def _let_go(self, worker_id: str) -> None:
         self._show([worker_id])
-        for table in (self._actors, self._tasks, self._seen, self._reconciled):
+        for table in (self._actors, self._tasks, self._seen, self._reconciled, self._whys):
             table.pop(worker_id, None)
         self._sightings.forget(worker_id)
         self._senses.forget(worker_id)
@@ -301,7 +322,6 @@ class Reconciler:
             self._publish(EventType.RECONCILE_FAILED, self._parts.host.config.supervisor.id, {"error": str(error)})
         else:
             self._trouble = ""
-        self._round_at = time.monotonic()
 
     async def _round(self, due: list[str]) -> None:
         actors = {each: self._actors[each] for each in due if not self._actors[each].gone}
@@ -325,6 +345,8 @@ class Reconciler:
         config, now = self._parts.host.config, datetime.now(UTC)
         for worker_id, seen in fresh.items():
             actors[worker_id].saw(seen.found, quarantined=seen.quarantine is not None)
+            if seen.pause_differs:
+                actors[worker_id].look_at_pause()
         tell_changes(self._seen, fresh)
         self._seen |= fresh
         self._senses.follow(fresh.values())
@@ -332,12 +354,13 @@ class Reconciler:
             each: wanted_of(config, config.workers[each], fresh[each]) for each in fresh if each in config.workers
         }
         actual = {each: actual_of(seen, actors[each].standing) for each, seen in fresh.items()}
-        actions = plan(desired, actual, now, resting=self._resting())
+        plan_made = plan(desired, actual, now, resting=self._resting())
         runs = {each for each, actor in self._actors.items() if actor.has_turn or _runs(actor)}
         waited_for = self._rollout.waits_for
-        actions = self._rollout.held_back(self._version, actions, runs)
+        actions = self._rollout.held_back(self._version, plan_made, runs)
         if waited_for and not self._rollout.waits_for:
             self.plan_again()  # those who were held back may not be among these
+        self._whys |= {worker_id: (self._version, action.why) for worker_id, action in plan_made.items()}
         for worker_id, action in actions.items():
             if action.why is Why.HUNG:
                 log.warning("%s hangs: %s", worker_id, fresh[worker_id].hangs)
@@ -349,6 +372,7 @@ class Reconciler:
         to_do = {each: str(action.kind) for each, action in actions.items() if action.kind is not ActionKind.NONE}
         payload = {"version": self._version, "actions": to_do}
         self._publish(EventType.RECONCILE_COMPLETED, config.supervisor.id, payload)
+        self._moved()
 
     def _look(self, workers: Sequence[Worker]) -> tuple[list[Seen], list[str]]:
         """Look at them, in a thread; the second answer is who has ended just after.
@@ -400,7 +424,11 @@ class Reconciler:
             actor.heard_of_end(ended)
             self.plan_again(ended.worker_id)
 
+    def _moved(self) -> None:
+        self.moved([each for each, (_, why) in self._whys.items() if why is Why.CHANGED and each in self._actors])
+
     def _settled(self, worker_id: str) -> None:
+        self._moved()
         if worker_id in self._skipped:
             self._skipped.discard(worker_id)
             self.plan_again(worker_id)
@@ -415,6 +443,7 @@ class Reconciler:
         stopped = seen.found.identity is None and actor.standing.seen is WorkerState.STOPPED
         if stopped and (actor.decision is not None or actor.start_error):  # the same look, and what was made of it
             self._show([worker_id])
+            self._moved()
 
     def _painted(self, worker_id: str) -> WorkerSnapshot:
         actor, done = self._actors[worker_id], self._reconciled.get(worker_id, Reconciled())

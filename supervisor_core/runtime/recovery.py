@@ -10,11 +10,14 @@ import logging
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
+from supervisor_core.adapters.processes import FoundWorker, Presence
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.definitions import Tier
 from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.handlers import Host
 from supervisor_core.handlers.code_recovery import Left, code_as_it_is, start_all_again
+from supervisor_core.handlers.starting import why_it_rests
+from supervisor_core.handlers.stopping import once_stopped
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.jobs import tier_of
 from supervisor_core.ledger.store import Ledger
@@ -26,16 +29,22 @@ log = logging.getLogger(__name__)
 
 
 def report_interrupted(
-    host: Host, ledger: Ledger, worker_ids: Collection[str], told: Callable[[], object] = lambda: False
+    host: Host,
+    ledger: Ledger,
+    worker_ids: Collection[str],
+    told: Callable[[], object] = lambda: False,
+    *,
+    plans: bool = False,
 ) -> list[Job]:
     """Give every job of these workers that was under way its outcome, its audit row and its result; which they were.
 
+    `plans`: whether whoever asks starts those workers afterwards that should run and don't.
     Whoever has the checkout of one is waited for. Once told to stop, such a job is left to the next program.
     """
     ended = []
     for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
         with about(job.task_id, job.label, job.worker_id):
-            outcome = _what_is_known(job, host, told)
+            outcome = _what_is_known(job, host, told, plans=plans)
             if outcome is None:
                 continue
             if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
@@ -45,8 +54,9 @@ def report_interrupted(
     return ended
 
 
-def _what_is_known(job: Job, host: Host, told: Callable[[], object]) -> Outcome | None:
-    """How the worker stands now, for whoever decides whether to ask again."""
+def _what_is_known(job: Job, host: Host, told: Callable[[], object], *, plans: bool) -> Outcome | None:
+    """How the worker stands now, for whoever decides whether to ask again. One whose stop was cut off is given a moment
+    to exit first, so that this names no process that is about to go."""
     left = Left("", {})
     if job.worker_id not in host.config.workers:
         left = Left(f"{job.worker_id} is not in the configuration any more.", {})
@@ -56,17 +66,35 @@ def _what_is_known(job: Job, host: Host, told: Callable[[], object]) -> Outcome 
                 return None
             left = code_as_it_is(host, job)
             left = left._replace(details={**left.details, "workers": start_all_again(host, job)})
-    found = host.processes.find(job.worker_id)
+    worker = host.config.workers.get(job.worker_id)
+    found = once_stopped(host.processes, worker) if worker else host.processes.find(job.worker_id)
     pause = host.pauses.read(job.worker_id)
-    running = f"runs as pid {found.identity.pid}" if found.identity else f"is {found.presence}"
+    rests = pause is not None or host.quarantines.read(job.worker_id) is not None
+    ends = found.presence is Presence.STOPPED or found.stopping
+    back = plans and ends and not rests and worker is not None and not why_it_rests(worker)
+    now = f"{_in_words(found)} and is {'paused' if pause else 'not paused'} now."
+    again = (
+        "Once it has exited, it's started again automatically."
+        if found.stopping
+        else "It's started again automatically."
+    )
+    words = [f"{job.worker_id} {now}", again if back else "", left.words]
     return Outcome.failed(
-        f"The supervisor ended while this was under way; it was not run again. {job.worker_id} {running} and is "
-        f"{'paused' if pause else 'not paused'} now. {left.words}{' ' if left.words else ''}{_what_next(job, left)}",
+        f"The supervisor ended while this was under way; it was not run again. "
+        f"{' '.join(filter(None, (*words, _what_next(job, left))))}",
         **left.details,
         interrupted=True,
         pid=found.identity.pid if found.identity else None,
         paused=pause is not None,
     )
+
+
+def _in_words(found: FoundWorker) -> str:
+    if found.identity is None:
+        return f"is {found.presence}"
+    if found.stopping:
+        return f"was told to stop, hasn't exited yet (pid {found.identity.pid})"
+    return f"runs as pid {found.identity.pid}"
 
 
 def _what_next(job: Job, left: Left) -> str:

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.drive import DriveUnavailable
-from supervisor_core.adapters.files import write_atomically
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.times import to_text
@@ -21,17 +21,21 @@ from supervisor_core.ledger.store import Ledger
 
 log = logging.getLogger(__name__)
 
+AT_ONCE = 100
+"""Result files that one call writes. Whoever calls goes on until one writes fewer."""
+
 
 def deliver(host: Host, ledger: Ledger) -> int:
     """Write the result files that are due; how many were written. What fails waits for a later time."""
     written = 0
     now = datetime.now(UTC)
-    for message in ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, now)):
+    for message in ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, now, AT_ONCE)):
         document, suffix = _document(ledger, message.payload)
         crashpoints.reach("result.file:before")
         try:
-            host.drive.make_folder(host.config.folder("outbox"))
-            host.drive.call(_write, host.config.folder("outbox"), document, suffix, host.config.nas.file_mode)
+            folder = host.config.folder("outbox")
+            host.drive.make_folder(folder)
+            host.drive.call(_write, host.drive.root, folder, document, suffix, host.config.nas.file_mode)
         except (DriveUnavailable, OSError, ValueError) as error:  # ValueError: one that is no JSON holds up no other
             level = logging.WARNING if message.attempts == 0 else logging.DEBUG  # once; the queue says that it goes on
             log.log(level, "a result waits for the drive: %s", error)
@@ -83,9 +87,9 @@ def _document(ledger: Ledger, payload: Mapping[str, Any]) -> tuple[dict[str, Any
     return result_document(job), "" if job is siblings[0] else f"_{job.worker_id}"
 
 
-def _write(folder: Path, document: Mapping[str, Any], suffix: str, mode: int) -> None:
+def _write(root: Path, folder: Path, document: Mapping[str, Any], suffix: str, mode: int) -> None:
     name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
     # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
     data = f"{text}\n".encode("utf-8", "backslashreplace")
-    write_atomically(folder / name, data, mode=mode, only_writer=True)
+    drive_files.write(root, folder / name, data, mode, only_writer=True)

@@ -22,9 +22,6 @@ class SchedulerService(Service, Protocol):
     def see(self, sights: Iterable[Sight]) -> None:
         """Workers were just looked at; to be called on the event loop, and at once."""
 
-    def stuck(self) -> str:
-        """What of it hangs; empty while nothing does."""
-
     def observe(self, seen: Iterable[Found]) -> None:
         """Parts of the host were just looked at; to be called on the event loop."""
 

@@ -12,6 +12,7 @@ from supervisor_core.runtime.lag import LagMeter
 from supervisor_core.runtime.observing import Seen, look
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.probing import THREADS, Prober
+from supervisor_core.runtime.services import Pulse
 
 
 class Senses:
@@ -20,8 +21,9 @@ class Senses:
     name = "senses"
 
     def __init__(self, parts: Parts) -> None:
+        self.pulse = Pulse()
         self._parts = parts
-        self._meter = LagMeter(platform.since_boot)
+        self._meter = LagMeter(platform.since_boot, ticked=self.pulse.beat)
         self._prober = Prober(parts, Blocking(THREADS), self._meter.within, self._probes_changed)
         self.changed: Callable[[str], None] = lambda _: None
         """Called with a worker whose probes have begun to fail, or are well again."""

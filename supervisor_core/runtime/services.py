@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.times import to_text
+from supervisor_core.ledger.trouble import LedgerUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +27,15 @@ STEADY_SECONDS = 60.0
 
 CANCEL_SECONDS = 2.0
 """What a service that did not stop gets to let go of everything once it is cut off."""
+
+PATIENCE_SECONDS = 60.0
+"""A beat that comes so much later than announced is late: the longest that a loop's own work takes on a slow drive."""
+
+BEAT_SECONDS = 30.0
+"""How long a loop that only waits may wait before it beats again."""
+
+SHUTDOWN_TIMEOUT = "shutdown timeout"
+"""The error of a service that had to be cut off."""
 
 
 class ServiceState(StrEnum):
@@ -47,6 +58,15 @@ class Report:
     reason: str = ""
     last_health_at: datetime | None = None
     last_error: str | None = None
+    late: bool = False
+    """Whether it gives no sign of life."""
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with it; empty where it is well."""
+        if self.state is ServiceState.ERROR:
+            return self.last_error or self.reason
+        return self.reason if self.health == "degraded" else ""
 
     def as_json(self) -> dict[str, Any]:
         """For `status --json`."""
@@ -60,10 +80,61 @@ class Report:
         }
 
 
+class _Beat(NamedTuple):
+    """One beat of a loop, by the clock and for people, and when the next is due at the latest."""
+
+    at: float
+    moment: datetime
+    due: float
+
+
+class Pulse:
+    """The signs of life of one service. Each of its loops beats by itself, at every turn, and announces the next beat.
+
+    A loop that hangs says nothing, so nobody has to notice that it does.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._beats: dict[str, _Beat] = {}
+
+    def begin(self) -> None:
+        """The service begins anew; what its loops were called is forgotten."""
+        self._beats = {}
+        self.beat()
+
+    def beat(self, within: float = 0.0, loop: str = "") -> None:
+        """This loop goes on, and beats again within so many seconds, beside what its own work takes."""
+        now = self._clock()
+        self._beats[loop] = _Beat(now, datetime.now(UTC), now + within + PATIENCE_SECONDS)
+        if loop:
+            self._beats.pop("", None)  # that of the beginning
+
+    def rest(self, loop: str = "") -> None:
+        """This loop has ended, or waits for as long as it takes: it is not expected to beat."""
+        self._beats.pop(loop, None)
+
+    @property
+    def last(self) -> datetime | None:
+        """When the loop beat that has been silent for longest; None where none is expected to beat."""
+        return min((beat.moment for beat in list(self._beats.values())), default=None)
+
+    def late(self) -> str:
+        """Which loops are overdue, for how long and since when; empty while none is."""
+        now = self._clock()
+        beats = list(self._beats.items())  # a loop may beat in another thread meanwhile
+        overdue = [(loop, beat) for loop, beat in beats if now > beat.due]
+        return "; ".join(
+            f"{f'{loop}: ' if loop else ''}no sign of life for {now - beat.at:.0f} s, since {beat.moment:%H:%M:%S} UTC"
+            for loop, beat in overdue
+        )
+
+
 class Service(Protocol):
-    """The contract. `run` returns when `stopping` is set, and raises what it can't deal with."""
+    """The contract. `run` returns when `stopping` is set, and raises what it can't deal with. Its loops beat."""
 
     name: str
+    pulse: Pulse
 
     async def initialise(self) -> None:
         """Get ready; what fails here fails the service."""
@@ -75,7 +146,7 @@ class Service(Protocol):
         """Let go of everything; called after `run`, however that ended."""
 
     def problem(self) -> str:
-        """What is wrong with it right now, in words; empty while it is well."""
+        """Why it can't do its work right now, in words; empty while it can."""
 
 
 class Keeper:
@@ -84,15 +155,35 @@ class Keeper:
     def __init__(self, service: Service) -> None:
         self.service = service
         self._report = Report(service.name, ServiceState.STARTING)
+        self._cut_off = False
         self.ready = asyncio.Event()
 
     def report(self) -> Report:
         """How the service is at this moment."""
-        if self._report.state is not ServiceState.RUNNING:
+        if self._report.state not in (ServiceState.STARTING, ServiceState.RUNNING):
             return self._report
-        problem = self.service.problem()
-        health = "degraded" if problem else "healthy"
-        return replace(self._report, health=health, reason=problem or "running", last_health_at=datetime.now(UTC))
+        pulse, running = self.service.pulse, self._report.state is ServiceState.RUNNING
+        problem, late = self.service.problem() if running else "", pulse.late()
+        if not (problem or late or running):
+            return self._report
+        return replace(
+            self._report,
+            health="degraded" if problem or late else "healthy",
+            reason="; ".join(filter(None, (late, problem))) or "running",
+            last_health_at=pulse.last,
+            late=bool(late),
+        )
+
+    def cut_off(self, seconds: float) -> None:
+        """It did not stop in time. That is its last word, whatever it still does."""
+        self._cut_off = True
+        self._report = replace(
+            self._report,
+            state=ServiceState.ERROR,
+            health="degraded",
+            reason=f"it did not stop within {seconds:.0f} s and was cut off",
+            last_error=SHUTDOWN_TIMEOUT,
+        )
 
     async def keep(self, stopping: asyncio.Event) -> None:
         """Run the service until asked to stop, again and again if need be."""
@@ -119,12 +210,15 @@ class Keeper:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), delay)
                 delay = min(delay * 2, LONGEST_RETRY_SECONDS)
-        self._report = replace(self._report, state=ServiceState.STOPPED, health="unknown", reason="stopped")
+        if not self._cut_off:
+            self._report = replace(self._report, state=ServiceState.STOPPED, health="unknown", reason="stopped")
         self.ready.set()  # also where it was asked to stop before it began: somebody may wait
 
     async def _live(self, stopping: asyncio.Event) -> None:
         try:
+            self.service.pulse.begin()
             await self.service.initialise()
+            self.service.pulse.begin()
             self._report = replace(self._report, state=ServiceState.RUNNING)
             self.ready.set()
             await self.service.run(stopping)
@@ -155,7 +249,8 @@ class Registry:
         _, late = await asyncio.wait(self._tasks, timeout=bound_seconds)
         laggards = [self._tasks[task] for task in late]
         for task in late:
-            log.error("service %s did not stop within %.0f s; it is ended", self._tasks[task], bound_seconds)
+            log.error("service %s did not stop within %.0f s; it is cut off", self._tasks[task], bound_seconds)
+            next(each for each in self._keepers if each.service.name == self._tasks[task]).cut_off(bound_seconds)
             task.cancel()
         if late:  # not for ever: one that hangs in its shutting down as well is left to the end of the program
             await asyncio.wait(late, timeout=CANCEL_SECONDS)
@@ -164,3 +259,15 @@ class Registry:
     def reports(self) -> list[Report]:
         """How each is."""
         return [keeper.report() for keeper in self._keepers] + self._disabled
+
+
+def with_trouble(reports: Sequence[Report], trouble: LedgerUnavailable | None) -> list[Report]:
+    """The same with the ledger's trouble: all services need the ledger, so none that runs is well then."""
+    if trouble is None:
+        return list(reports)
+    return [
+        replace(each, health="degraded", reason=trouble.short, last_error=str(trouble))
+        if each.state is ServiceState.RUNNING and each.health == "healthy"
+        else each
+        for each in reports
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
+from supervisor_core.adapters.processes import FoundWorker
 from supervisor_core.adapters.worker_adapter import WorkerEnded
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.conditions import Sight, changes_at
@@ -64,7 +65,6 @@ def in_words(exit_code: int | None) -> str:
 
 def sight_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, end: Ending, now: datetime) -> Sight:
     """What is known of this worker now."""
-    record = seen.found.record
     return Sight(
         seen.worker.id,
         now,
@@ -72,11 +72,18 @@ def sight_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, end: Endi
         seen.observation,
         seen.verdict,
         rests=_rests(config, seen),
-        died=record is not None and record.identity is not None and seen.found.identity is None,
+        died=_died(seen.found),
         ended_at=end[0],
         ending=end[1],
         decision=actor.decision,
         start_error=(actor.start_error or "") if seen.found.identity is None else "",
+    )
+
+
+def _died(found: FoundWorker) -> bool:
+    """Whether it was started and is gone, and not because the supervisor itself ended it or tried it out."""
+    return (
+        found.record is not None and found.record.identity is not None and found.identity is None and not found.ordered
     )
 
 

@@ -12,12 +12,15 @@ from functools import partial
 from pathlib import Path
 
 from supervisor_core.adapters.drive import DriveUnavailable
-from supervisor_core.adapters.worker import start_watcher
+from supervisor_core.adapters.old_files import next_sweep
+from supervisor_core.adapters.pauses import HandMade
+from supervisor_core.adapters.worker import Search, look_for_watcher, start_watcher
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.health import FROZEN_SECONDS, Health
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.domain.planning import ActionKind, Actual, Wanted, plan
+from supervisor_core.handlers.starting import check_alone
 from supervisor_core.runtime.beating import tell_drive, tell_ledger, unwell
 from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.control_flags import check_control_flags
@@ -31,11 +34,15 @@ from supervisor_core.runtime.interrupting import Told, hearing_signals
 from supervisor_core.runtime.ledger_on_demand import LedgerOnDemand
 from supervisor_core.runtime.logs import about_worker
 from supervisor_core.runtime.observing import Seen, look
+from supervisor_core.runtime.output_delivery import tend_output
 from supervisor_core.runtime.ownership import BusyError, pass_ownership
 
 WELL, UNWELL, INTERRUPTED = 0, 1, 130
 LOOK_AGAIN_SECONDS = 0.5
 """How often a worker is looked at that has just been stopped by a signal, until it goes on or counts as frozen."""
+
+SWEEP_SECONDS = 2.0
+"""The time a pass has for deleting what is old."""
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +60,7 @@ class Supervisor:
         self._told = Told()
         self._owns = False
         self._ledger = LedgerOnDemand(self.config)
+        self.host.pauses.hand_made = self._note_hand_made
 
     def run_once(self, *, heal: bool = False) -> int:
         """One pass; its exit code. Beside the daemon or another pass for this worker it does nothing, which is 0."""
@@ -65,6 +73,8 @@ class Supervisor:
                     self._pass(heal=heal)
                 with self.findings.going_on():
                     self._forward()
+                with self.findings.going_on():
+                    self._sweep()
             except BusyError as error:
                 self.held_by = str(error)
                 return WELL
@@ -105,6 +115,17 @@ class Supervisor:
                 self._ledger.close()
         return True
 
+    def _settle_pause(self, before: Seen | None) -> None:
+        """Tell the drive of our pause; what was changed there by hand is followed, or put back."""
+        self.host.pauses.settle(self.worker.id)
+        if before is not None and before.pause_differs:
+            self.host.pauses.read(self.worker.id)
+
+    def _note_hand_made(self, change: HandMade) -> None:
+        from supervisor_core.runtime.hand_made import note_hand_made  # with the whole ledger: dear to import
+
+        note_hand_made(lambda: self.config, self._ledger.open, change)
+
     def _pass(self, *, heal: bool) -> None:
         begun = time.monotonic()
         before: Seen | None = None
@@ -119,15 +140,24 @@ class Supervisor:
             self.check_control_flags()
             tended = True
         with self.findings.going_on():
-            self.host.pauses.settle(self.worker.id)
+            self._settle_pause(before)
         with self.findings.going_on():
             after = self._look_again()
             if heal and tended and not self._told:  # else what waits may be a pause
                 after = self._bring_up(after)
+        with self.findings.going_on():
+            self._tend_output()
         self._judge(before, after)
         self._say_how_it_went(after)
         done = ", ".join(self.findings.actions) or "nothing to do"
         log.info("pass for %s: %s, in %.2f s", self.worker.id, done, time.monotonic() - begun)
+
+    def _tend_output(self) -> None:
+        """What doesn't reach the drive waits: that is no finding, because the drive's own trouble is one."""
+        try:
+            tend_output(self.host, self.worker.id)
+        except (SupervisorError, OSError) as error:
+            log.warning("the output of %s waits in the state folder: %s", self.worker.id, error)
 
     def _say_how_it_went(self, seen: Seen | None) -> None:
         """The row first, so that the file tells where that failed; and once more where the file is what failed."""
@@ -141,6 +171,21 @@ class Supervisor:
             return
         try:
             forward_now(self.config, self._ledger.open())
+        finally:
+            self._ledger.close()
+
+    def _sweep(self) -> None:
+        """Once a day, delete what is old, for a moment; the next pass goes on where this one stops."""
+        now = datetime.now(UTC)
+        if self._told or next_sweep(self.config.state_dir, now) > now:
+            return
+        from supervisor_core.runtime.retention import sweep  # it imports SQLAlchemy, and most passes need none
+
+        deadline = time.monotonic() + SWEEP_SECONDS
+        try:
+            for _ in sweep(self.host, self._ledger.open(), now):
+                if self._told or time.monotonic() > deadline:
+                    return
         finally:
             self._ledger.close()
 
@@ -166,11 +211,16 @@ class Supervisor:
             with checkout_shared(self.host, worker, wait=False) as ours:
                 if not ours:  # whoever changes its code has stopped it, and starts it
                     return seen
-                if self.host.pauses.read_surely(worker.id) is not None:  # the look may have missed a flag
+                if self.host.pauses.read(worker.id) is not None:  # the look may have missed a flag
                     return self.check_watcher_health()
-                note_start(self.config.state_dir, worker, datetime.now(UTC))
-                self.findings.actions.append("started")
-                start_watcher(self.host.processes, self.host.drive, self.config, worker)
+                doors = self.host.processes, self.host.drive, self.config
+                found = look_for_watcher(*doors, worker, Search.IF_STOPPED).found
+                if found.identity is None:
+                    check_alone(found)
+                    if not found.ordered:  # else a stop of ours was cut off, and it didn't end by itself
+                        note_start(self.config.state_dir, worker, datetime.now(UTC))
+                    self.findings.actions.append("started")
+                    start_watcher(*doors, worker, found)
         except (SupervisorError, OSError) as error:
             self.findings.failed(f"{worker.id} could not be started: {error}")
         return self.check_watcher_health()

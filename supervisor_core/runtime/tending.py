@@ -25,14 +25,14 @@ from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.planning import Why
 from supervisor_core.domain.restarts import Decision, Next, automatic_starts, decide
 from supervisor_core.handlers.restart import BETWEEN_SECONDS
-from supervisor_core.handlers.starting import check_startable
+from supervisor_core.handlers.starting import check_alone, check_startable
 from supervisor_core.runtime.checkout_lock import checkout_shared
 from supervisor_core.runtime.heal_limit import TooManyStarts, note_start
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.past import Past
 
 LOOK_HOLDS_SECONDS = 0.2
-"""For so long the look with which an end was judged also serves the start that follows; that itself looks once more."""
+"""For so long the search with which an end was judged also serves the start that follows."""
 
 log = logging.getLogger(__name__)
 
@@ -116,11 +116,14 @@ class Tending:
         host, automatic, failed = self._parts.host, self._automatic, self._failed_to_start
         self._failed_to_start = self.may_start = self._automatic = False
         try:
-            if host.pauses.read_surely(worker.id) or host.quarantines.read(worker.id):
+            if host.pauses.read(worker.id) or host.quarantines.read(worker.id):
                 return self._look()
-            found = self._just_looked() or self._adapter.state(worker.id)
+            found = self._just_looked()
+            if found is None:
+                found = self._adapter.search(worker.id)
             if found.identity is not None:  # by somebody's hand, since the plan
                 return self._look()
+            check_alone(found)
             check_startable(host, worker)  # what would fail for sure is not tried, and so not counted
         except (SupervisorError, OSError) as error:
             self._automatic, self._failed_to_start = automatic, failed  # nothing has come of it
@@ -152,7 +155,7 @@ class Tending:
             wanted = self._parts.host.config.workers.get(worker.id)
             if wanted is not None and wanted.enabled:
                 return self._look()._replace(plan_again=True)
-            return self._ended(self._adapter.stop(self._worker_id))
+            return self._ended(self._adapter.stop(self._worker_id, Why.NOT_ENABLED))
 
     def remove(self, worker: Worker, told: Told) -> Tended:
         """End all of it and forget it, unless it was put back since the plan was made."""
@@ -172,7 +175,8 @@ class Tending:
             return self._restart(worker, why)
 
     def _restart(self, worker: Worker, why: Why) -> Tended:
-        record = self._adapter.state(worker.id).record
+        found = self._adapter.search(worker.id)
+        record = found.record
         if why is Why.CHANGED and record and record.spec_hash == self._parts.host.config.spec_hash(worker):
             return self._look()  # a person's restart has brought it about already
         if why is Why.HUNG:
@@ -184,11 +188,12 @@ class Tending:
                 log.error("%s is %s", worker.id, words)
                 return self._look()
         try:
+            check_alone(found)
             check_startable(self._parts.host, worker)
         except (SupervisorError, OSError) as error:
             return self._failed(error, what="is not restarted, and goes on as it is")
         log.warning("%s is restarted: %s", worker.id, why)
-        tended = self._ended(self._adapter.stop(worker.id))
+        tended = self._ended(self._adapter.stop(worker.id, why))
         self._automatic = why is Why.HUNG
         if tended.state is not WorkerState.STOPPED:
             return tended
@@ -224,12 +229,12 @@ class Tending:
         return self._past
 
     def _ended_by_itself(self, past: Past, now: datetime) -> bool:
-        """Whether it ran and nobody stopped it: whoever does forgets its record. What the host took with it when it
-        went down did not end by itself."""
-        begun, found = time.monotonic(), self._adapter.state(self._worker_id)
+        """Whether it ran and nobody stopped it: whoever does puts that on record first, and forgets the record after.
+        What the host took with it when it went down did not end by itself."""
+        begun, found = time.monotonic(), self._adapter.search(self._worker_id)
         self._looked = begun, found
         identity = found.record.identity if found.record else None
-        if found.record is None or identity is None or state_of(found) is not WorkerState.STOPPED:
+        if found.record is None or identity is None or state_of(found) is not WorkerState.STOPPED or found.ordered:
             return False
         me = self._parts.host.processes.identify(os.getpid())
         if me is not None and me.boot_id != identity.boot_id:

@@ -12,6 +12,7 @@ from supervisor_core.domain.health import WorkerState
 from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.overview import worker_documents
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.past import past_lives
 from supervisor_core.runtime.reconciler import Reconciler
 from supervisor_core.runtime.senses import Senses
 
@@ -40,6 +41,7 @@ def _watched(seen: Seen, document: Mapping[str, Any], state_dir: Path) -> Watche
         wanted=seen.worker.enabled and not seen.worker.quarantined,
         given_up=seen.quarantine is not None,
         started_again_at=max(again, default=None),
+        lives=tuple(past_lives(state_dir, seen.worker.id)[0]),
     )
 
 

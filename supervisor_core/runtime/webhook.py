@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -36,6 +35,7 @@ from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.webhooks import WEBHOOK
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.services import Pulse
 
 LONGEST_SECONDS = 20.0
 """For one try, whatever the receiver does: one that sends a byte now and then never runs into the door's own limits."""
@@ -53,7 +53,6 @@ LONGEST_PAUSE_SECONDS = 60.0
 LAST_SECONDS = 3.0
 """What a stop gives to the document in hand; without its answer it is sent again, and its id says so."""
 
-TIDY_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +69,7 @@ class Webhook:
 
     def __init__(self, parts: Parts, blocking: Blocking, clock: Callable[[], float] = time.monotonic) -> None:
         config = parts.host.config.alerts.webhook
+        self.pulse = Pulse()
         self._ledger = parts.ledger
         self._blocking = blocking
         self._clock = clock
@@ -80,7 +80,6 @@ class Webhook:
         self._woken = asyncio.Event()
         self._failures = 0
         self._pause_until = 0.0
-        self._tidy_at = -math.inf
         self._problem = ""
         self._lost = ""
         self._unkept = ""
@@ -107,6 +106,7 @@ class Webhook:
         try:
             with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake), kinds=(WEBHOOK,)):
                 while not stopping.is_set():
+                    self.pulse.beat()
                     self._woken.clear()
                     work = asyncio.ensure_future(self._careful_round(stopping))
                     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -136,7 +136,6 @@ class Webhook:
 
     async def round(self, stopping: asyncio.Event) -> float:
         """Send what may be sent now; in how many seconds to look again."""
-        await self._tidy()
         while not stopping.is_set() and self._clock() >= self._pause_until:
             now = datetime.now(UTC)
             heads = await self._blocking(self._ledger.read, partial(webhooks.heads, now=now))
@@ -220,16 +219,9 @@ class Webhook:
             log.warning("%s; tried again for a day", problem)
         self._problem = problem
 
-    async def _tidy(self) -> None:
-        """Let go of what was sent a while ago."""
-        if self._clock() < self._tidy_at:
-            return
-        self._tidy_at = self._clock() + TIDY_SECONDS
-        forget = partial(outbox.forget_told, kinds=(WEBHOOK,), now=datetime.now(UTC), kept=webhooks.KEPT)
-        await self._blocking(self._ledger.write, forget)
-
     async def _sleep(self, stop: asyncio.Future[Literal[True]], seconds: float) -> None:
         """Until something is due or new; while the receiver is not there, what is new waits as well."""
+        self.pulse.beat(within=TICK_SECONDS)
         woken = asyncio.ensure_future(self._woken.wait())
         paused = self._pause_until > self._clock()
         waited_for: set[asyncio.Future[Literal[True]]] = {stop} if paused else {stop, woken}

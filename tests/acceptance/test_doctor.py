@@ -116,7 +116,7 @@ def test_a_home_in_order_is_told_to_be(home: Home, slack: Any, doctor: Doctor) -
     told = doctor(home, slack)
     assert told.failed == []
     assert (told.code, told.ok) == (0, True)
-    assert list(told.checks)[:5] == ["configuration", "state_dir", "drive", "ledger", "daemon"]
+    assert list(told.checks)[:6] == ["configuration", "env_file", "state_dir", "drive", "ledger", "daemon"]
     assert "@supervisor" in told["slack_bot_token"]["message"]
     assert "optional" in told["slack_scopes"]["message"]
     assert told["slack_channels"]["message"] == "@supervisor is a member of #ops, #general"
@@ -147,7 +147,8 @@ def test_people_read_a_line_for_each_check_and_the_remedy_below(bare: Home) -> N
     assert lines[place + 1].strip() == "→ Mount it, or correct nas.root."
     assert lines[place + 1].startswith("     ")
     assert lines[0].startswith("✓ ok")
-    assert lines[-1] == f"1 of {len(lines) - 3} checks failed."
+    remedies = sum(line.strip().startswith("→") for line in lines)
+    assert lines[-1] == f"1 of {len(lines) - 2 - remedies} checks failed."
 
 
 def test_a_configuration_that_is_invalid_is_an_error_as_everywhere(home: Home) -> None:
@@ -171,6 +172,12 @@ def test_folders_that_are_not_as_they_should_be(bare: Home, doctor: Doctor) -> N
     bare.state_dir.unlink()
     bare.inbox.write_text("")
     doctor(bare).fails_only("drive", f"{bare.inbox} is no folder", "nas.folders")
+    bare.inbox.unlink()
+    for name in ("01_RAW", "Worker_Inbox"):
+        (bare.nas / name).symlink_to(bare.folder)
+    told = doctor(bare)
+    told.fails_only("drive", f"{bare.inbox} is no folder (Folders on the drive can't be symbolic links)", "nas.folders")
+    assert "01_RAW" not in told["drive"]["message"], "only workers use it"
 
 
 def test_a_state_folder_on_the_drive_is_refused(tmp_path: Path, doctor: Doctor) -> None:
@@ -217,9 +224,9 @@ def test_a_ledger_that_is_damaged_or_is_none(bare: Home, doctor: Doctor) -> None
     content = bytearray(path.read_bytes())
     content[4096:8192] = os.urandom(4096)
     path.write_bytes(content)
-    doctor(bare).fails_only("ledger", str(path), "put a backup in their place")
+    doctor(bare).fails_only("ledger", str(path), "Put a backup in their place")
     path.write_bytes(b"this is no database" * 100)
-    doctor(bare).fails_only("ledger", "can't be read", "put a backup in their place")
+    doctor(bare).fails_only("ledger", "is damaged: file is not a database", "Put a backup in their place")
 
 
 # The tokens
@@ -269,6 +276,7 @@ def test_tokens_are_found_in_the_file_beside_the_configuration(home: Home, slack
     (home.folder / "bot").write_text(f"{slack.bot_token}\n")
     lines = [f"SLACK_BOT_TOKEN_FILE=bot\nSLACK_APP_TOKEN='{slack.app_token}'\nSLACK_API_URL={slack.api_url}\n"]
     (home.folder / ".env").write_text("".join(lines))
+    (home.folder / ".env").chmod(0o600)
     told = doctor(home)
     assert told.failed == []
     assert slack.bot_token not in told.output
@@ -541,6 +549,7 @@ async def test_another_process_on_the_token_is_seen_and_left_alone(home: Home, s
 async def started(home: Home, slack: Playground) -> subprocess.Popen[bytes]:
     """The daemon of this home, connected to this Slack."""
     (home.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in slack.environment.items()))
+    (home.folder / ".env").chmod(0o600)
     return await asyncio.to_thread(home.start_daemon)
 
 

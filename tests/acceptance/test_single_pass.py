@@ -208,15 +208,6 @@ def test_passes_for_different_workers_go_side_by_side(slow: Home) -> None:
     assert running.wait(30) == 0
 
 
-@pytest.fixture
-def hearing_interrupts() -> Iterator[None]:
-    """Tests in a script's background ignore SIGINT, and so would what they start."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("hearing_interrupts")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_lets_the_handler_in_hand_finish_and_the_rest_wait(slow: Home, name: str) -> None:
     running = pausing(slow, "supervisor_restart_watcher_OrionMX_t2.flag")

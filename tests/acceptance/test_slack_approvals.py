@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.playground import Playground
+from bot.playground.card import Card
 from tests.support.checkout_homes import watcher
 from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
 from tests.support.pressing import pressing
@@ -42,8 +43,16 @@ async def test_a_rollback_is_previewed_approved_by_somebody_else_done_once_and_u
         ("APPROVED", "success"),
         ("ROLLBACK_CODE", "success"),
     ]
+    mark = slack.mark()
     await card.button("Undo").click(as_=operator, confirm=True)
-    await slack.channel("ops").shows("OrionMX: undone")
+    undo = Card(slack, operator.user, slack.channel("ops").channel, mark)
+    for words in ("OrionMX: undo", "needs an approval", "1 commit goes with it", "3 files", "0 of 1 vote", "expires"):
+        await undo.shows(words)
+    await undo.button("Approve").click(as_=operator, confirm=True)
+    await operator.sees("You asked for it yourself")
+    assert home.started_from() == watcher(2), "nobody reverses alone what somebody else approved"
+    await undo.button("Approve").click(as_=approver, confirm=True)
+    await undo.becomes("OrionMX: undone")
     assert home.started_from() == watcher(3)
     await card.becomes("was undone by")
     await card.button("Undo").is_gone()

@@ -94,6 +94,8 @@ async def test_a_minute_without_a_network_loses_nothing_and_tells_it_in_order(
         operator = slack.user("operator")
         await (await operator.slash("/supervisor pause before")).becomes("OrionMX: paused")
         await operator.slash("/supervisor resume acknowledged")
+        filed = lambda: home.rows("select * from jobs_t where label = 'acknowledged'")  # noqa: E731
+        await slack.eventually(filed, "its sender was verified before the network is cut")
         network.cut()
         since, mended_at = datetime.now(UTC), time.monotonic() + OUTAGE_SECONDS
         await operator.slash("/supervisor pause unheard", expect="operation_timeout")

@@ -158,7 +158,7 @@ async def test_after_its_owner_lost_the_right_it_is_refused_once_said_and_audite
     comes_due(home, "often")
     await told.becomes("was refused 2 times")
     await settled(home)
-    assert [row["action"] for row in home.trail()] == ["SCHEDULE_ADDED", "REFUSED", "REFUSED"]
+    assert [row["action"] for row in home.trail()] == ["SCHEDULE_ADDED", "CONFIG_APPLIED", "REFUSED", "REFUSED"]
     assert home.trail()[-1]["actor"] == "schedule:often"
 
 

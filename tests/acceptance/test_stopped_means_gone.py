@@ -57,7 +57,7 @@ def test_a_worker_that_does_not_obey_is_killed_and_named(home: Home, word: str) 
     home.start_daemon()
     (pid,) = home.running_copies("OrionMX")
     tell(home, word)
-    output = home.nas / "05_LOGS" / "workers" / "OrionMX.log"
+    output = home.output("OrionMX")
     wait_until(lambda: f"told to misbehave: {word}" in output.read_text(), 10, "the worker took the word")
     outcome = home.json("send", "pause", "--wait")
     assert outcome["success"], outcome

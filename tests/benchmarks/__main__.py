@@ -12,11 +12,13 @@ from tests.benchmarks import (
     bench_faults,
     bench_forward,
     bench_home,
+    bench_junk,
     bench_looks,
     bench_many,
     bench_pass,
     bench_preview,
     bench_road,
+    bench_slow,
     bench_status,
 )
 
@@ -33,7 +35,9 @@ ALL = (
     bench_alerts,
     bench_many,
     bench_home,
+    bench_junk,
     bench_looks,
+    bench_slow,
 )
 
 if __name__ == "__main__":

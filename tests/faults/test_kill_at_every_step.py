@@ -36,6 +36,7 @@ IN_THE_HANDLER = (
     "pause.flag:after",
     "job.progress:after",
     "worker.stop:before",
+    "worker.stop:ordered",
     "worker.stop:after",
     "handler:after",
     "jobs_t.done:before",

@@ -26,12 +26,15 @@ EARLIER = "task_20260204_001"
 PROGRESS_SECONDS = 2.2
 """After two seconds git tells how far it is, if it is left to itself."""
 
+WITHIN = {"worker.stop": ("ordered",)}
+"""Places between the two."""
+
 OWN_CHANGE = "VERSION = 'by hand'\n"
 
 
 def around(*names: str) -> tuple[str, ...]:
-    """The two places at each of these steps."""
-    return tuple(f"{name}:{when}" for name in names for when in ("before", "after"))
+    """The places at each of these steps."""
+    return tuple(f"{name}:{when}" for name in names for when in ("before", *WITHIN.get(name, ()), "after"))
 
 
 def _comes_in(home: CodeHome) -> None:

@@ -19,7 +19,13 @@ FLAG = f"supervisor_restart_watcher_OrionMX_{TASK}.flag"
 BODY = {"task_id": TASK, "handler": "restart_watcher", "label": "hangs on a scan"}
 
 # The steps of the handler, in their order; the road before and after them is that of every command.
-WITH_THE_OLD_ONE = ("jobs_t.started:after", "handler:before", "job.progress:after", "worker.stop:before")
+WITH_THE_OLD_ONE = (
+    "jobs_t.started:after",
+    "handler:before",
+    "job.progress:after",
+    "worker.stop:before",
+    "worker.stop:ordered",
+)
 WITH_NONE = ("worker.stop:after", "worker.start:before")
 WITH_THE_NEW_ONE = ("worker.start:after", "handler:after", "jobs_t.done:before")
 IN_THE_HANDLER = WITH_THE_OLD_ONE + WITH_NONE + WITH_THE_NEW_ONE

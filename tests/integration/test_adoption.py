@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.adapters.processes_adopt import Claim
+from supervisor_core.adapters.processes_claims import Claim, profile_of
 from supervisor_core.adapters.processes_find import Presence
 from supervisor_core.adapters.processes_identity import identify
 from supervisor_core.config import load_supervisor_config
@@ -140,15 +140,14 @@ def test_a_pause_ends_ours_and_the_one_beside_it(hand: ByHand) -> None:
     assert hand.home.running_copies("OrionMX") == []
 
 
-def test_a_pause_that_can_not_read_whose_it_is_does_not_succeed_beside_it(hand: ByHand) -> None:
+def test_a_pause_ends_it_by_its_arguments_and_directory_where_no_heartbeat_can_be_read(hand: ByHand) -> None:
     pid = hand.start_worker()
     assert hand.home.supervisor("send", "pause").returncode == 0
     hand.home.nas.rename(hand.home.folder / "away")
     hand.home.supervisor("once")
     (row,) = hand.home.audit()
-    assert row["outcome"] == "failure"
-    assert json.loads(row["details_json"])["result"]["may_run"] == [pid]
-    assert hand.reaped(pid) is None
+    assert row["outcome"] == "success"
+    assert hand.reaped(pid) is not None
 
 
 def test_a_restart_puts_one_of_its_own_in_its_place(hand: ByHand) -> None:
@@ -207,7 +206,7 @@ def test_a_pid_that_another_program_has_by_now_is_neither_adopted_nor_signalled(
     """The worker of the last beat is gone, and its PID was given to somebody else."""
     stranger = hand.start(*(quiet(hand)[:-1] if more else ()), *(more or ["sleep", "100"]))
     identity = identify(stranger)
-    hand.say(stranger)
+    hand.say(stranger, utc="2026-01-01T00:00:00Z")
     assert hand.home.supervisor("once").returncode == 1, "the worker does not run"
     hand.home.drop_flag("supervisor_pause_OrionMX.flag", {})
     assert hand.home.supervisor("once").returncode == 0
@@ -222,11 +221,13 @@ def test_a_beat_in_whole_seconds_is_not_taken_for_one_from_before_the_start(hand
     now = datetime.now(UTC)
     command = tuple(quiet(hand))
     wait_until(lambda: arguments_of(pid) == command, 10, "it is the program")
-    assert processes.adopt("OrionMX", Claim(pid, command, now - timedelta(seconds=30))) is None
-    assert processes.adopt("OrionMX", Claim(pid, command, now.replace(microsecond=0))) is not None
+    profile = profile_of(command, hand.home.folder, os.defpath)
+    before, rounded = now - timedelta(seconds=30), now.replace(microsecond=0)
+    assert processes.claimants("OrionMX", profile._replace(forms=()), (Claim(pid, before),), search=False) == ()
+    assert processes.claimants("OrionMX", profile._replace(forms=()), (Claim(pid, rounded),), search=False) != ()
 
 
-def test_who_looks_like_it_has_its_words_and_its_folder_and_was_started_by_no_supervisor(
+def test_a_search_finds_who_has_its_words_and_its_folder_and_was_started_by_no_supervisor(
     hand: ByHand, tmp_path: Path
 ) -> None:
     command = quiet(hand)
@@ -235,9 +236,13 @@ def test_who_looks_like_it_has_its_words_and_its_folder_and_was_started_by_no_su
     pid, longer = hand.start(*command), hand.start(*command, "--extra")
     wait_until(lambda: arguments_of(pid) == tuple(command), 10, "it is the program")
     wait_until(lambda: len(arguments_of(longer)) > len(command), 10, "it is the other program")
-    processes = open_doors(hand.config).processes
-    assert processes.alike(tuple(command), hand.home.folder.resolve()) == (pid,)
-    assert processes.alike(tuple(command), tmp_path.resolve()) == ()
+
+    def found(folder: Path) -> list[int]:
+        profile = profile_of(command, folder, os.defpath)
+        return [each.pid for each in open_doors(hand.config).processes.claimants("OrionMX", profile, (), search=True)]
+
+    assert found(hand.home.folder) == [pid]
+    assert found(tmp_path) == []
 
 
 def quiet(hand: ByHand) -> list[str]:

@@ -13,6 +13,7 @@ from supervisor_core.domain.alerts import AlertState
 from supervisor_core.domain.conditions import Condition, Target
 from supervisor_core.domain.storms import STORM
 from supervisor_core.ledger import outbox, tables
+from supervisor_core.ledger.retention import RETENTIONS, Scope, delete_batch
 from supervisor_core.ledger.webhooks import WEBHOOK
 from tests.support.alerting import AlertDesk, an_alert_desk
 
@@ -150,6 +151,8 @@ def test_what_was_over_long_ago_is_let_go_of_and_how_everybody_is_stays_known(de
     desk.wait(HOUR * 24 * 91)
     desk.restart()
     desk.work()
+    for retention in RETENTIONS:
+        delete_batch(desk.ledger, retention, Scope(desk.now, NAMES))
     assert rows_of(desk, tables.suppressions) == 0
     assert {each.target.id for each in desk.all_alerts()} == {"W9"}, "that one holds"
     assert rows_of(desk, tables.alerts) == 2, "and the digest that tells of it"

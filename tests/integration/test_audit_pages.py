@@ -44,7 +44,7 @@ def look(ledger: Ledger, size: int = 10, place: Place | None = None, *, newer: b
     return ledger.read(lambda connection: page(connection, made, size, place, newer=newer))
 
 
-def ids(shown: Page) -> list[int]:
+def ids(shown: Page) -> list[int | None]:
     return [entry.audit_id for entry in shown.entries]
 
 
@@ -53,7 +53,7 @@ def beside(shown: Page, index: int) -> Place:
     return Place(entry.supervisor_id, entry.audit_id)
 
 
-def all_ids(ledger: Ledger, size: int, **wanted: Any) -> list[int]:
+def all_ids(ledger: Ledger, size: int, **wanted: Any) -> list[int | None]:
     """From the newest to the oldest, and the same way back."""
     pages = [look(ledger, size, **wanted)]
     assert not pages[0].newer

@@ -180,11 +180,13 @@ def test_one_that_degrades_is_told_of_once_with_the_way_back_and_nothing_is_done
     place.workers["North"] = worker
     for chore in (place.chore, place.another(), place.chore):
         chore.work(ended + SECOND + LOOK)
-    place.workers["North"] = WELL
-    place.chore.work(ended + TEN_MINUTES)
     done = place.bake(task_id)
     assert (done.state, done.decided_at, done.reason) == (B.DEGRADED, ended + SECOND + LOOK, worker.reason)
     assert place.told(task_id) == before + 1
+    place.workers["North"] = WELL
+    place.chore.work(ended + TEN_MINUTES)
+    assert place.bake(task_id).state is B.RECOVERED
+    assert place.told(task_id) == before + 2
     (said,) = lines(caplog, logging.WARNING)
     assert f"North has degraded since its code was changed: {worker.reason}" in said
     assert said.endswith(f"To have the code as it was before: undo North {task_id}")

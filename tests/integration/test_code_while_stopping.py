@@ -43,8 +43,8 @@ def at_its_end(place: CodeHost, monkeypatch: pytest.MonkeyPatch, what: Callable[
     """Have this happen while the worker is stopped."""
     stop = place.processes.stop
 
-    def stopped(worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0) -> StopReport:
-        report = stop(worker_id, stop_signal=stop_signal, timeout=timeout)
+    def stopped(worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
+        report = stop(worker_id, stop_signal=stop_signal, timeout=timeout, why=why)
         what()
         return report
 
@@ -112,12 +112,14 @@ def test_a_file_that_lay_there_before_a_merge_that_fails_is_not_removed(place: C
     assert not (code.checkout.folder / "new.txt").exists()
 
 
-def test_where_one_of_two_can_not_be_stopped_the_other_runs_again(tmp_path: Path, code: Clones) -> None:
+def test_where_one_of_two_can_not_be_stopped_the_other_runs_again(
+    tmp_path: Path, code: Clones, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = code.checkout.folder
     with a_code_host(tmp_path / "host", {"A": path, "B": path}) as place:
         place.start()
         head = code.checkout.head
-        place.processes.hide("B")
+        at_its_end(place, monkeypatch, lambda: place.processes.hide("B"))
         done = place.do("rollback A 1")
         assert not done.outcome.success
         assert "B could not be stopped" in done.error

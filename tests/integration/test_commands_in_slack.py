@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bot.blockkit import check_message
-from bot.intake.dealing import NotNowError
 from bot.playground import Playground
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.observing import Previews
@@ -31,13 +30,15 @@ def drive_is_away(_command: Command) -> Previews:
     raise TemporaryError("The drive does not answer.")
 
 
-async def test_what_has_to_wait_for_this_host_is_said_to_whoever_waits(desk: Desk, slack: Playground) -> None:
+async def test_what_this_host_can_not_do_now_is_refused_with_a_button(desk: Desk, slack: Playground) -> None:
     desk.approvals = Approvals(desk.ledger, lambda: desk.config, drive_is_away, desk.rights)
-    with pytest.raises(NotNowError) as caught:
-        await SlackRoom(desk, slack).slash("operator", "restart North")
-    (told,) = caught.value.messages
-    text = (told.payload or {})["content"]["text"]
-    assert text == ":hourglass: The drive does not answer. I go on trying for ten minutes, and then say no."
+    (told,) = (await SlackRoom(desk, slack).slash("operator", "restart North hotfix")).messages
+    content: dict[str, Any] = (told.payload or {})["content"]
+    assert content["text"] == ":warning: The drive does not answer."
+    (button,) = content["blocks"][-1]["elements"]
+    assert button["text"]["text"] == "Try again"
+    assert button["value"].endswith(" North hotfix")
+    assert check_message(content) == []
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,22 @@ def test_every_worker_has_its_file_and_its_rows_and_the_supervisor_its_own(home:
     wait_until(lambda: beat(home) > before, PATIENCE_SECONDS, "the supervisor's own beat goes on")
 
 
+def test_from_its_start_on_it_tells_the_truth_and_not_after_the_next_beat(tmp_path: Path) -> None:
+    slow = {**SLEEPER, "start_grace_seconds": 1.0}
+    with a_home(tmp_path / "home", {"South": slow}, make=Host) as home:  # with the usual 30 s between two beats
+        assert isinstance(home, Host)
+        home.start_daemon(wait=False)
+        first = wait_until(lambda: said(home, "South"), PATIENCE_SECONDS, "it has its file")
+        assert (first["success"], first["error"]) == (True, None), "it is starting, and not missing"
+
+        def row() -> str:
+            return str(workers_rows(home).get("supervisor_South", {}).get("status_summary", ""))
+
+        assert "OK" in wait_until(row, PATIENCE_SECONDS, "it has its row")
+        wait_until(lambda: "running" in row(), 10, "its row tells that it runs")
+        assert said(home, "South")["success"]
+
+
 def test_a_worker_that_is_added_is_told_of_as_well(home: Host) -> None:
     home.start_daemon()
     home.configure({"North": BEATING, "South": SLEEPER, "Off": OFF, "West": SLEEPER})

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,12 +16,9 @@ import pytest
 import requests
 import responses
 
-from supervisor_core.desk import scheduler as scheduling
-from supervisor_core.desk.scheduler import Scheduler
 from supervisor_core.domain.errors import TemporaryError
 from supervisor_core.ledger.store import FILE_NAME
 from supervisor_core.runtime import deadman as module
-from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.deadman import DeadMan, why_silent
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.parts import Parts
@@ -132,30 +128,14 @@ class Hanging:
         return False
 
 
-def test_a_daemon_that_does_not_look_after_its_workers_or_tells_nobody_is_not_well(
-    desk: AlertDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduling, "STUCK_SECONDS", 0.05)
-    monkeypatch.setattr(scheduling, "RETRY_SECONDS", 0.05)
+def test_a_daemon_that_does_not_look_after_its_workers_or_tells_nobody_is_not_well() -> None:
     failed = Report("scheduler", ServiceState.ERROR, last_error="it failed")
     others = [Report("slack", ServiceState.ERROR, last_error="away"), Report("scheduler", ServiceState.RUNNING)]
-    hanging = Hanging()
-    scheduler = Scheduler(desk.ledger, Blocking(), [hanging])
-    assert why_silent("", others, scheduler) == "", "a Slack that is away is no reason"
-    assert why_silent("no round has ended", [failed], None) == "no round has ended; scheduler: it failed"
-
-    async def story() -> None:
-        stopping = asyncio.Event()
-        running = asyncio.create_task(scheduler.run(stopping))
-        silent = partial(why_silent, "", others, scheduler)
-        await asyncio.to_thread(wait_until, lambda: silent() == "alerts: The disk is full.", 10, "it fails")
-        await asyncio.to_thread(wait_until, lambda: "not dealt with: alerts for" in silent(), 10, "it hangs")
-        stopping.set()
-        hanging.let_go.set()
-        await running
-        assert silent() == ""
-
-    asyncio.run(story())
+    hangs = "alerts: no sign of life for 130 s, since 05:06:10 UTC"
+    late = Report("scheduler", ServiceState.RUNNING, health="degraded", reason=hangs, late=True)
+    assert why_silent("", others) == "", "a Slack that is away is no reason"
+    assert why_silent("reconciler: hangs", [failed]) == "reconciler: hangs; scheduler: it failed"
+    assert why_silent("", [late]) == f"scheduler: {hangs}"
 
 
 def test_a_ledger_that_takes_no_row_ends_the_pings(

@@ -12,8 +12,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from sqlalchemy import Connection
 
+from bot.attached import Attached
 from bot.delivery import HOPELESS_ATTEMPTS, Delivery
-from bot.outgoing import NOTICE
 from bot.pace import Pace
 from bot.playground import Playground
 from bot.speaking import Speaker
@@ -23,6 +23,7 @@ from supervisor_core.domain.command import Issuer
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.steps import Message, record
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.ledger.tidings import NOTICE
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 
@@ -64,7 +65,7 @@ async def test_a_card_that_was_lost_is_posted_anew_only_when_slack_lets_posts_th
         ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
         await delivery.round()
         slack.fault("error", "chat.update", error="message_not_found", times=2)
-        pace.hold("chat.postMessage", 30)
+        pace.hold(f"chat.postMessage {ops.id}", 30)
         ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
         await delivery.round()
         assert "not to call chat.postMessage" in delivery.problem
@@ -75,7 +76,9 @@ async def test_a_card_that_was_lost_is_posted_anew_only_when_slack_lets_posts_th
         assert delivery.problem == ""
 
 
-async def test_a_post_that_is_refused_in_place_of_an_edit_holds_all_posts(slack: Playground, tmp_path: Path) -> None:
+async def test_a_post_that_is_refused_in_place_of_an_edit_holds_the_posts_of_its_channel(
+    slack: Playground, tmp_path: Path
+) -> None:
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     pace, ops = Pace(), slack.channel("ops")
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
@@ -86,7 +89,7 @@ async def test_a_post_that_is_refused_in_place_of_an_edit_holds_all_posts(slack:
         slack.fault("ratelimited", "chat.postMessage", retry_after=30)
         ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
         await delivery.round()
-        assert pace.wait((), "chat.postMessage") > 25
+        assert pace.wait((), f"chat.postMessage {ops.id}") > 25
 
 
 def cards(ledger: Ledger) -> dict[str, str]:
@@ -173,3 +176,72 @@ class PickyClient(AsyncWebClient):
         if arguments["channel"] == self.bad or arguments["metadata"]["event_payload"]["subject"] == self.bad_subject:
             raise TimeoutError
         return await super().chat_postMessage(**arguments)
+
+
+async def test_a_method_that_never_answers_holds_up_its_own_channel_and_no_other(
+    slack: Playground, tmp_path: Path
+) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, timeout=60, retry_handlers=[])
+    ops, general = slack.channel("ops"), slack.channel("general")
+    person = slack.user("operator").id
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery, stopping = Delivery(ledger, Speaker(client), "supervisor"), asyncio.Event()
+        slack.fault("delay", "chat.postMessage", seconds=60)
+        ledger.write(lambda connection: order(connection, "hung", {"channel": general.id}))
+        ledger.write(lambda connection: order(connection, "behind", {"channel": general.id}))
+        running = asyncio.create_task(delivery.run(stopping))
+        await slack.eventually(lambda: ledger.read(lambda c: cards(ledger)), "it is begun")
+        whisper = {"channel": ops.id, "user": person, "thread_ts": None, "content": words("for you alone")}
+        ledger.write(lambda connection: order(connection, "other", {"channel": ops.id}))
+        ledger.write(lambda connection: record(connection, "Host", None, (Message("whisper", "w", whisper),), NOW))
+        delivery.wake()
+        await slack.user("operator").sees("for you alone")
+        await ops.shows(1, "OrionMX: pause accepted")
+        assert cards(ledger) == {"hung": "pending", "behind": "pending", "other": "sent"}
+        stopping.set()
+        delivery.wake()
+        async with asyncio.timeout(10):
+            await running
+
+
+async def test_a_file_that_is_long_on_its_way_holds_up_no_message_of_its_channel(
+    slack: Playground, tmp_path: Path
+) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, timeout=60, retry_handlers=[])
+    ops = slack.channel("ops")
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(ledger, Speaker(client), "supervisor")
+        slack.fault("delay", "upload", seconds=60)
+        file = Attached("list.csv", "a,b", "elsewhere").as_payload()
+        row = Message("file", "t1/file", {"channel": ops.id, "user": None, "thread_ts": None, **file})
+        ledger.write(lambda connection: record(connection, "Host", None, (row,), NOW))
+        ledger.write(lambda connection: order(connection, "card", {"channel": ops.id}))
+        stopping = asyncio.Event()
+        running = asyncio.create_task(delivery.run(stopping))
+        await ops.shows(1, "OrionMX: pause accepted")
+        assert not slack.calls("files.completeUploadExternal")
+        stopping.set()
+        delivery.wake()
+        async with asyncio.timeout(10):
+            await running
+
+
+async def test_a_channel_in_which_slack_asks_for_an_hour_delays_no_other_and_is_tried_again_after_a_minute(
+    slack: Playground, tmp_path: Path
+) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    ops, general = slack.channel("ops"), slack.channel("general")
+    now = 1000.0
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        pace = Pace(lambda: now)
+        delivery = Delivery(ledger, Speaker(client), "supervisor", pace=pace, clock=lambda: now)
+        slack.fault("ratelimited", "chat.postMessage", retry_after=3600)
+        ledger.write(lambda connection: order(connection, "first", {"channel": general.id}))
+        ledger.write(lambda connection: order(connection, "behind", {"channel": general.id}))
+        await delivery.round()
+        ledger.write(lambda connection: order(connection, "other", {"channel": ops.id}))
+        await delivery.round()
+        assert cards(ledger) == {"first": "pending", "behind": "pending", "other": "sent"}
+        now += 61
+        await delivery.round()
+        assert set(cards(ledger).values()) == {"sent"}

@@ -96,7 +96,7 @@ def test_a_report_holds_no_secret_wherever_it_was_planted(tmp_path: Path) -> Non
     }
     with a_home(tmp_path / "home", {"OrionMX": worker}, inbox={"secret": SECRET}, database={"url": address}) as home:
         (home.folder / ".env").write_text(f"SLACK_APP_TOKEN={SLACK_TOKEN}\n")
-        logs, state = home.nas / "05_LOGS" / "workers", home.nas / "00_STATE"
+        logs, state = home.output("OrionMX").parent, home.nas / "00_STATE"
         logs.mkdir(parents=True)
         state.mkdir()
         (logs / "OrionMX.log").write_text("\n".join(f"line {number}: {each}" for number, each in enumerate(spelt)))
@@ -130,7 +130,7 @@ def test_a_report_holds_no_secret_wherever_it_was_planted(tmp_path: Path) -> Non
 
 def test_a_report_stays_small_whatever_the_log_is(reporting: Home) -> None:
     """A line of 100 MB of which the last is a whole line, and a log that is one line alone."""
-    log = reporting.nas / "05_LOGS" / "workers" / "OrionMX.log"
+    log = reporting.output("OrionMX")
     log.parent.mkdir(parents=True)
     with log.open("wb") as file:
         file.truncate(100_000_000)
@@ -159,7 +159,7 @@ def test_without_the_drive_the_report_lies_at_home_and_says_what_could_not_be_as
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert "The drive is not there" in answer["details"]["drive"]
     report = the_report(answer)
-    assert report["unknown_parts"] == ["heartbeat", "folders", "log", "pending_flags"]
+    assert report["unknown_parts"] == ["heartbeat", "folders", "pending_flags"]
     assert "The drive is not there" in report["folders"]["error"]
     assert (report["disk"]["state_dir"]["total"] > 0, report["disk"]["drive"]["ok"]) == (True, False)
     assert (report["process"]["running"], report["database"]["connected"]) == (True, True)

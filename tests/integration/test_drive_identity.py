@@ -128,8 +128,17 @@ def test_hosts_that_share_a_drive_take_the_same_id_however_many_come_at_once(pla
         host.drive.check()
 
 
+def test_a_marker_that_a_crash_left_with_a_second_name_is_read_again(place: Place) -> None:
+    place.state.mkdir()
+    (place.state / MARKER).write_text('{"drive_id": "d1"}')
+    (place.state / f".{MARKER}.0123456789ab.tmp").hardlink_to(place.state / MARKER)
+    place.one.drive.make_folder(place.state)
+    assert json.loads(place.note().read_text())["drive_id"] == "d1"
+    assert os.listdir(place.state) == [MARKER]
+
+
 def test_a_drive_that_knows_no_links_gets_its_id_as_well(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: object) -> None:
+    def no_links(*_: object, **__: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
     monkeypatch.setattr(os, "link", no_links)
@@ -203,7 +212,7 @@ def test_another_path_in_the_configuration_is_another_drive_and_needs_no_deletin
     place.one.drive.make_folder(place.state)
     moved = place.folder / "moved"
     moved.mkdir()
-    identity = DriveIdentity(place.folder / "one", moved / "00_STATE", 0o640)
+    identity = DriveIdentity(place.folder / "one", moved, moved / "00_STATE", 0o640)
     drive = Drive(moved, identity=identity)
     drive.check()
     drive.make_folder(moved / "00_STATE")

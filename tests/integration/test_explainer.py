@@ -86,8 +86,10 @@ def test_a_kill_for_lack_of_memory_is_known_by_the_kernel_s_count(
     assert plain(told.before[-1].words).startswith("was killed (SIGKILL)")
 
 
-def test_a_drive_that_hangs_is_named_and_nobody_waits_for_the_log_on_it(place: FakeHost, ledger: Ledger) -> None:
-    wrote(place, "ERROR never read")
+def test_a_drive_that_hangs_is_named_and_nobody_waits_for_the_log_on_it(tmp_path: Path, ledger: Ledger) -> None:
+    (tmp_path / "host").mkdir()
+    place = FakeHost(tmp_path / "host", log_file="nas/own.log")
+    (place.nas / "own.log").write_text("ERROR never read\n")
     dies(place, 1)
     release = threading.Event()
     with pytest.raises(DriveUnavailable):

@@ -31,6 +31,10 @@ LONG = replace(CSV, content="anna,pause\n" * 3000)
 PICTURE = Attached("week.png", b"\x89PNG\r\n\x1a\n" + b"\0" * 50, rest="`/supervisor history`", comment="A good week.")
 
 
+class Killed(BaseException):
+    """Nothing after it runs, as after a `kill -9`."""
+
+
 class Outbox:
     """A ledger whose messages go to a local Slack, round by round, on a clock of its own."""
 
@@ -41,7 +45,7 @@ class Outbox:
         self.ledger = Ledger(folder / "ledger.db", "Host", HeadFile(folder))
         self.delivery: Delivery | None = None
         """None: another one begins, as after a crash, and knows nothing but the rows."""
-        self.read_report: Callable[[str], str] = lambda _: ""
+        self.read_report: Callable[[str, str], str] = lambda *_: ""
 
     def begun(self) -> Delivery:
         client = AsyncWebClient(token=self.slack.bot_token, base_url=self.slack.api_url, retry_handlers=[])
@@ -282,11 +286,11 @@ async def test_killed_at_an_upload_the_file_is_there_once(
 
     def goes_out(name: str) -> None:
         if name == point:
-            raise KeyboardInterrupt
+            raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr(crashpoints, "reach", goes_out)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Killed):
             await outbox.goes(file_below("t1", CSV))
     outbox.delivery = None
     await outbox.goes()
@@ -299,11 +303,11 @@ async def test_killed_where_nobody_may_look_it_is_there_twice_at_most_and_the_lo
 ) -> None:
     def goes_out(name: str) -> None:
         if name == "message.upload:after":
-            raise KeyboardInterrupt
+            raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr(crashpoints, "reach", goes_out)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Killed):
             await outbox.goes(file_for(asked_in("C0"), CSV))
     slack.fault("error", "conversations.history", error="missing_scope")
     outbox.delivery = None

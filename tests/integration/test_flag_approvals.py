@@ -17,7 +17,7 @@ from supervisor_core.runtime.flag_intake import Swept
 from supervisor_core.runtime.host import opened_ledger
 from tests.integration.test_flag_intake import SECRET, Scene
 
-TRUST = Trust(SECRET, timedelta(hours=1))
+TRUST = Trust(SECRET, timedelta(hours=1), "TestHost")
 
 
 @pytest.fixture
@@ -27,7 +27,10 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         "supervisor": {"id": "TestHost", "state_dir": "var"},
         "nas": {"root": "nas"},
         "workers": {"OrionMX": {"command": ["{python}", "-V"]}},
-        "slack": {"approvals": {"required_for": ["pause"], "doors": ["flag"], "votes": 2}},
+        "slack": {
+            "access": {"operators": ["U1"], "approvers": ["U1", "U2", "U3"]},
+            "approvals": {"required_for": ["pause"], "doors": ["flag"], "votes": 2},
+        },
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
     config = load_supervisor_config(tmp_path / "config.yaml")
@@ -42,6 +45,7 @@ def signed(*voters: str, **changes: Any) -> dict[str, Any]:
         "task_id": "t1",
         "handler": "pause",
         "worker_id": "OrionMX",
+        "supervisor_id": "TestHost",
         "issued_at": "2026-02-05T14:30:00Z",
         "issuer": {"id": "slack:T/U1", "name": "anna"},
         "approvals": votes,

@@ -17,7 +17,8 @@ import yaml
 from sqlalchemy import func, select
 
 from supervisor_core.adapters.drive import DriveUnavailable
-from supervisor_core.adapters.inbox import Claimed, Inbox
+from supervisor_core.adapters.inbox import Claimed, Inbox, Opened
+from supervisor_core.adapters.open_folder import OpenFolder
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.flags import Trust, sign
@@ -28,7 +29,8 @@ from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tables import sightings as sightings_table
 from supervisor_core.runtime import results
 from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.flag_intake import SETTLE_SECONDS, FlagIntake, Swept
+from supervisor_core.runtime.flag_intake import FlagIntake, Swept
+from supervisor_core.runtime.flag_triage import SETTLE_SECONDS
 from supervisor_core.runtime.host import opened_ledger
 from tests.support.waiting import wait_until
 
@@ -92,6 +94,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         "supervisor": {"id": "TestHost", "state_dir": "var"},
         "nas": {"root": "nas"},
         "workers": {name: {"command": ["{python}", "-V"]} for name in ("OrionMX", "West")},
+        "slack": {"access": {"operators": ["U1"], "approvers": ["U2"]}},
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
     config = load_supervisor_config(tmp_path / "config.yaml")
@@ -115,7 +118,6 @@ def test_a_flag_becomes_a_job_by_its_owner_and_is_gone(scene: Scene) -> None:
 def test_flags_of_other_workers_and_other_files_are_not_touched(scene: Scene) -> None:
     names = [
         "supervisor_pause_West.flag",
-        "supervisor_pause_orionmx.flag",
         "supervisor_pause_OrionMX2.flag",
         "supervisor_dance_West.flag",
         "job_pause_OrionMX.flag",
@@ -296,7 +298,7 @@ class Sabotaged(Inbox):
     """An inbox where one call fails once, as a drive that goes away does."""
 
     def __init__(self, inbox: Inbox, call: str, error: Exception) -> None:
-        super().__init__(inbox.folder, 0o640)
+        super().__init__(inbox.folder, inbox.folder, 0o640)
         self._call, self._error, self._left = call, error, 1
 
     def _maybe_fail(self, call: str) -> None:
@@ -304,9 +306,9 @@ class Sabotaged(Inbox):
             self._left -= 1
             raise self._error
 
-    def facts(self, flag: Claimed) -> Any:
-        self._maybe_fail("facts")
-        return super().facts(flag)
+    def read_all(self, flags: Sequence[Claimed]) -> list[Opened]:
+        self._maybe_fail("read_all")
+        return super().read_all(flags)
 
     def remove(self, flag: Claimed) -> None:
         self._maybe_fail("remove")
@@ -321,7 +323,7 @@ class Sabotaged(Inbox):
         super().settle()
 
 
-@pytest.mark.parametrize("call", ["settle", "facts", "remove"])
+@pytest.mark.parametrize("call", ["settle", "read_all", "remove"])
 def test_a_drive_that_goes_away_in_the_middle_costs_no_job_and_the_next_sweep_tells_of_it(
     scene: Scene, call: str
 ) -> None:
@@ -349,16 +351,16 @@ def test_a_rejection_cut_off_before_the_file_is_moved_is_told_once(scene: Scene)
 class Sticky(Inbox):
     """An inbox in a folder with the sticky bit, where one flag belongs to somebody else."""
 
-    def claim(self, name: str, token: str) -> Claimed | None:
+    def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> Claimed | None:
         if name == NAME:
             raise PermissionError(1, "Operation not permitted")
-        return super().claim(name, token)
+        return super()._claim(source, target, name, token)
 
 
 def test_a_flag_that_may_not_be_moved_keeps_no_other_waiting(scene: Scene) -> None:
     scene.drop({})
     scene.drop({"task_id": "t2"}, "supervisor_resume_OrionMX.flag")
-    scene.host = replace(scene.host, inbox=Sticky(scene.inbox, 0o640))
+    scene.host = replace(scene.host, inbox=Sticky(scene.inbox, scene.inbox, 0o640))
     assert [job.task_id for job in scene.sweep().filed] == ["t2"]
     assert scene.lies_in() == [NAME]
 
@@ -372,11 +374,12 @@ def test_without_the_drive_nothing_is_swept_and_nothing_is_made(scene: Scene) ->
 
 
 def test_with_a_secret_only_signed_flags_count_and_they_count_for_their_issuer(scene: Scene) -> None:
-    trust = Trust(SECRET, timedelta(hours=1))
+    trust = Trust(SECRET, timedelta(hours=1), "TestHost")
     body = {
         "task_id": "t1",
         "handler": "pause",
         "worker_id": "OrionMX",
+        "supervisor_id": "TestHost",
         "issued_at": "2026-02-05T14:30:00Z",
         "issuer": {"id": "slack:T/U1", "name": "Zoë 🙂"},
         "approvals": [{"id": "slack:T/U2", "name": "bob", "at": "2026-02-05T14:29:00Z"}],
@@ -396,10 +399,17 @@ def test_with_a_secret_only_signed_flags_count_and_they_count_for_their_issuer(s
     [{"signature": "\ud800"}, {"issuer": {"id": "\ud800", "name": "\0"}}, {"issued_at": "0001-01-01T00:00:00+23:59"}],
 )
 def test_no_signed_flag_breaks_the_sweep_or_the_ledger(scene: Scene, body: dict[str, Any]) -> None:
-    whole = {"task_id": "t1", "handler": "pause", "worker_id": "OrionMX", "issued_at": START.isoformat(), **body}
+    whole = {
+        "task_id": "t1",
+        "handler": "pause",
+        "worker_id": "OrionMX",
+        "supervisor_id": "TestHost",
+        "issued_at": START.isoformat(),
+        **body,
+    }
     whole.setdefault("signature", sign(whole, SECRET))
     scene.drop(whole)
-    assert scene.sweep(Trust(SECRET, timedelta(hours=1))) == Swept(rejected=1)
+    assert scene.sweep(Trust(SECRET, timedelta(hours=1), "TestHost")) == Swept(rejected=1)
     assert len(scene.results()) == 1
 
 

@@ -39,7 +39,7 @@ def test_what_somebody_else_has_written_before_is_not_written_again(engine: Engi
     assert change(engine, NORTH, Condition.WELL, NOW)
     with engine.begin() as connection:
         before = flips.standing_of(connection, HOST, NORTH)
-        down = Change(NORTH, before, Condition.DOWN, "its process has ended", NOW + SECOND)
+        down = Change(NORTH, before, Condition.DOWN, "It died. Its last words:\nno disk", NOW + SECOND)
         again = Change(NORTH, before, Condition.STALE, "too old", NOW + SECOND)
         other = Change(SOUTH, None, Condition.WELL, "running", NOW)
         made = flips.record(connection, HOST, [down, again, other], NOW + 2 * SECOND)
@@ -48,6 +48,7 @@ def test_what_somebody_else_has_written_before_is_not_written_again(engine: Engi
     with engine.connect() as connection:
         standing = flips.standings(connection, HOST)
     assert (standing[NORTH].condition, standing[NORTH].flip_id) == (Condition.DOWN, 2)
+    assert standing[NORTH].reason == "It died. Its last words: no disk", "in one line, without an escaped line break"
     assert (standing[SOUTH].since, standing[SOUTH].reason) == (NOW, "running")
 
 
@@ -87,13 +88,3 @@ def test_of_too_many_flips_the_newest_are_told(engine: Engine, monkeypatch: pyte
     with engine.connect() as connection:
         found = flips.of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
     assert [flip.new for flip in found] == ["well", "stale"]
-
-
-def test_old_flips_are_let_go_of_but_for_how_a_target_is_now(engine: Engine) -> None:
-    for number, condition in enumerate((Condition.WELL, Condition.DOWN, Condition.WELL)):
-        change(engine, NORTH, condition, NOW + number * SECOND)
-    with engine.begin() as connection:
-        assert flips.forget_old(connection, HOST, NOW + timedelta(days=1), 100) == 2
-    with engine.connect() as connection:
-        (left,) = flips.of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
-    assert left.new is Condition.WELL

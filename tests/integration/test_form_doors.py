@@ -15,7 +15,8 @@ from bot.app import Doors as AppDoors
 from bot.app import Identity, SlackApp
 from bot.asked import Asked, Attention, Vote
 from bot.form_doors import FormDoors
-from bot.intake.dealing import Dealt, NotNowError
+from bot.intake.dealing import Dealt
+from bot.people import UnverifiedError
 from bot.playground import Playground
 from bot.views import form as views
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
@@ -40,7 +41,7 @@ class Doors:
 
     async def _offered(self, _user: str) -> Sequence[CommandDefinition]:
         if self.away:
-            raise NotNowError("Slack is away")
+            raise UnverifiedError("Slack is away")
         return list(CATALOG.values())
 
     async def _attended(self, _attention: Attention) -> Dealt:

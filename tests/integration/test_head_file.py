@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.adapters.files import UnreadableError
 from supervisor_core.adapters.head_file import FILE_NAME, HeadFile
+from supervisor_core.adapters.open_folder import UnreadableError
 from supervisor_core.domain.audit import ChainHead
 
 

@@ -18,7 +18,8 @@ from supervisor_core.adapters.beat_ages import read_ages
 from supervisor_core.adapters.heartbeats import heartbeat_path, supervisor_heartbeat_path
 from supervisor_core.adapters.processes_fake import FakeProcesses
 from supervisor_core.config import load_supervisor_config
-from supervisor_core.domain.health import Heartbeat
+from supervisor_core.domain.conditions import Sight
+from supervisor_core.domain.health import Health, Heartbeat, Observation, Verdict, WorkerState
 from supervisor_core.handlers import Host
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.beating import tell_ledger
@@ -228,3 +229,25 @@ def test_a_new_configuration_is_followed_with_the_next_one(place: Place) -> None
 )
 def test_heartbeats_keep_their_distance_and_catch_up_with_none(now: float, failed: bool, due: float) -> None:
     assert next_due(100, 30, now, failed=failed) == due
+
+
+def sight(worker_id: str, state: WorkerState, health: Health = Health.UNKNOWN) -> Sight:
+    return Sight(worker_id, datetime.now(UTC), state, Observation(state), Verdict(health, "", True))
+
+
+def test_one_whose_condition_changes_is_told_of_at_once_and_alone(place: Place) -> None:
+    place.host = replace(
+        place.host, config=load_supervisor_config(write_config(place.nas.parent, "a", "b"), environ={})
+    )
+
+    async def story(service: Heartbeats, _parts: Parts, until: Any) -> None:
+        await until(lambda: place.file("a") and place.file("b"))
+        before = place.file("a")["timestamp"], place.file("b")["timestamp"]
+        service.see([sight("a", WorkerState.STARTING), sight("b", WorkerState.STOPPED)])
+        await until(lambda: place.file("a")["timestamp"] > before[0] and place.file("b")["timestamp"] > before[1])
+        before = place.file("a")["timestamp"], place.file("b")["timestamp"]
+        service.see([sight("a", WorkerState.RUNNING, Health.HEALTHY), sight("b", WorkerState.STOPPED)])
+        await until(lambda: place.file("a")["timestamp"] > before[0])
+        assert place.file("b")["timestamp"] == before[1]
+
+    play(place, story)

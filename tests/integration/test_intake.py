@@ -18,8 +18,10 @@ from bot.intake.intake import Intake
 from bot.intake.keeping import Keeping
 from bot.intake.keys import key_of
 from bot.intake.link import Link, SlackRefusedError
+from bot.intake.refusing import Refusing
 from bot.playground import Playground, Timings
 from bot.playground.card import Modal
+from bot.speaking import Speaker
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.ledger.envelopes import Received, keep, unhandled
 from supervisor_core.ledger.outbox import count_pending
@@ -42,10 +44,10 @@ class Bot:
         self.breaks = asyncio.Event()
         self.breaks_looking = False
         self.looked_at: list[list[tuple[str, str]]] = []
+        client = AsyncWebClient(base_url=slack.api_url)
         keeping = Keeping(self.ledger)
         self.dealing = Dealing(self.ledger, self._deal, keeping.quiet)
-        self.intake = Intake(keeping, self.dealing, self._answer)
-        client = AsyncWebClient(base_url=slack.api_url)
+        self.intake = Intake(keeping, self.dealing, Refusing(Speaker(client, "B0")), self._answer)
         self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._others)
         self.stopping = asyncio.Event()
 
@@ -139,16 +141,14 @@ async def test_an_event_redelivered_under_another_envelope_is_dealt_with_once(
         )
 
 
-async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room(
-    slack: Playground, tmp_path: Path
+async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_and_done_once(
+    slack: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tries = 0
 
     async def deal(received: Received) -> Dealt:
         nonlocal tries
         tries += 1
-        if tries > 1:
-            ledger.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count = 1000000"))
         return Dealt(messages=(Message("whisper", received.key, {"content": "x" * 100_000}),))
 
     with Ledger(tmp_path / "ledger.db", "TestHost", HeadFile(tmp_path)) as ledger:
@@ -158,8 +158,10 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room(
         ledger.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}"))
         dealing = Dealing(ledger, deal, Keeping(ledger).quiet)
         dealing.start(kept)
+        await slack.eventually(lambda: "can't be written for now" in caplog.text, "its end can't be written")
+        ledger.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count = 1000000"))
         await dealing.settle()
-        assert tries == 2
+        assert tries == 1
         assert ledger.read(unhandled) == []
         assert ledger.read(lambda connection: count_pending(connection, "whisper")) == 1
 

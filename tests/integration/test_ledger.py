@@ -29,7 +29,8 @@ from supervisor_core.ledger import audit, jobs, outbox, schema
 from supervisor_core.ledger.steps import Message, record
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.ledger.tables import audit_log, sightings
-from supervisor_core.ledger.writer import LedgerUnavailable
+from supervisor_core.ledger.trouble import LedgerUnavailable
+from tests.support.tampering import unguard
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -282,6 +283,7 @@ def test_a_trail_whose_head_was_taken_away_is_not_called_whole_and_adopts_no_new
     with Ledger(folder / FILE_NAME, HOST, HeadFile(folder)) as ledger:
         for number in (1, 2):
             ledger.audit(entry(number))
+        ledger.write(unguard)
         ledger.write(lambda connection: connection.execute(delete(audit_log).where(audit_log.c.audit_id == 2)))
         head = folder / "audit_head.json"
         head.unlink() if how == "gone" else head.write_text("{")
@@ -318,7 +320,7 @@ def test_on_a_full_disk_a_write_is_refused_in_words_and_after_that_all_goes_on(l
     with pytest.raises(LedgerUnavailable, match="full") as caught:
         ledger.audit(big)
     assert caught.value.retryable
-    assert "disk full" in caught.value.remedy
+    assert "the disk is full" in caught.value.message
     assert numbers(ledger) == [0], "reading goes on"
     set_limit(ledger, 1000)
     ledger.audit(big)
@@ -356,6 +358,7 @@ def test_newest_rows_deleted_are_missed_also_after_more_were_appended(
     monkeypatch.setattr(logging.getLogger("supervisor_core"), "propagate", True)
     for number in range(5):
         ledger.audit(entry(number))
+    ledger.write(unguard)
     ledger.write(lambda connection: connection.execute(delete(audit_log).where(audit_log.c.audit_id > 3)))
     for number in range(appended):
         ledger.audit(entry(100 + number))

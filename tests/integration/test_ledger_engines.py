@@ -17,6 +17,7 @@ from supervisor_core.ledger.audit_pages import page
 from supervisor_core.ledger.audit_search import Place
 from supervisor_core.ledger.engine import shared_engine
 from supervisor_core.ledger.tables import audit_log, jobs, metadata, outbox
+from tests.support.tampering import unguard
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 HOST = "OrionHost"
@@ -166,6 +167,7 @@ def test_a_chain_that_nobody_touched_verifies(engine: Engine) -> None:
 def test_an_altered_field_is_found_in_its_row(engine: Engine, column: str) -> None:
     head = write_chain(engine)
     with engine.begin() as connection:
+        unguard(connection)
         value = NOW + timedelta(days=1) if column == "created_at" else "x"
         connection.execute(update(audit_log).where(audit_log.c.audit_id == 3).values({column: value}))
         (fault,) = audit.verify(connection, [head])[1]
@@ -173,11 +175,37 @@ def test_an_altered_field_is_found_in_its_row(engine: Engine, column: str) -> No
     assert "altered" in fault.what
 
 
+UNREADABLE = {
+    "sqlite": ("yesterday",),
+    "postgresql": ("infinity", "0044-03-15 00:00:00 BC"),
+    "mysql": ("0000-00-00 00:00:00",),
+}
+"""Moments that Python has no value for, which each engine takes."""
+
+
+def test_a_moment_that_can_not_be_read_damages_its_row_alone(engine: Engine) -> None:
+    head = write_chain(engine)
+    dialect = engine.dialect.name
+    for moment in UNREADABLE["mysql" if dialect == "mariadb" else dialect]:
+        with engine.begin() as connection:
+            unguard(connection)
+            if dialect in ("mysql", "mariadb"):
+                connection.execute(text("SET SESSION sql_mode = ''"))
+            connection.execute(text(f"UPDATE audit_log_t SET created_at = '{moment}' WHERE audit_id = 3"))
+            rows = audit.search(connection, audit.AuditFilter())
+            (fault,) = audit.verify(connection, [head])[1]
+        assert fault.audit_id == 3
+        assert [(row["audit_id"], row["damaged"]) for row in rows if "damaged" in row] == [
+            (3, "its created_at can't be read")
+        ]
+
+
 def test_a_row_rewritten_with_its_hash_is_found_by_the_row_after_it(engine: Engine) -> None:
     from supervisor_core.domain.audit import row_hash
 
     head = write_chain(engine)
     with engine.begin() as connection:
+        unguard(connection)
         row = dict(connection.execute(select(audit_log).where(audit_log.c.audit_id == 3)).mappings().one())
         row["actor"] = "cli:mallory"
         row["hash"] = row_hash(row)
@@ -190,6 +218,7 @@ def test_a_row_rewritten_with_its_hash_is_found_by_the_row_after_it(engine: Engi
 def test_a_removed_row_is_named_the_newest_included(engine: Engine, removed: tuple[int, ...], named: int) -> None:
     head = write_chain(engine)
     with engine.begin() as connection:
+        unguard(connection)
         connection.execute(audit_log.delete().where(audit_log.c.audit_id.in_(removed)))
         (fault,) = audit.verify(connection, [head])[1]
     assert (fault.audit_id, "missing" in fault.what) == (named, True)

@@ -35,11 +35,12 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 class Heard:
     """A link by itself, and what it tells."""
 
-    def __init__(self, api_url: str, app_token: str = "xapp-1") -> None:
+    def __init__(self, api_url: str, app_token: str = "xapp-1", ghosts: list[float] | None = None) -> None:
         self.envelopes: list[Envelope] = []
         self.gaps: list[tuple[datetime, datetime]] = []
         self.others: list[str] = []
-        self.link = Link(AsyncWebClient(base_url=api_url), app_token, self._receive, self._deaf, self._others)
+        client = AsyncWebClient(base_url=api_url)
+        self.link = Link(client, app_token, self._receive, self._deaf, self._others, ghosts)
         self.stopping = asyncio.Event()
 
     async def _receive(self, received_on: Connection, envelope: Envelope) -> None:
@@ -205,3 +206,22 @@ async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 (a condition of others, which has no event)
             await asyncio.sleep(0.01)
+
+
+async def test_one_that_froze_before_the_token_was_revoked_is_not_taken_for_somebody_else_after_that(
+    slack: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)
+    ghosts: list[float] = []
+    first = Heard(slack.api_url, slack.app_token, ghosts)
+    task = asyncio.create_task(first.link.run(first.stopping, None, lambda: None))
+    await slack.connected()
+    slack.revoke_token()
+    await slack.disconnect("freeze")
+    with pytest.raises(link.SlackRefusedError):
+        await task
+    slack.revoke_token(revoked=False)
+    async with running(Heard(slack.api_url, slack.app_token, ghosts)) as heard:
+        await until(lambda: slack.server.world.connections() == 2 and heard.link.last_heard is not None)
+        assert heard.others == []

@@ -21,6 +21,7 @@ from bot.informing import Question, Tell
 from bot.intake.dealing import Dealt
 from bot.looking.audit import AuditLook
 from bot.looking.logs import LogsLook
+from supervisor_core.adapters.output_files import output_path
 from supervisor_core.cli import main
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.audit import AuditEntry
@@ -40,7 +41,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def config(tmp_path: Path) -> SupervisorConfig:
-    (tmp_path / "nas" / "05_LOGS" / "workers").mkdir(parents=True)
+    (tmp_path / "var" / "output").mkdir(parents=True)
     worker = {"command": ["{python}", "-V"], "env": {"API_PASSWORD": SECRET}}
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
@@ -95,7 +96,7 @@ def test_the_trail_is_asked_for_a_worker_that_is_gone_a_team_a_pattern_and_all(r
 
 @pytest.mark.usefixtures("ledger")
 def test_what_workers_wrote_and_teams_are_shown_by_send(config: SupervisorConfig, run: Run) -> None:
-    (config.folder("logs") / "workers" / "North.log").write_text(f"one\ntwo {SECRET}\n")
+    output_path(config.state_dir, "North").write_text(f"one\ntwo {SECRET}\n")
     assert run("send", "logs North 1") == (0, "two ****\n")
     code, printed = run("send", "logs team:poles")
     assert code == 0
@@ -178,7 +179,7 @@ def test_of_one_worker_each_row_is_told_once(config: SupervisorConfig, ledger: L
 
 
 def test_lines_that_fit_come_without_a_file_and_more_with_one(config: SupervisorConfig) -> None:
-    path = config.folder("logs") / "workers" / "North.log"
+    path = output_path(config.state_dir, "North")
     read_lines, drive = NewestLines(), open_drive(config)
 
     async def read(workers: Any, count: int) -> list[Written]:

@@ -95,7 +95,7 @@ def test_shared_it_is_the_same_picture_for_everybody_once(config: SupervisorConf
     once, again = (pressed(button["value"], key) for key in ("k1", "k2"))
     assert (once.text, once.target) == ("history OrionMX 24h", "OrionMX")
     files = [told(config, ledger, each)[0] for each in (once, again)]
-    assert {each.subject for each in files} == {f"{once.task_id}/file"}
+    assert {each.subject for each in files} == {f"{once.press}/file"}
     assert payload(files[0])["channel"] == "C0OPS"
     assert "alone" not in payload(files[0])
     assert Attached.of(payload(files[0])).data == Attached.of(payload(file)).data

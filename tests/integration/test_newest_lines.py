@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
-from supervisor_core.adapters.worker_output import rotate
+from supervisor_core.adapters.output_files import drive_log, output_path
+from supervisor_core.adapters.processes_records import STARTING, WorkerRecord, write_record
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.handlers.newest_lines import NewestLines, Written
 from supervisor_core.runtime.doors import open_drive
@@ -33,7 +34,9 @@ def a_config(folder: Path, **worker: Any) -> SupervisorConfig:
 
 
 def captured(config: SupervisorConfig) -> Path:
-    return config.folder("logs") / "workers" / "OrionMX.log"
+    path = output_path(config.state_dir, "OrionMX")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def read(config: SupervisorConfig, count: int = 20, drive: Drive | None = None) -> Written:
@@ -58,11 +61,9 @@ def test_a_worker_that_wrote_nothing_yet_and_one_of_several_that_did(tmp_path: P
 
 def test_what_was_written_before_a_rotation_is_not_forgotten(tmp_path: Path) -> None:
     config = a_config(tmp_path)
-    captured(config).write_text("one\ntwo\nthree\n")
-    assert rotate(captured(config), 10, 2, 0o640)
-    with captured(config).open("a") as file:
-        file.write("four\n")
-    assert read(config, 2).lines == ("three", "four")
+    captured(config).with_name("OrionMX.log.1").write_text("one\ntwo\nthr")
+    captured(config).write_text("ee\nfour\n")
+    assert read(config, 3).lines == ("two", "three", "four")
 
 
 def test_the_file_that_a_worker_writes_itself_is_read(tmp_path: Path) -> None:
@@ -72,9 +73,36 @@ def test_the_file_that_a_worker_writes_itself_is_read(tmp_path: Path) -> None:
     assert (found.lines, found.path) == (("its own",), str(tmp_path / "own.log"))
 
 
-def test_a_drive_that_hangs_or_is_away_is_said_in_place_of_the_lines(tmp_path: Path) -> None:
+def test_the_own_log_of_a_worker_is_read_across_its_rotation(tmp_path: Path) -> None:
+    config = a_config(tmp_path, log_file=str(tmp_path / "own.log"))
+    (tmp_path / "own.log.1").write_text("earlier\n")
+    (tmp_path / "own.log").write_text("now\n")
+    assert read(config).lines == ("earlier", "now")
+
+
+def test_captured_output_is_read_while_the_drive_is_away(tmp_path: Path) -> None:
     config = a_config(tmp_path)
     captured(config).write_text("hello\n")
+    (tmp_path / "nas").rename(tmp_path / "elsewhere")
+    assert read(config).lines == ("hello",)
+
+
+def test_what_an_earlier_version_lets_a_worker_write_to_the_drive_is_read_until_its_next_start(tmp_path: Path) -> None:
+    config = a_config(tmp_path)
+    earlier = drive_log(config, "OrionMX")
+    earlier.write_text("on the drive\n")
+    config.state_dir.mkdir()
+    record = WorkerRecord("OrionMX", "g", STARTING, log_path=str(earlier))
+    write_record(config.state_dir, record)
+    assert (read(config).lines, read(config).path) == (("on the drive",), str(earlier))
+    captured(config).write_text("at home\n")
+    write_record(config.state_dir, record._replace(log_path=str(captured(config))))
+    assert read(config).lines == ("at home",)
+
+
+def test_a_drive_that_hangs_or_is_away_is_said_in_place_of_the_lines(tmp_path: Path) -> None:
+    config = a_config(tmp_path, log_file=str(tmp_path / "nas" / "own.log"))
+    (tmp_path / "nas" / "own.log").write_text("hello\n")
     drive, back = open_drive(config), threading.Event()
     with pytest.raises(DriveUnavailable):
         drive.call(back.wait, timeout=0.01)
@@ -90,4 +118,4 @@ def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     captured(config).symlink_to(tmp_path / "private")
     found = read(config)
     assert found.lines == ()
-    assert "no regular file" in found.problem
+    assert "is a symbolic link" in found.problem

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -140,15 +138,6 @@ def test_what_is_written_down_is_private_and_holds_no_password(place: Place) -> 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "secret" not in path.read_text()
     assert json.loads(path.read_text())["environments"][0]["versions"]["alpha"] == "alpha==0.9"
-
-
-def test_what_was_written_down_long_ago_goes_with_the_next_one(place: Place) -> None:
-    place.host.did("update-deps")
-    (path,) = place.written
-    os.utime(path, (time.time() - 31 * 86_400,) * 2)
-    place.host.did("update-deps")
-    assert path not in place.written
-    assert len(place.written) == 1
 
 
 def test_a_pip_that_outlives_its_supervisor_is_waited_for(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_ledger_that_is_none_is_said_in_the_heartbeat(home: Home) -> None:
     said = heartbeat(home)
     assert said["timestamp"] > before["timestamp"]
     assert not said["success"]
-    assert "ledger.db can't be used: file is not a database" in said["error"]
+    assert "ledger.db is damaged: file is not a database" in said["error"]
     assert "The heartbeat could not be written down" in said["error"], "the row comes first"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.adapters.pauses import is_watcher_paused
+from supervisor_core.adapters.worker import MOST_COPIES
 from supervisor_core.domain import crashpoints
-from supervisor_core.handlers.pause import MOST_COPIES
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.hosts import FakeHost
 from tests.support.passes import ME, carry_out, state, working
@@ -61,30 +61,26 @@ def test_who_starts_one_after_the_other_is_named_in_a_failure_and_not_chased_for
     outcome = place.carry_out("pause")
     assert len(born) == MOST_COPIES
     assert (outcome.success, outcome.details["may_run"], place.runs(born[-1])) == (False, [born[-1]], True)
-    assert f"is paused, but pid {born[-1]} runs" in str(outcome.error)
+    assert f"is paused, but may still run. pid {born[-1]} (program) has the arguments" in str(outcome.error)
     assert is_watcher_paused(place.nas / "00_STATE", "OrionMX")
 
 
-def test_one_started_by_hand_that_no_heartbeat_names_is_no_success(place: FakeHost) -> None:
+def test_one_started_by_hand_that_no_heartbeat_names_is_stopped_by_its_looks(place: FakeHost) -> None:
     pid = place.start_by_hand()
     place.lose_drive()
-    for _ in range(2):
-        outcome = place.carry_out("pause")
-        assert (outcome.success, outcome.details["may_run"], place.runs(pid)) == (False, [pid], True)
-        assert f"pid {pid} has its command, and no heartbeat says whose it is" in str(outcome.error)
-    assert place.host.pauses.read("OrionMX") is not None, "the pause holds"
-    place.nas.with_name("away").rename(place.nas)
-    assert (place.carry_out("pause").success, place.runs(pid)) == (True, False)
+    outcome = place.carry_out("pause")
+    assert (outcome.success, place.runs(pid), outcome.details["looked_for_others"]) == (True, False, False)
 
 
-def test_a_second_copy_that_never_beat_is_no_success_either_until_it_does(place: FakeHost) -> None:
-    ours, other = running(place), place.start_by_hand()
-    place.beat(ours)
-    for _ in range(2):
-        outcome = place.carry_out("pause")
-        assert (outcome.success, outcome.details["may_run"], place.runs(ours)) == (False, [other], False)
+def test_a_process_that_only_the_heartbeat_names_is_not_stopped_and_is_no_success(place: FakeHost) -> None:
+    ours, other = running(place), place.processes.start_by_hand("some", "wrapper").pid
     place.beat(other)
-    assert (place.carry_out("pause").success, place.runs(other)) == (True, False)
+    for _ in range(2):
+        outcome = place.carry_out("pause")
+        assert (outcome.success, outcome.details["may_run"]) == (False, [other])
+        assert (place.runs(ours), place.runs(other)) == (False, True)
+        assert f"names pid {other} (program), which can't be adopted: its command line" in str(outcome.error)
+    assert place.host.pauses.read("OrionMX") is not None, "the pause holds"
 
 
 def test_without_the_drive_what_could_not_be_seen_is_said(place: FakeHost) -> None:

@@ -7,10 +7,15 @@ from collections.abc import Callable
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot import people as people_of_slack
 from bot.access import Person, Refusal
-from bot.intake.dealing import NotNowError
-from bot.people import PAGE, REMEMBERED_SECONDS, People
+from bot.people import PAGE, REMEMBERED_SECONDS, People, UnverifiedError
 from bot.playground import Playground
+
+
+@pytest.fixture(autouse=True)
+def _in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people_of_slack, "VERIFY_SECONDS", 0.8)
 
 
 class Clock:
@@ -71,7 +76,7 @@ async def test_a_slack_that_does_not_answer_is_no_answer(slack: Playground) -> N
     ann = slack.user("ann")
     group = slack.group("oncall", ann)
     slack.fault("status", "usergroups.users.list", times=0, status=503)
-    with pytest.raises(NotNowError):
+    with pytest.raises(UnverifiedError):
         await people(slack, group).person(ann.id)
 
 
@@ -87,7 +92,7 @@ async def test_for_as_long_as_slack_asks_to_wait_nobody_is_looked_up(slack: Play
     asking = people(slack, clock=clock)
     slack.fault("ratelimited", "users.info", retry_after=20)
     for who, seconds in ((ann, 20), (ben, 5)):
-        with pytest.raises(NotNowError) as refused:
+        with pytest.raises(UnverifiedError) as refused:
             await asking.person(who.id)
         assert refused.value.seconds == seconds
         clock.now += 15 if who is ann else 5
@@ -167,7 +172,7 @@ async def test_a_channel_that_slack_does_not_answer_for_is_no_answer(slack: Play
     ann = slack.user("ann")
     place = slack.channel("oncall", members=[ann])
     slack.fault("status", "conversations.members", times=0, status=503)
-    with pytest.raises(NotNowError):
+    with pytest.raises(UnverifiedError):
         await people(slack, place.id).person(ann.id)
 
 

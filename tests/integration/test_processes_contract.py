@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from supervisor_core.adapters.processes import ProcessDoor
-from supervisor_core.adapters.processes_adopt import Claim
+from supervisor_core.adapters.processes_claims import Claim, Claimant, Profile, profile_of
 from supervisor_core.adapters.processes_fake import FakeProcesses
 from supervisor_core.adapters.processes_find import Presence
 from supervisor_core.adapters.processes_identity import state
@@ -24,6 +25,16 @@ from supervisor_core.domain.errors import RefusedError, UsageError
 from tests.integration.test_processes_start import ID, IDLE, Home
 from tests.integration.test_processes_stop import DAEMON, DEAF
 from tests.support.waiting import wait_until
+
+
+class ByHand(NamedTuple):
+    """A program that no door started: how it looks, and what its heartbeat would say."""
+
+    profile: Profile
+    claim: Claim
+
+    def claimants(self, door: ProcessDoor, *, search: bool = False) -> tuple[Claimant, ...]:
+        return door.claimants(ID, self.profile, () if search else (self.claim,), search=search)
 
 
 class Stage:
@@ -47,8 +58,8 @@ class Stage:
         """One that can't be started."""
         raise NotImplementedError
 
-    def start_by_hand(self) -> Claim:
-        """A program that no door started; what would be said of it if it were the worker."""
+    def start_by_hand(self) -> ByHand:
+        """A program that no door started, and that looks like the worker."""
         raise NotImplementedError
 
     def die(self) -> None:
@@ -82,11 +93,12 @@ class RealStage(Stage):
     def start_impossible(self) -> None:
         self.door.start(self.home.spec("/no/such/program"))
 
-    def start_by_hand(self) -> Claim:
+    def start_by_hand(self) -> ByHand:
         command = (sys.executable, "-c", "import time; time.sleep(100)")
-        self.program = program = subprocess.Popen(command)
+        self.program = program = subprocess.Popen(command, cwd=self.home.folder)
         wait_until(lambda: "sleep" in Path(f"/proc/{program.pid}/cmdline").read_text())
-        return Claim(program.pid, command, datetime.now(UTC))
+        profile = profile_of(command, self.home.folder, os.defpath)
+        return ByHand(profile, Claim(program.pid, datetime.now(UTC)))
 
     def die(self) -> None:
         identity = self._identity()
@@ -128,8 +140,10 @@ class FakeStage(Stage):
         self.fake.help_with(ID)
         return identity
 
-    def start_by_hand(self) -> Claim:
-        return Claim(self.fake.start_by_hand("program", "by hand").pid, ("program", "by hand"), datetime.now(UTC))
+    def start_by_hand(self) -> ByHand:
+        command = ("program", "by hand")
+        pid = self.fake.start_by_hand(*command).pid
+        return ByHand(Profile(command, str(self.folder), ()), Claim(pid, datetime.now(UTC)))
 
     def start_impossible(self) -> None:
         self.fake.break_start(ID, "there is no such program")
@@ -267,13 +281,14 @@ def test_one_that_nobody_can_verify_is_neither_started_nor_stopped(stage: Stage)
 
 
 def test_one_that_was_started_by_hand_is_adopted_and_can_be_stopped(stage: Stage) -> None:
-    claim = stage.start_by_hand()
+    hand = stage.start_by_hand()
     assert stage.door.find(ID).presence is Presence.STOPPED
-    adopted = stage.door.adopt(ID, claim)
+    (claimant,) = hand.claimants(stage.door)
+    adopted = stage.door.adopt(ID, hand.profile, claimant)
     assert adopted is not None
     assert (adopted.presence, adopted.adopted) == (Presence.RUNNING, True)
     found = stage.door.find(ID)
-    assert found.identity == adopted.identity == stage.door.identify(claim.pid)
+    assert found.identity == adopted.identity == stage.door.identify(claimant.pid)
     with pytest.raises(RefusedError):
         stage.start()
     assert stage.door.stop(ID, timeout=10).stopped
@@ -283,27 +298,38 @@ def test_one_that_was_started_by_hand_is_adopted_and_can_be_stopped(stage: Stage
 
 def test_no_claim_displaces_a_worker_that_runs(stage: Stage) -> None:
     identity = stage.start()
-    found = stage.door.adopt(ID, stage.start_by_hand())
+    hand = stage.start_by_hand()
+    (claimant,) = hand.claimants(stage.door)
+    found = stage.door.adopt(ID, hand.profile, claimant)
     assert found is None or found.identity == identity
     assert stage.door.find(ID).identity == identity
 
 
-def test_a_claim_with_another_command_or_of_nobody_is_not_true(stage: Stage) -> None:
-    claim = stage.start_by_hand()
-    assert stage.door.adopt(ID, claim._replace(command=(*claim.command, "more"))) is None
-    assert stage.door.adopt(ID, claim._replace(command=claim.command[:-1])) is None
-    assert stage.door.adopt(ID, claim._replace(pid=2**31 - 1)) is None
+def test_a_process_with_another_command_is_not_adopted(stage: Stage) -> None:
+    hand = stage.start_by_hand()
+    longer = (*hand.profile.command, "more")
+    other = hand.profile._replace(
+        command=longer, forms=tuple(f._replace(words=(*f.words, "more")) for f in hand.profile.forms)
+    )
+    (claimant,) = stage.door.claimants(ID, other, (hand.claim,), search=False)
+    assert "command line" in claimant.obstacle
+    assert not claimant.alike
+    assert stage.door.adopt(ID, other, claimant) is None
+    assert stage.door.claimants(ID, other, (hand.claim._replace(fresh=False),), search=False) == ()
+    assert stage.door.claimants(ID, hand.profile, (hand.claim._replace(pid=2**31 - 1),), search=False) == ()
     assert stage.door.find(ID).presence is Presence.STOPPED
 
 
-def test_one_that_was_started_by_hand_looks_like_the_worker_for_as_long_as_it_lives(stage: Stage) -> None:
-    claim = stage.start_by_hand()
-    here = Path.cwd().resolve()
-    assert claim.pid in stage.door.alike(claim.command, here)
-    assert claim.pid not in stage.door.alike((*claim.command, "more"), here)
-    assert stage.door.adopt(ID, claim) is not None
+def test_one_that_was_started_by_hand_claims_to_be_the_worker_until_it_is_on_record(stage: Stage) -> None:
+    hand = stage.start_by_hand()
+    (claimant,) = hand.claimants(stage.door, search=True)
+    assert (claimant.pid, claimant.obstacle) == (hand.claim.pid, "")
+    assert stage.door.suspected(ID)
+    assert stage.door.claimants(ID, hand.profile, (), search=False) == (claimant,), "it is looked at without a search"
+    assert stage.door.adopt(ID, hand.profile, claimant) is not None
+    assert hand.claimants(stage.door, search=True) == ()
     assert stage.door.stop(ID, timeout=1).stopped
-    assert claim.pid not in stage.door.alike(claim.command, here)
+    assert hand.claimants(stage.door, search=True) == ()
 
 
 def test_an_unknown_signal_is_refused(stage: Stage) -> None:

@@ -21,7 +21,7 @@ from supervisor_core.ledger import jobs, outbox, quick, schema, store
 from supervisor_core.ledger.heartbeats import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tables import workers
-from supervisor_core.ledger.writer import LedgerUnavailable
+from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.host import opened_ledger
 from supervisor_core.runtime.ledger_on_demand import LedgerOnDemand
 
@@ -141,5 +141,5 @@ def test_a_ledger_that_is_not_there_yet_is_made_for_the_first_heartbeat(config: 
 
 def test_a_heartbeat_that_can_not_be_written_is_said_in_our_words(config: SupervisorConfig, path: Path) -> None:
     path.write_bytes(b"not a database, and long enough to be taken for one" * 100)
-    with LedgerOnDemand(config) as ledger, pytest.raises(LedgerUnavailable, match=r"ledger\.db can't be used"):
+    with LedgerOnDemand(config) as ledger, pytest.raises(LedgerUnavailable, match=r"ledger\.db is damaged"):
         ledger.write(report)

@@ -22,6 +22,7 @@ from supervisor_core.desk.scheduler import ApprovalsChore, Chore, Scheduler
 from supervisor_core.domain.approvals import ApprovalState, Choice
 from supervisor_core.domain.errors import TemporaryError
 from supervisor_core.ledger.store import FILE_NAME, Ledger
+from supervisor_core.runtime import services
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.scheduling import SchedulerDoors
@@ -223,10 +224,11 @@ class Hanging:
 
 
 def test_a_chore_that_hangs_is_named_until_it_comes_to_an_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STUCK_SECONDS", 0.05)
+    monkeypatch.setattr(module, "WORK_SECONDS", 0.0)
+    monkeypatch.setattr(services, "PATIENCE_SECONDS", 0.05)
     hanging = Hanging()
     with running(desk, hanging) as scheduler:
-        wait_until(scheduler.service.stuck, 10, "it says what hangs")
-        assert scheduler.service.stuck().startswith("what is due is not dealt with: hanging for ")
+        pulse = scheduler.service.pulse
+        assert wait_until(pulse.late, 10, "it says what hangs").startswith("hanging: no sign of life for ")
         hanging.let_go.set()
-        wait_until(partial(lambda service: not service.stuck(), scheduler.service), 10, "it came to its end")
+        wait_until(lambda: not pulse.late(), 10, "it came to its end")

@@ -13,7 +13,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.blockkit import check_message
 from bot.delivery import Delivery
-from bot.outgoing import NOTICE
 from bot.playground import Playground
 from bot.shut_out import KEYS, OF_A_CHANNEL, admins, tell_shut_out
 from bot.speaking import Speaker
@@ -23,6 +22,7 @@ from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config.chat import Slack
 from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.ledger.tidings import NOTICE
 from tests.support.homes import ROOT
 
 

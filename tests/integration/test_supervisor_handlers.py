@@ -67,7 +67,7 @@ def test_pause_watcher_flag_created(home: Home) -> None:
     flag = json.loads((state(home) / "supervisor_pause_OrionMX.flag").read_text())
     assert (flag["worker_id"], flag["by"], flag["task_id"]) == ("OrionMX", f"file:{ME}", result["task_id"])
     assert home.everybody() == []
-    assert "stopped after" in (home.nas / "05_LOGS/workers/OrionMX.log").read_text(), "what was in hand was finished"
+    assert "stopped after" in home.output("OrionMX").read_text(), "what was in hand was finished"
     assert home.supervisor("once", "--heal").returncode == 0
     assert home.running_copies("OrionMX") == [], "nothing starts it by itself"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from bot import reports
 from bot.playground import Playground
 from bot.playground.values import Json
 from bot.reports import Reports
+from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.ledger import jobs
@@ -103,9 +105,10 @@ async def test_whoever_asked_where_the_bot_is_no_member_is_told_in_their_direct_
 
 
 def report_of(folder: Path, worker: str) -> Outcome:
-    path = folder / f"{worker}.json"
-    path.write_text(f'{{"worker_id": "{worker}"}}\n')
-    return Outcome.done(message=f"{worker} runs; it is healthy", report_path=str(path))
+    path, text = folder / f"{worker}.json", f'{{"worker_id": "{worker}"}}\n'
+    path.write_text(text)
+    message, digest = f"{worker} runs; it is healthy", sha256(text.encode()).hexdigest()
+    return Outcome.done(message=message, report_path=str(path), report_sha256=digest)
 
 
 async def test_the_reports_of_a_few_come_as_files_and_of_many_it_is_said_where_they_are(
@@ -145,17 +148,19 @@ def test_a_drive_that_hangs_holds_nothing_up_and_other_files_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reports, "READ_SECONDS", 0.05)
+    digest = sha256(b"{}").hexdigest()
     drive, home = tmp_path / "nas", tmp_path / "var"
     for folder in (drive, home):
         folder.mkdir()
         (folder / "a.json").write_text("{}")
     (tmp_path / "secret").write_text("token")
-    os.mkfifo(drive / "hangs.json")
     reading = Reports(drive, home)
-    assert reading.read(str(drive / "a.json")) == "{}"
-    assert reading.read(str(tmp_path / "secret")) == ""
-    assert reading.read(str(drive / ".." / "secret")) == ""
-    assert reading.read(str(drive / "hangs.json")) == ""
-    assert reading.read(str(drive / "a.json")) == "", "while it hangs nobody else is sent after it"
-    assert reading.read(str(home / "a.json")) == "{}"
-    os.close(os.open(drive / "hangs.json", os.O_WRONLY))
+    assert reading.read(str(drive / "a.json"), digest) == "{}"
+    assert reading.read(str(tmp_path / "secret"), sha256(b"token").hexdigest()) == ""
+    assert reading.read(str(drive / ".." / "secret"), sha256(b"token").hexdigest()) == ""
+    release = threading.Event()
+    with pytest.raises(DriveUnavailable):
+        reading._drive.call(release.wait)  # noqa: SLF001 (the drive that hangs)
+    assert reading.read(str(drive / "a.json"), digest) == "", "while it hangs nobody else is sent after it"
+    assert reading.read(str(home / "a.json"), digest) == "{}"
+    release.set()

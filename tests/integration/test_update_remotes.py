@@ -110,7 +110,8 @@ def test_one_that_hangs_is_given_up_in_time_and_the_next_update_goes_through(pla
     with hangs() as remote:
         point_to(made, remote.url)
         said = refused(place, made)
-        assert said == "origin did not answer within 0.6 s. Look at the network and at its server."
+        assert said.startswith(f"The remote origin ({remote.url}) didn't answer within 0.")
+        assert said.endswith(" s. Check the network and the remote's server, then try again.")
         assert remote.reached.is_set()
     point_to(made, str(made.origin.folder))
     went_through(place, made, place.carry_out("update_code", task_id="t2"))
@@ -122,9 +123,9 @@ def test_one_that_hangs_in_the_middle_of_the_commits_leaves_the_repository_as_it
 ) -> None:
     with hangs_half_way(made.origin) as remote:
         point_to(made, remote.url)
-        assert "did not answer within" in refused(place, made)
+        assert "didn't answer within" in refused(place, made)
         assert remote.reached.is_set()
-        assert "did not answer within" in place.preview("update_code").refused
+        assert "didn't answer within" in place.preview("update_code").refused
     assert made.checkout.git("fsck", "--no-dangling") == ""
     point_to(made, str(made.origin.folder))
     went_through(place, made, place.carry_out("update_code", task_id="t2"))
@@ -350,7 +351,7 @@ def test_an_update_that_hangs_while_it_is_previewed_holds_up_no_later_one(
     with monkeypatch.context() as hasty, hangs() as remote:
         hasty.setattr(git_changing, "OPERATION_SECONDS", LIMIT_SECONDS)
         point_to(made, remote.url)
-        assert "did not answer" in place.preview("update_code").refused
+        assert "didn't answer" in place.preview("update_code").refused
         wait_until(lambda: at_work(made) == [], 5, "git is gone")
     point_to(made, str(made.origin.folder))
     went_through(place, made, place.carry_out("update_code"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from supervisor_core.adapters.watching import FolderWatch
+from supervisor_core.adapters.watching import FolderWatch, WriteAlarm
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
 
@@ -87,3 +88,30 @@ def test_once_closed_it_tells_nothing_and_closing_twice_is_fine(tmp_path: Path) 
     watch.close()
     assert watch.fileno() is None
     assert not watch.watch(tmp_path)
+
+
+def test_a_write_alarm_rings_once_and_is_quiet_until_it_is_armed_again(tmp_path: Path) -> None:
+    alarm, path = WriteAlarm(), tmp_path / "North.log"
+    try:
+        assert alarm.arm(tmp_path)
+        assert not rings(alarm, 0.05)
+        path.write_text("first\n")
+        assert rings(alarm)
+        assert alarm.arm(tmp_path)
+        assert not rings(alarm, 0.05), "what was heard is forgotten"
+        with path.open("a") as file:
+            file.write("second\n")
+        assert rings(alarm)
+        alarm.arm(tmp_path)
+        alarm.wake()
+        assert rings(alarm)
+        assert rings(alarm), "who is woken is not to wait again"
+    finally:
+        alarm.close()
+
+
+def rings(alarm: WriteAlarm, seconds: float = 10.0) -> bool:
+    """Whether a wait ends before its time."""
+    begun = time.monotonic()
+    alarm.wait(seconds)
+    return time.monotonic() - begun < seconds

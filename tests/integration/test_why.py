@@ -80,7 +80,7 @@ CASES = [
         "a restart ends the quarantine",
         "restart Twice",
     ),
-    Case("Killed", "killed", r"Killed was killed \(SIGKILL\) at .*, and not by this supervisor\.", "Find who or what"),
+    Case("Killed", "killed", r"Killed was killed by SIGKILL at .* \(not by the supervisor", "Find who or what"),
     Case("Frozen", "frozen", r"Frozen was stopped by a signal", r"`kill -CONT [0-9]+`", "restart Frozen"),
     Case(
         "Rests", "paused", r"Rests is paused by \S+ since .* with the label “the new disk”\.", "resume", "resume Rests"

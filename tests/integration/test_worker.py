@@ -11,7 +11,7 @@ from supervisor_core.adapters.drive import Drive
 from supervisor_core.adapters.processes import Processes
 from supervisor_core.adapters.processes_fake import FakeProcesses
 from supervisor_core.adapters.processes_launch import LaunchError
-from supervisor_core.adapters.worker import check_watcher_process, start_watcher, stop_watcher_gracefully
+from supervisor_core.adapters.worker import check_watcher_process, start_watcher, stop_watcher_gracefully, worker_log
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 
 TEXT = """
@@ -37,7 +37,7 @@ def configured(home: Path, command: str, grace: float = 0.1) -> SupervisorConfig
 def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> None:
     config = configured(home, '[sh, -c, "echo before; echo no such table >&2; exit 3"]', grace=5)
     worker = config.worker("OrionMX")
-    log = home / "nas" / "05_LOGS" / "workers" / "OrionMX.log"
+    log = worker_log(config, worker)
     log.parent.mkdir(parents=True)
     log.write_text("from an earlier life\n")
     with pytest.raises(LaunchError) as caught:
@@ -64,7 +64,7 @@ def test_a_worker_gets_no_environment_but_its_own_and_the_harmless(home: Path, m
     config = configured(home, "[sh, -c, 'env; exec sleep 100']")
     worker, processes = config.worker("OrionMX"), Processes(config.state_dir)
     start_watcher(processes, Drive(config.nas.root), config, worker)
-    environ = (home / "nas" / "05_LOGS" / "workers" / "OrionMX.log").read_text()
+    environ = worker_log(config, worker).read_text()
     names = {line.partition("=")[0] for line in environ.splitlines()}
     assert names <= {"PATH", "PWD", "SHLVL", "OLDPWD", "_", "SUPERVISOR_GENERATION"}
     assert stop_watcher_gracefully(processes, worker).stopped

@@ -80,16 +80,24 @@ class CodePlace:
 
 @contextmanager
 def a_code_place(
-    folder: Path, checkout: Path, *, code: Mapping[str, Any] | None = None, workers: Sequence[str] = (WORKER,)
+    folder: Path,
+    checkout: Path,
+    *,
+    code: Mapping[str, Any] | None = None,
+    workers: Sequence[str] = (WORKER,),
+    checkouts: Mapping[str, Path] | None = None,
 ) -> Iterator[CodePlace]:
-    """A host in this folder; its workers run when this begins."""
+    """A host in this folder; its workers run when this begins. `checkouts`: of workers that have one of their own."""
     (folder / "nas" / "00_STATE").mkdir(parents=True)
     (folder / "nas" / "Worker_Outbox").mkdir()
-    each = {"command": ["{python}", "-V"], "code": {"path": str(checkout), **(code or {})}}
+    each: dict[str, Any] = {"command": ["{python}", "-V"], "code": dict(code or {})}
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
         "nas": {"root": "nas"},
-        "workers": dict.fromkeys(workers, each),
+        "workers": {
+            name: {**each, "code": {**each["code"], "path": str((checkouts or {}).get(name, checkout))}}
+            for name in workers
+        },
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(document))
     config = load_supervisor_config(folder / "config.yaml")

@@ -59,7 +59,8 @@ def life(ended_ago: float, code: int | None = 1, lived: float = 12.0, **more: An
 
 def job(handler: str, finished_ago: float, issuer: Issuer = ANNA, label: str | None = None, **more: Any) -> Job:
     """One that took two seconds."""
-    details = {"before": "a" * 40, "after": "b" * 40} if handler.endswith(("code", "deps")) else {}
+    files = [{"change": "changed", "path": "watcher.py"}]
+    details = {"before": "a" * 40, "after": "b" * 40, "files": files} if handler.endswith(("code", "deps")) else {}
     made = Job(
         job_id=int(finished_ago),
         supervisor_id="Host",
@@ -103,6 +104,20 @@ TROUBLES: dict[str, Facts] = {
         since=ago(100),
         seen={"heartbeat": Heartbeat("running", ago(2), "no index")},
     ),
+    "deploy_unproven": down(life(137), life(60), change=CHANGE, jobs=(UPDATE,), lines=("INFO reading",)),
+    "killed_after_deploy": down(
+        life(137, -9, memory_kills=0), life(60, -9, memory_kills=0), change=CHANGE, jobs=(UPDATE,), lines=TRACEBACK
+    ),
+    "killed_and_quarantined_after_deploy": down(
+        *(life(140 - 30 * number, -9, memory_kills=0) for number in range(5)),
+        change=CHANGE,
+        jobs=(UPDATE,),
+        given_up="it was started 5 times",
+        given_up_at=ago(20),
+        starts=5,
+        lines=(),
+    ),
+    "stopped_after_deploy": down(life(137, -15), change=CHANGE, jobs=(UPDATE,), lines=()),
     "out_of_memory": down(
         life(137, -9, memory_kills=1), jobs=(job("pause", 9000), job("resume", 8000)), lines=("INFO reading",)
     ),

@@ -108,6 +108,10 @@ class Home:
         """One worker of the live status."""
         return next(worker for worker in self.status()["workers"] if worker["id"] == worker_id)
 
+    def output(self, worker_id: str) -> Path:
+        """The file that this worker's output is captured in."""
+        return self.state_dir / "output" / f"{worker_id}.log"
+
     def daemon_log(self) -> str:
         """What the daemons of this home wrote, the end of it."""
         path = self.folder / "daemon.log"

@@ -1,4 +1,4 @@
-"""A ledger with a long audit trail, made quickly: the rows are as the daemon writes them, without their hashes."""
+"""A ledger with a long audit trail, made quickly: the rows are as the daemon writes them, with their hashes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from supervisor_core.domain.audit import GENESIS, row_hash
 from supervisor_core.domain.times import to_text
+from supervisor_core.ledger.audit import COLUMNS
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 
 HOST = "TestHost"
@@ -49,6 +51,7 @@ def a_long_trail(folder: Path, rows: int) -> Ledger:
 
 
 def _rows(count: int) -> Iterator[tuple[Any, ...]]:
+    previous = GENESIS
     for number in range(1, count + 1):
         person = number * 7 % PEOPLE
         actor, label = f"slack:T0TEAM/U{person:05}", f"Person{person} - hotfix"
@@ -58,4 +61,6 @@ def _rows(count: int) -> Iterator[tuple[Any, ...]]:
         worker = f"Worker{number * 13 % WORKERS:03}"
         at = to_text(BEGUN + number * APART)
         task = f"task_{number // 2}"
-        yield (HOST, number, "success", actor, action, "worker", worker, label, at, DETAILS, task, "0" * 64, "0" * 64)
+        row = (HOST, number, "success", actor, action, "worker", worker, label, at, DETAILS, task, previous)
+        previous = row_hash(dict(zip(COLUMNS, row, strict=False)))
+        yield (*row, previous)

@@ -115,19 +115,24 @@ async def approve(page: Page, card: Locator, shot: Shot = no_picture) -> None:
 
 
 async def undo(page: Page, card: Locator) -> None:
-    """The operator takes it back."""
+    """The operator requests an undo, and the approver agrees to its preview."""
     await press(page, card, "Undo", "Undo OrionMX?")
+    asked = message(page, "OrionMX: undo")
+    await asked.get_by_text("needs an approval").wait_for()
+    await act_as(page, APPROVER)
+    await press(page, asked, "Approve", "Approve undo")
+    await act_as(page, OPERATOR)
     await message(page, "OrionMX: undone").wait_for()
     await card.get_by_text("was undone by").wait_for()
     assert await card.get_by_role("button", name="Undo").count() == 0
 
 
 async def degrade(page: Page, card: Locator, shot: Shot = no_picture) -> None:
-    """The worker does not live with it: its process is killed, as a crash would end it."""
+    """The worker does not live with it: its process crashes."""
     said = await card.inner_text()
     found = re.search(r"runs as pid (\d+)", said)
     assert found is not None, said
-    os.kill(int(found[1]), signal.SIGKILL)
+    os.kill(int(found[1]), signal.SIGSEGV)
     await card.get_by_text("has degraded since").wait_for()
     await card.get_by_role("button", name="Rollback").wait_for()
     await shot("degraded.png")

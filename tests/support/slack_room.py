@@ -25,6 +25,7 @@ from bot.voting import Voting
 from supervisor_core.desk.alerts import Alerts
 from supervisor_core.domain.definitions import CommandDefinition
 from supervisor_core.ledger.envelopes import Received
+from supervisor_core.ledger.steps import Message
 from tests.support.approvals import Desk
 
 
@@ -43,7 +44,11 @@ class SlackRoom:
         self._app = SlackApp(self._client, identity, doors, forms, homes)
         self.alone = False
         """Whether what is pressed stands on a message that only its reader sees."""
+        self.key = ""
+        """The key of each envelope from now on: the same delivery, repeated."""
         self._keys = 0
+        self.said_meanwhile: list[Message] = []
+        """What was said while the slow part of a request was under way."""
 
     async def slash(self, name: str, text: str, **more: Any) -> Dealt:
         """Somebody types `/supervisor …`."""
@@ -81,10 +86,16 @@ class SlackRoom:
         body |= {"channel": {"id": "C0OPS"}, "actions": [action], "trigger_id": "t1"}
         return await self.deal("interactive", body)
 
-    async def deal(self, kind: str, payload: dict[str, Any], key: str = "") -> Dealt:
+    async def deal(self, kind: str, payload: dict[str, Any], key: str = "", at: datetime | None = None) -> Dealt:
         """One envelope."""
         self._keys += 1
-        return await self._app.deal(Received(key or f"k{self._keys}", kind, payload, datetime.now(UTC)))
+        received = Received(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
+        dealt = await self._app.deal(received)
+        return await dealt.rest(self._say) if dealt.rest else dealt
+
+    async def _say(self, messages: tuple[Message, ...]) -> bool:
+        self.said_meanwhile += messages
+        return True
 
     def _judging(self) -> Judging:
         config = self.desk.config

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from bot.asked import Asked, is_said_to_us, mentioned, opened, pressed, said, submitted
-from bot.outgoing import NOTICE, WHISPER, answer, card_of, whisper
+from bot.outgoing import WHISPER, answer, card_of, whisper
 from bot.views.form import form, picker
 from bot.views.told import words
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.grammar import GrammarContext
 from supervisor_core.ledger.envelopes import Received
 from supervisor_core.ledger.steps import Message
+from supervisor_core.ledger.tidings import NOTICE
 from tests.support.filled import filled
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)

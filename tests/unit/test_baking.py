@@ -24,6 +24,7 @@ from supervisor_core.domain.baking import (
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.jobs import Job, JobState
+from supervisor_core.domain.restarts import Life
 
 B, H, W = BakeState, Health, WorkerState
 SINCE = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -42,8 +43,13 @@ DOWN = Watched(W.STOPPED, H.MISSING, False, "not running, though it should")
 BACKING_OFF = DOWN._replace(state=W.BACKING_OFF, reason="started again in 5 s: it lived 2.0 s")
 GIVEN_UP = DOWN._replace(state=W.QUARANTINED, reason="quarantined: too often", given_up=True)
 GIVEN_UP_AND_RUNS = WELL._replace(fine=False, given_up=True)
+KILL = Life(SINCE, SINCE + SECOND, -9)
+KILLED = BACKING_OFF._replace(lives=(KILL,))
+KILLED_AND_GIVEN_UP = GIVEN_UP._replace(lives=(KILL, KILL))
+KILLED_AND_EXITED = GIVEN_UP._replace(lives=(KILL, Life(SINCE, SINCE + SECOND, 1)))
 STUCK = DOWN._replace(state=W.STUCK, health=H.UNKNOWN, reason="processes of it could not be ended")
 AGAIN = WELL._replace(started_at=SINCE + SECOND, started_again_at=SINCE + SECOND)
+KILLED_AND_RUNS = AGAIN._replace(lives=(Life(SINCE - SECOND, SINCE, 1), KILL))
 AGAIN_BEFORE = WELL._replace(started_again_at=SINCE - SECOND)
 STARTING = DOWN._replace(state=W.STARTING, health=H.UNKNOWN, reason="starting, this is under way")
 STOPPING = STARTING._replace(state=W.STOPPING, fine=True)
@@ -68,7 +74,11 @@ def said(worker: Watched | None, now: datetime, bake: Bake = BAKE) -> BakeState 
         pytest.param(AGAIN_BEFORE, None, None, B.WELL, id="had trouble before the change"),
         pytest.param(UNWELL, None, B.DEGRADED, B.DEGRADED, id="unwell"),
         pytest.param(SILENT, None, B.DEGRADED, B.DEGRADED, id="silent"),
-        pytest.param(FROZEN, None, B.DEGRADED, B.DEGRADED, id="frozen"),
+        pytest.param(FROZEN, None, None, B.ENDED, id="stopped by a signal"),
+        pytest.param(KILLED, None, None, B.ENDED, id="killed"),
+        pytest.param(KILLED_AND_RUNS, None, None, B.WELL, id="killed and started again"),
+        pytest.param(KILLED_AND_GIVEN_UP, B.ENDED, B.ENDED, B.ENDED, id="killed and given up"),
+        pytest.param(KILLED_AND_EXITED, B.DEGRADED, B.DEGRADED, B.DEGRADED, id="killed, and exited by itself"),
         pytest.param(UNKNOWN, None, None, B.ENDED, id="nobody can tell"),
         pytest.param(STARTING, None, None, None, id="starting"),
         pytest.param(STOPPING, None, None, None, id="stopping"),

@@ -160,6 +160,11 @@ def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
     assert made == json.loads(path.read_text())
 
 
+def test_a_message_that_ends_with_a_stop_gets_no_second_one() -> None:
+    paused = Outcome.done(message="OrionMX is paused; its flag waits. Mount the drive.")
+    assert "Mount the drive.." not in json.dumps(card([job(outcome=paused)], NOW))
+
+
 def test_a_thousand_workers_that_had_no_turn_fit_and_no_error_of_theirs_is_repeated() -> None:
     most = [job("W" * 20, "restart_watcher", outcome=STUCK), *[left("V" * 20)] * 1000]
     made: dict[str, Any] = card(most, NOW)

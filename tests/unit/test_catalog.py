@@ -136,13 +136,13 @@ def test_keep_going_is_true_or_false() -> None:
         check_params(_of("restart"), {"keep_going": 1})
 
 
-def test_approval_is_needed_for_new_or_older_code_but_not_to_undo() -> None:
+def test_approval_is_needed_for_every_change_of_code() -> None:
     assert {definition.name for definition in EVERY if definition.needs_approval} == {
         "rollback",
+        "undo",
         "update",
         "update-deps",
     }
-    assert "no approval" in _of("undo").notes
 
 
 def test_what_changes_code_is_dangerous() -> None:

@@ -35,7 +35,7 @@ def test_everything_left_out_has_its_default(tmp_path: Path) -> None:
     assert config.supervisor.id
     assert config.nas.file_mode == 0o640
     assert config.slack.access.operators == ()
-    assert config.slack.approvals.required_for == ("rollback", "update", "update-deps")
+    assert config.slack.approvals.required_for == ("rollback", "undo", "update", "update-deps")
     assert (worker.id, worker.stop_signal, worker.restart.policy) == ("OrionMX", "TERM", "on-failure")
     assert worker.code.pip_timeout_seconds == 600
 

@@ -77,7 +77,8 @@ def test_the_clock_is_judged_by_the_middle_of_the_way(ahead: float, way: float, 
 def test_an_answer_without_the_time_accuses_no_clock(date: str) -> None:
     check = compared(date, NOW, NOW)
     assert check.ok
-    assert check.message == "not compared: Slack did not tell the time"
+    assert check.message == "not compared, so whether it is right isn't known: Slack did not tell the time"
+    assert check.remedy, "which makes it a warning, and no pass"
 
 
 class Mount(NamedTuple):

@@ -37,6 +37,10 @@ CAUSES = {
     "deploy_degraded": Cause.DEPLOY,
     "out_of_memory_after_deploy": Cause.OUT_OF_MEMORY,
     "memory_error": Cause.OUT_OF_MEMORY,
+    "deploy_unproven": Cause.DEPLOY,
+    "killed_after_deploy": Cause.KILLED,
+    "killed_and_quarantined_after_deploy": Cause.QUARANTINED,
+    "stopped_after_deploy": Cause.DIED,
     "killed_unknown": Cause.KILLED,
     "drive_away_and_down": Cause.DRIVE_AWAY,
     "paused_by_hand": Cause.PAUSED,
@@ -114,10 +118,10 @@ def test_a_change_is_not_blamed_for_what_was_so_before_it() -> None:
 
 
 def test_a_kill_alone_is_not_called_a_lack_of_memory() -> None:
-    for kills, said in ((None, "is not known here"), (0, "it was not for that")):
+    for kills, said in ((None, "isn't known here"), (0, "no out-of-memory kill recorded")):
         told = explain(down(life(137, -9, memory_kills=kills), lines=()))
         assert told.cause is Cause.KILLED
-        assert said in plain(told.found.also[0])
+        assert said in " ".join(map(plain, (told.found.sentence, *told.found.also)))
     told = explain(down(life(137, -15, memory_kills=3), lines=()))
     assert told.cause is Cause.DIED, "what was asked to end was not killed by the kernel"
 

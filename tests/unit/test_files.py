@@ -9,15 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.adapters import files
-from supervisor_core.adapters.files import (
-    UnreadableError,
-    read_json,
-    read_limited,
-    replace_patiently,
-    write_atomically,
-    write_json,
-)
+from supervisor_core.adapters import drive_files, open_folder
+from supervisor_core.adapters.files import read_json, read_limited, write_atomically, write_json
+from supervisor_core.adapters.open_folder import OpenFolder, UnreadableError, patiently, temporary_name
 
 
 def test_a_written_file_has_the_content_and_the_mode_whatever_the_umask(tmp_path: Path) -> None:
@@ -71,13 +65,11 @@ def test_a_target_that_can_not_be_replaced_leaves_no_temporary_file(tmp_path: Pa
 def test_the_temporary_name_is_hidden_and_no_flag_even_for_the_longest_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[Path] = []
-    monkeypatch.setattr(files, "replace_patiently", lambda source, target: seen.append(source))
-    name = "ü" * 120 + ".flag"
-    write_atomically(tmp_path / name, b"x")
-    assert seen[0].parent == tmp_path
-    assert seen[0].name.startswith(".")
-    assert seen[0].name.endswith(".tmp")
+    monkeypatch.setattr(open_folder, "patiently", lambda rename: None)
+    write_atomically(tmp_path / f"{'ü' * 120}.flag", b"x")
+    (name,) = os.listdir(tmp_path)
+    assert name.startswith(".")
+    assert name.endswith(".tmp")
 
 
 def test_a_link_at_the_target_is_replaced_and_not_followed(tmp_path: Path) -> None:
@@ -100,35 +92,35 @@ class _BusyError(PermissionError):
     winerror = 32
 
 
-def test_a_target_that_is_looked_at_on_windows_is_replaced_a_moment_later(tmp_path: Path) -> None:
+def test_a_target_that_is_looked_at_on_windows_is_replaced_a_moment_later() -> None:
     failures = [_BusyError(13, "in use"), _BusyError(13, "in use")]
     pauses: list[float] = []
 
-    def replace(source: Path, target: Path) -> None:
+    def rename() -> None:
         if failures:
             raise failures.pop()
 
-    replace_patiently(tmp_path / "a", tmp_path / "b", replace=replace, pause=pauses.append)
+    patiently(rename, pause=pauses.append)
     assert len(pauses) == 2
     assert pauses == sorted(pauses)
 
 
-def test_a_target_that_stays_busy_is_given_up_after_a_bounded_time(tmp_path: Path) -> None:
+def test_a_target_that_stays_busy_is_given_up_after_a_bounded_time() -> None:
     pauses: list[float] = []
 
-    def replace(source: Path, target: Path) -> None:
+    def rename() -> None:
         raise _BusyError(13, "in use")
 
     with pytest.raises(_BusyError):
-        replace_patiently(tmp_path / "a", tmp_path / "b", replace=replace, pause=pauses.append)
-    assert len(pauses) == files.REPLACE_ATTEMPTS - 1
+        patiently(rename, pause=pauses.append)
+    assert len(pauses) == open_folder.RENAME_ATTEMPTS - 1
     assert sum(pauses) < 2
 
 
 def test_another_error_is_not_tried_again(tmp_path: Path) -> None:
     pauses: list[float] = []
     with pytest.raises(FileNotFoundError):
-        replace_patiently(tmp_path / "a", tmp_path / "b", pause=pauses.append)
+        patiently(lambda: (tmp_path / "a").replace(tmp_path / "b"), pause=pauses.append)
     assert pauses == []
 
 
@@ -195,7 +187,7 @@ def test_a_link_put_there_between_the_look_and_the_opening_is_not_followed(
 ) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "a").symlink_to(tmp_path / "secret")
-    monkeypatch.setattr(type(tmp_path), "lstat", lambda self: (tmp_path / "secret").stat())
+    monkeypatch.setattr(OpenFolder, "look", lambda self, name: (tmp_path / "secret").stat())
     with pytest.raises(UnreadableError, match="symbolic link"):
         read_limited(tmp_path / "a", 100)
 
@@ -211,7 +203,7 @@ def test_a_fifo_put_there_between_the_look_and_the_opening_is_refused_as_well(
 ) -> None:
     (tmp_path / "regular").write_text("x")
     os.mkfifo(tmp_path / "a")
-    monkeypatch.setattr(type(tmp_path), "lstat", lambda self: (tmp_path / "regular").stat())
+    monkeypatch.setattr(OpenFolder, "look", lambda self, name: (tmp_path / "regular").stat())
     with pytest.raises(UnreadableError, match="no regular file"):
         read_limited(tmp_path / "a", 100)
 
@@ -228,9 +220,9 @@ def test_a_socket_a_device_and_a_folder_are_refused(tmp_path: Path, monkeypatch:
 def test_an_only_writer_takes_away_what_a_crash_left_of_an_earlier_try(tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     before = set(tmp_path.iterdir())
-    temporary = files._temporary(target, only_writer=True)  # noqa: SLF001 (the name is what a crash leaves)
+    temporary = tmp_path / temporary_name(target.name, only_writer=True)
     temporary.write_text("half of i")
     assert set(tmp_path.iterdir()) > before
-    files.write_atomically(target, "whole", only_writer=True)
+    drive_files.write(tmp_path, target, b"whole", 0o640, only_writer=True)
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
     assert target.read_text() == "whole"

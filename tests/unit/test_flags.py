@@ -29,7 +29,7 @@ from supervisor_core.domain.flags import (
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 NAME = FlagName("pause", "OrionMX", None)
 SECRET = "a long secret"
-TRUST = Trust(SECRET, timedelta(hours=1))
+TRUST = Trust(SECRET, timedelta(hours=1), "TestHost")
 
 
 def order(body: object, name: FlagName = NAME, trust: Trust | None = None) -> FlagOrder:
@@ -44,7 +44,8 @@ def rejection(body: object, name: FlagName = NAME, trust: Trust | None = None) -
 
 
 def signed(secret: str = SECRET, issued_at: object = "2026-02-05T14:30:00Z", **more: Any) -> dict[str, Any]:
-    body = {"task_id": "t1", "handler": "pause", "worker_id": "OrionMX", "issued_at": issued_at, **more}
+    about = {"task_id": "t1", "handler": "pause", "worker_id": "OrionMX", "supervisor_id": "TestHost"}
+    body = {**about, "issued_at": issued_at, **more}
     return {**body, "signature": sign(body, secret)}
 
 

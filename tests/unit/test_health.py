@@ -150,6 +150,11 @@ def test_what_was_seen_becomes_a_word_and_a_reason(seen: Observation, word: Heal
     assert said in verdict.reason
 
 
+def test_a_worker_that_rests_without_a_pause_has_its_flag_named() -> None:
+    reason = health(running(heartbeat=beat(1, status="paused")), NOW).reason
+    assert reason.endswith("and isn't paused: look at its pause flag on the drive; resume removes it")
+
+
 @pytest.mark.parametrize(
     ("at", "pid", "own"),
     [

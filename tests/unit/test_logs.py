@@ -150,7 +150,7 @@ class Copied:
         self.root.mkdir()
         self.path = self.root / "05_LOGS" / "supervisor.log"
         self.drive = Drive(self.root, timeout_seconds=0.2)
-        self.handler = logs.DriveCopy(self.path, self.drive, max_bytes, 0o640)
+        self.handler = logs.DriveCopy(self.path, self.drive, max_bytes, 2, 0o640)
         logs.add(self.handler)
         logging.getLogger("supervisor_core").setLevel("INFO")
 
@@ -229,13 +229,14 @@ def test_a_drive_that_is_not_mounted_is_not_made_and_a_later_line_arrives(copied
     copied.shows("1 lines are only at home")
 
 
-def test_the_copy_rotates_once(tmp_path: Path) -> None:
+def test_the_copy_keeps_as_many_backups_as_the_log(tmp_path: Path) -> None:
     copied = Copied(tmp_path, max_bytes=1000)
     for number in range(60):
         log.info("line %d %s", number, "x" * 100)
         copied.shows(f"line {number} ")
-    assert copied.path.stat().st_size < 2000
-    assert copied.path.with_name("supervisor.log.1").exists()
+    names = ["supervisor.log", "supervisor.log.1", "supervisor.log.2"]
+    assert sorted(path.name for path in copied.path.parent.iterdir()) == names
+    assert all(copied.path.with_name(name).stat().st_size <= 1000 for name in names)
 
 
 def test_closing_does_not_wait_for_a_drive_that_hangs(tmp_path: Path) -> None:

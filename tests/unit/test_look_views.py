@@ -30,7 +30,7 @@ from bot.views.teams import teams
 from bot.views.told import Content
 from bot.views.waiting import waiting
 from supervisor_core.domain.approvals import Approval, ApprovalState, Terms
-from supervisor_core.domain.audit_csv import COLUMNS, audit_csv
+from supervisor_core.domain.audit_csv import COLUMNS, DAMAGED, audit_csv
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.trail import Entry
 from supervisor_core.handlers.newest_lines import Written
@@ -258,6 +258,6 @@ def test_a_table_for_other_programs_has_all_columns_and_no_formula() -> None:
     row: dict[str, Any] = dict.fromkeys(COLUMNS, "x") | {"audit_id": 1, "label": None}
     table = audit_csv([row | {"actor": text} for text in ("=cmd()", "+1", "-1", "@x", "\tx", 'a "b", c')])
     lines = table.splitlines()
-    assert lines[0] == ",".join(COLUMNS)
+    assert lines[0] == ",".join((*COLUMNS, "affected", DAMAGED))
     assert [line.split(",")[3] for line in lines[1:6]] == ["'=cmd()", "'+1", "'-1", "'@x", "'\tx"]
     assert '"a ""b"", c"' in lines[6]

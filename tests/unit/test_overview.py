@@ -52,7 +52,8 @@ def test_a_supervisor_that_has_failed_is_not_healthy(world: World) -> None:
 
         def document() -> dict[str, Any]:
             workers, started = list(shown(world).values()), datetime.now(UTC)
-            return status_document(agent, configuration, living, world.reconciler, [], workers, [], started)
+            told = (world.parts.ledger, agent, configuration, living, world.reconciler)
+            return status_document(*told, [], workers, [], started)
 
         await agent.spawn()
         await agent.start()

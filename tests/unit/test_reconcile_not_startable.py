@@ -23,22 +23,22 @@ class Missing(NamedTuple):
     words: str
 
 
-def _a_file_for_the_folder_of_logs(folder: Path) -> None:
-    logs = folder / LOGS
-    logs.parent.mkdir(exist_ok=True)
-    if logs.exists():
-        logs.rename(logs.with_name("away"))
-    logs.write_text("somebody's notes")
+def _a_file_for_the_folder(folder: Path) -> None:
+    output = folder / OUTPUT
+    output.parent.mkdir(exist_ok=True)
+    if output.exists():
+        output.rename(output.with_name("away"))
+    output.write_text("somebody's notes")
 
 
-LOGS = "nas/05_LOGS/workers"
+OUTPUT = "var/output"
 MISSING = {
     "its folder": Missing(
         lambda folder: (folder / "place").rename(folder / "elsewhere"),
         lambda folder: (folder / "elsewhere").rename(folder / "place"),
         "does not exist",
     ),
-    "the folder of its log": Missing(_a_file_for_the_folder_of_logs, lambda folder: (folder / LOGS).unlink(), LOGS),
+    "the folder of its output": Missing(_a_file_for_the_folder, lambda folder: (folder / OUTPUT).unlink(), OUTPUT),
     "its program": Missing(
         lambda folder: (folder / "bin" / "work").rename(folder / "bin" / "away"),
         lambda folder: (folder / "bin" / "away").rename(folder / "bin" / "work"),

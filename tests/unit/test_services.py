@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from supervisor_core.runtime.services import CANCEL_SECONDS, Registry, ServiceState
+from supervisor_core.runtime.services import (
+    BEAT_SECONDS,
+    CANCEL_SECONDS,
+    PATIENCE_SECONDS,
+    Pulse,
+    Registry,
+    ServiceState,
+)
 from tests.support.virtual import VirtualLoop
 
 T = TypeVar("T")
@@ -34,6 +41,7 @@ class Steady:
     name = "steady"
 
     def __init__(self) -> None:
+        self.pulse = Pulse(lambda: asyncio.get_running_loop().time())
         self.calls: list[str] = []
         self.begun_at: list[float] = []
         self.trouble = ""
@@ -44,7 +52,14 @@ class Steady:
 
     async def run(self, stopping: asyncio.Event) -> None:
         self.calls.append("run")
-        await stopping.wait()
+        await self.beating(stopping)
+
+    async def beating(self, stopping: asyncio.Event) -> None:
+        """As a loop that only waits does."""
+        while not stopping.is_set():
+            self.pulse.beat(within=BEAT_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), BEAT_SECONDS)
 
     async def shut_down(self) -> None:
         self.calls.append("shut_down")
@@ -75,7 +90,7 @@ class Failing(Steady):
     async def run(self, stopping: asyncio.Event) -> None:
         self.calls.append("run")
         await self._maybe("run")
-        await stopping.wait()
+        await self.beating(stopping)
 
     async def shut_down(self) -> None:
         await super().shut_down()
@@ -244,11 +259,81 @@ def test_one_that_does_not_stop_is_named_and_not_waited_for(stubborn: bool, capl
         assert await scene.stop(5) == ["laggard"]
         assert now() - before <= 5 + CANCEL_SECONDS + 0.1
         assert laggard.calls[-1] == "shut_down"
+        report = scene.report("laggard")
+        assert (report.state, report.last_error) == (ServiceState.ERROR, "shutdown timeout")
+        assert report.reason == "it did not stop within 5 s and was cut off"
         assert scene.report("steady").state is ServiceState.STOPPED
         laggard.release.set()
+        await asyncio.sleep(1)
+        assert scene.report("laggard").last_error == "shutdown timeout", "it is not overwritten by what it still does"
 
     run(story())
     assert "laggard did not stop within 5 s" in caplog.text
+
+
+def test_one_that_hangs_is_degraded_from_its_first_missing_beat_until_it_goes_on() -> None:
+    class Hanging(Steady):
+        def __init__(self) -> None:
+            super().__init__()
+            self.release = asyncio.Event()
+
+        async def run(self, stopping: asyncio.Event) -> None:
+            self.pulse.beat()
+            await self.release.wait()
+            await self.beating(stopping)
+
+    async def story() -> None:
+        hanging, steady = Hanging(), Steady()
+        steady.name = "other"
+        scene = Scene(hanging, steady)
+        await scene.start()
+        began = scene.report("steady").last_health_at
+        await asyncio.sleep(PATIENCE_SECONDS - 1)
+        assert (scene.report("steady").health, scene.report("steady").last_health_at) == ("healthy", began)
+        await asyncio.sleep(2)
+        report = scene.report("steady")
+        assert (report.state, report.health, report.late) == (ServiceState.RUNNING, "degraded", True)
+        assert report.reason == f"no sign of life for 61 s, since {began:%H:%M:%S} UTC"
+        assert report.last_health_at == began, "it is not stamped by whoever asks"
+        assert scene.report("other").health == "healthy"
+        hanging.release.set()
+        await asyncio.sleep(1)
+        assert (scene.report("steady").health, scene.report("steady").late) == ("healthy", False)
+        assert await scene.stop() == []
+
+    run(story())
+
+
+def test_one_that_hangs_while_it_gets_ready_is_degraded_as_well() -> None:
+    class Slow(Steady):
+        async def initialise(self) -> None:
+            await asyncio.sleep(PATIENCE_SECONDS + 2)
+
+    async def story() -> None:
+        scene = Scene(Slow())
+        starting = asyncio.ensure_future(scene.start())
+        await asyncio.sleep(PATIENCE_SECONDS + 1)
+        assert (scene.report("steady").state, scene.report("steady").health) == (ServiceState.STARTING, "degraded")
+        await starting
+        assert scene.report("steady").health == "healthy"
+        await scene.stop()
+
+    run(story())
+
+
+def test_each_loop_of_a_service_beats_by_itself_and_one_that_rests_is_not_missed() -> None:
+    time = 0.0
+    pulse = Pulse(lambda: time)
+    pulse.begin()
+    pulse.beat(10, "connection")
+    pulse.beat(0, "messages")
+    time = PATIENCE_SECONDS + 5
+    assert pulse.late().startswith("messages: no sign of life for 65 s, since ")
+    time += 10
+    assert "; messages: " in pulse.late() or pulse.late().startswith("connection: ")
+    pulse.rest("messages")
+    pulse.beat(0, "connection")
+    assert pulse.late() == ""
 
 
 def test_asked_to_stop_before_it_began_the_start_comes_back() -> None:

@@ -48,12 +48,19 @@ def test_the_address_of_somebody_s_answer_is_no_method_and_is_never_said() -> No
     [
         (refused("ratelimited", 429, **{"Retry-After": "7"}), 7.0),
         (refused("ratelimited", 429, **{"Retry-After": "0"}), 1.0),
+        (refused("ratelimited", 429, **{"Retry-After": "3600"}), 60.0),
+        (refused("ratelimited", 429, **{"Retry-After": "1e400"}), 60.0),
+        (refused("ratelimited", 429, **{"Retry-After": "-5"}), 30.0),
+        (refused("ratelimited", 429, **{"Retry-After": "nan"}), 30.0),
+        (refused("ratelimited", 429, **{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}), 30.0),
         (unanswered(429), 30.0),
         (refused("channel_not_found"), None),
         (refused("fatal_error", 500), None),
     ],
 )
-def test_slack_is_waited_for_as_long_as_it_asks(error: SlackApiError, seconds: float | None) -> None:
+def test_slack_is_waited_for_as_long_as_it_asks_and_never_for_an_hour(
+    error: SlackApiError, seconds: float | None
+) -> None:
     assert wait_asked(error) == seconds
 
 

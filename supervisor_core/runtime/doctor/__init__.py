@@ -5,14 +5,28 @@ from __future__ import annotations
 from functools import partial
 
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.runtime.doctor import daemon, database, drive, git, ledger, others, outside, service, state_dir
+from supervisor_core.runtime.doctor import (
+    daemon,
+    database,
+    drive,
+    env_file,
+    git,
+    ledger,
+    others,
+    outside,
+    service,
+    state_dir,
+    workers,
+)
 from supervisor_core.runtime.doctor.checks import Check, examine
 
 CORE = {
+    env_file.NAME: env_file.look,
     state_dir.NAME: state_dir.look,
     drive.NAME: drive.look,
     ledger.NAME: ledger.look,
     daemon.NAME: daemon.look,
+    workers.NAME: workers.look,
     service.NAME: service.look,
     database.NAME: database.look,
     others.NAME: others.look,
@@ -25,6 +39,6 @@ CORE = {
 
 def core_checks(config: SupervisorConfig) -> list[Check]:
     """Everything but the chat. That the configuration can be read is why we are here, so it is the first of them."""
-    workers = ", ".join(config.workers) or "none"
-    read = Check("configuration", True, f"{config.path}; supervisor {config.supervisor.id}, workers: {workers}")
+    names = ", ".join(config.workers) or "none"
+    read = Check("configuration", True, f"{config.path}; supervisor {config.supervisor.id}, workers: {names}")
     return [read, *examine({name: partial(look, config) for name, look in CORE.items()})]

@@ -8,6 +8,8 @@ from sqlalchemy import make_url
 
 from supervisor_core.adapters.report_masking import Masking
 from supervisor_core.config import SupervisorConfig
+from supervisor_core.ledger.forward_database import SharedDatabase
+from supervisor_core.ledger.schema import ForeignTables
 from supervisor_core.ledger.verify import verify
 from supervisor_core.runtime.doctor.checks import Check
 
@@ -30,7 +32,17 @@ def look(config: SupervisorConfig) -> Check:
     if not found.passed:
         said = Masking(config.secrets()).text(found.failures[0].message)
         return Check(NAME, False, f"{shown}: {found.failures[0].name}: {said}", REMEDY)
-    return Check(NAME, True, f"{shown} answers: {found.asked[1].message}")
+    database = SharedDatabase(url, timeout)
+    try:
+        version = database.check_ours()
+    except ForeignTables as error:
+        return Check(NAME, False, f"{shown}: {error.message}", error.remedy)
+    finally:
+        database.close()
+    if version is None:
+        remedy = "Run: supervisor db upgrade. The first round of forwarding does so as well."
+        return Check(NAME, True, f"{shown} answers, and has no tables of the supervisor yet", remedy)
+    return Check(NAME, True, f"{shown} answers: {found.asked[1].message}; its tables are at version {version}")
 
 
 def _not_there_yet(url: str) -> bool:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from supervisor_core.adapters import drive_files
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.config.models import Folders
 from supervisor_core.runtime.doctor.checks import Check
 from supervisor_core.runtime.doors import open_drive
+from supervisor_core.runtime.environment import FOLDERS
 
 NAME = "drive"
-WRITTEN = ("state", "logs", "inbox", "outbox")
-"""What the supervisor writes itself; the other folders are its workers' business."""
 
 
 def look(config: SupervisorConfig) -> Check:
@@ -33,26 +32,19 @@ def look(config: SupervisorConfig) -> Check:
 
 def _walk(root: Path, folders: Mapping[str, Path]) -> tuple[list[str], list[str]]:
     """What is wrong, and which folders are missing, in one call to the drive."""
-    missing = [name for name in folders if not os.path.lexists(folders[name])]
-    return list(_troubles(root, folders, missing)), [folders[name].name for name in missing]
-
-
-def _troubles(root: Path, folders: Mapping[str, Path], missing: list[str]) -> Iterator[str]:
-    if missing and not os.access(root, os.W_OK | os.X_OK):
-        yield f"{root} may not be written, so {', '.join(folders[name].name for name in missing)} can't be made"
+    troubles, missing = [], []
     for name, folder in folders.items():
-        if name in missing:
-            continue
-        if not folder.is_dir():
-            yield f"{folder} is no folder"
-        elif name in WRITTEN:
-            yield from _writable(folder)
-
-
-def _writable(folder: Path) -> Iterator[str]:
-    """A dot in front and `.tmp` at the end: nobody takes it for a flag, should it outlive us."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor.", suffix=".tmp") as file:
-            file.write(b"x")
-    except OSError as error:
-        yield f"nothing can be written in {folder}: {error.strerror}"
+        try:
+            if name in FOLDERS:
+                drive_files.probe(root, folder)
+            elif drive_files.is_file(root, folder):
+                troubles.append(f"{folder} is no folder")
+        except FileNotFoundError:
+            missing.append(folder.name)
+        except NotADirectoryError as error:
+            troubles.append(f"{folder} is no folder ({error.strerror})")
+        except OSError as error:
+            troubles.append(f"nothing can be written in {folder}: {error.strerror}")
+    if missing and not os.access(root, os.W_OK | os.X_OK):
+        troubles.append(f"{root} may not be written, so {', '.join(missing)} can't be made")
+    return troubles, missing

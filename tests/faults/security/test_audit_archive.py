@@ -1,0 +1,210 @@
+"""Old rows of the audit trail move to a file, and the chain stays verifiable, whenever the archiving is killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, delete, insert
+
+from supervisor_core.adapters.head_file import HeadFile
+from supervisor_core.domain.audit import AuditEntry
+from supervisor_core.ledger import audit, audit_archive
+from supervisor_core.ledger.forward import Forwarding, OtherHistory
+from supervisor_core.ledger.forward_database import SharedDatabase
+from supervisor_core.ledger.forward_verify import verify_shared
+from supervisor_core.ledger.store import FILE_NAME, Ledger
+from supervisor_core.ledger.tables import audit_anchors, audit_log
+from tests.support.armed import armed
+from tests.support.homes import Home
+from tests.support.tampering import put_cell
+
+HOST = "TestHost"
+OLD = datetime(2025, 2, 5, 14, 30, 15, tzinfo=UTC)
+OLD_ROWS, NEW_ROWS = audit_archive.BATCH + 10, 5
+POINTS = (
+    "audit.archive:before",
+    "audit.archive:after",
+    "audit_anchors_t.moved:before",
+    "audit.head:before",
+    "audit.head:after",
+    "audit_anchors_t.moved:after",
+    "audit_log_t.removed:after",
+    "audit_log_t.removed:after#2",
+)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder with more old rows than are removed at once, and a few new ones."""
+    folder = tmp_path_factory.mktemp("template")
+    write_rows(folder, OLD_ROWS, OLD)
+    write_rows(folder, NEW_ROWS, datetime.now(UTC))
+    return folder
+
+
+def write_rows(folder: Path, count: int, at: datetime) -> None:
+    def write(connection: Connection) -> None:
+        for number in range(count):
+            audit.append(connection, HOST, a_row(number), at + timedelta(seconds=number))
+
+    with opened(folder) as ledger:
+        ledger.write(write)
+
+
+def a_row(number: int) -> AuditEntry:
+    return AuditEntry("cli:anna", "PAUSE", f"W{number}")
+
+
+def opened(folder: Path) -> Ledger:
+    return Ledger(folder / FILE_NAME, HOST, HeadFile(folder))
+
+
+@pytest.fixture
+def home(template: Path, tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home", {"West": {"command": ["sleep", "60"]}}, {})
+    shutil.copytree(template, made.state_dir)
+    return made
+
+
+def ids(home: Home) -> list[int]:
+    return [row["audit_id"] for row in home.audit()]
+
+
+def test_archived_rows_leave_the_ledger_and_the_trail_is_verified_across_the_file(home: Home, tmp_path: Path) -> None:
+    done = home.supervisor("audit", "archive", "--before", "2026-01-01", "--out", "old.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert f"Archived {OLD_ROWS} rows of {HOST}, 1 to {OLD_ROWS}" in done.stdout
+    left = sorted(home.audit(), key=lambda row: row["audit_id"])
+    assert [row["audit_id"] for row in left] == list(range(OLD_ROWS + 1, OLD_ROWS + NEW_ROWS + 2))
+    recorded = left[-1]
+    assert (recorded["action"], json.loads(recorded["details_json"])["last_id"]) == ("AUDIT_ARCHIVED", OLD_ROWS)
+    assert home.supervisor("audit", "verify").returncode == 0
+    across = home.supervisor("audit", "verify", "--file", "old.jsonl")
+    assert (across.returncode, "The ledger continues from there" in across.stdout) == (0, True), across.stdout
+    assert home.supervisor("audit", "export", "--out", "rest.jsonl").returncode == 0
+    both = home.json("audit", "verify", "--file", "rest.jsonl", "--file", "old.jsonl")
+    assert both["ok"], both
+    assert [(part["first_id"], part["last_id"]) for part in both["files"]] == [(1, OLD_ROWS + NEW_ROWS + 1)]
+    again = home.supervisor("audit", "archive", "--before", "2026-01-01", "--out", "old.jsonl")
+    assert (again.returncode, again.stdout) == (0, "There are no rows to archive.\n")
+
+    # Without a ledger or a configuration, an altered and a cut file are found.
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    whole = (home.folder / "old.jsonl").read_text()
+    (alone / "cut").write_text("".join(whole.splitlines(keepends=True)[:-3]))
+    cut = home.supervisor("audit", "verify", "--file", str(alone / "cut"))
+    assert (cut.returncode, "the ledger doesn't continue it" in cut.stdout) == (1, True), cut.stdout
+    home.config.unlink()
+    for name, content, named in (
+        ("whole", whole, ""),
+        ("altered", whole.replace('"W7"', '"W8"'), "row 8 of TestHost was altered"),
+        ("gap", whole.replace(whole.splitlines()[4] + "\n", ""), "row 5 of TestHost is missing"),
+        ("junk", whole + "\udcff{\n", "isn't a row of an audit trail"),
+    ):
+        (alone / name).write_text(content, errors="surrogateescape")
+        said = home.supervisor("audit", "verify", "--file", str(alone / name))
+        assert (said.returncode, named in said.stdout) == (1 if named else 0, True), said.stdout + said.stderr
+        assert "Not compared with a ledger" in said.stdout
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_anywhere_no_row_is_lost_and_the_next_run_finishes(home: Home, point: str) -> None:
+    words = ("audit", "archive", "--before", "2026-01-01", "--out")
+    killed = home.supervisor(*words, "first.jsonl", program=armed(point))
+    assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
+    assert home.supervisor("audit", "verify").returncode == 0
+    done = home.supervisor(*words, "second.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert ids(home)[0] == OLD_ROWS + 1
+    files = [name for name in ("first.jsonl", "second.jsonl") if (home.folder / name).exists()]
+    verdict = home.json("audit", "verify", *(word for name in files[:1] for word in ("--file", name)))
+    assert verdict["ok"], verdict
+    assert [(part["first_id"], part["last_id"]) for part in verdict["files"]] == [(1, OLD_ROWS)]
+
+
+def test_damaged_rows_are_not_archived(home: Home) -> None:
+    assert put_cell(home.state_dir / FILE_NAME, 7, "actor", "cli:mallory")
+    done = home.supervisor("audit", "archive", "--before", "2026-01-01", "--out", "old.jsonl")
+    assert (done.returncode, "row 7 was altered" in done.stderr) == (1, True), done.stderr
+    assert not (home.folder / "old.jsonl").exists()
+    assert len(ids(home)) == OLD_ROWS + NEW_ROWS
+    exported = home.supervisor("audit", "export", "--out", "all.jsonl")
+    assert f"Exported {OLD_ROWS + NEW_ROWS} rows to" in exported.stdout, "the damaged one is in the file"
+    said = home.supervisor("audit", "verify", "--file", "all.jsonl").stdout
+    assert f"In the files, row 7 of {HOST} was altered" in said
+    assert f"In the ledger, row 7 of {HOST} was altered" in said
+
+
+def test_an_anchor_that_no_row_records_is_a_loss(tmp_path: Path) -> None:
+    write_rows(tmp_path, 6, OLD)
+    with opened(tmp_path) as ledger:
+        last = ledger.read(lambda connection: audit.hash_of(connection, HOST, 4))
+        anchor = {"supervisor_id": HOST, "audit_id": 4, "hash": last, "archived_at": OLD}
+        ledger.write(lambda connection: connection.execute(insert(audit_anchors), anchor))
+        ledger.write(lambda connection: connection.execute(delete(audit_log).where(audit_log.c.audit_id <= 4)))
+        _, (fault,) = ledger.read(lambda connection: audit.verify(connection, HeadFile(tmp_path).all()))
+    assert (fault.audit_id, "no row records that they were archived" in fault.what) == (4, True)
+
+
+def test_rows_that_are_not_forwarded_yet_stay_and_forwarding_goes_on(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    write_rows(tmp_path, 6, OLD)
+    with opened(tmp_path) as ledger:
+        forward(ledger, url)
+    write_rows(tmp_path, 3, OLD)
+    with opened(tmp_path) as ledger:
+        archive(ledger)
+        assert ledger.read(lambda connection: audit.anchor_of(connection, HOST)).audit_id == 6  # type: ignore[union-attr]
+        forward(ledger, url)
+        with closing(SharedDatabase(url, 10)) as there:
+            found = verify_shared(there, ledger)
+            assert (found.rows, found.faults, found.waiting) == (10, [], 0)
+        forward(ledger, f"sqlite:///{tmp_path / 'anew.db'}")
+        with closing(SharedDatabase(f"sqlite:///{tmp_path / 'anew.db'}", 10)) as anew:
+            found = verify_shared(anew, ledger)
+            assert (found.rows, found.faults) == (4, [])
+        archive(ledger)
+        forward(ledger, url)
+
+
+def test_a_shared_database_older_than_the_archive_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    write_rows(tmp_path, 3, OLD)
+    with opened(tmp_path) as ledger:
+        forward(ledger, url)
+        shutil.copy(tmp_path / "shared.db", tmp_path / "backup.db")
+    write_rows(tmp_path, 3, OLD)
+    with opened(tmp_path) as ledger:
+        forward(ledger, url)
+        archive(ledger)
+        with pytest.raises(OtherHistory, match=r"ends at row 3 .* archived its rows up to 6"):
+            forward(ledger, f"sqlite:///{tmp_path / 'backup.db'}")
+
+
+def archive(ledger: Ledger) -> None:
+    from supervisor_core.domain.command import Issuer
+
+    now = datetime.now(UTC)
+    most = ledger.write(lambda connection: audit_archive.forwarded(connection, HOST))
+    archiving = ledger.read(lambda connection: audit_archive.plan(connection, HOST, now - timedelta(days=30), most))
+    assert archiving is not None
+    audit_archive.archive(ledger, archiving, Issuer("cli:anna", "anna"), {}, now)
+    audit_archive.remove_archived(ledger)
+
+
+def forward(ledger: Ledger, url: str) -> None:
+    forwarding = Forwarding(ledger, url, 10)
+    try:
+        forwarding.connect()
+        while forwarding.batch().full:
+            pass
+        forwarding.note()
+    finally:
+        forwarding.close()

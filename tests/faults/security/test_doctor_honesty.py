@@ -1,0 +1,49 @@
+"""The doctor passes no file of secrets that others can read, no clock that nobody compared, and no unguarded trail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.homes import Home, a_home
+from tests.support.tampering import unguard_file
+
+
+def check(home: Home, name: str) -> dict[str, Any]:
+    return next(each for each in home.json("doctor")["checks"] if each["name"] == name)
+
+
+def test_a_file_of_secrets_that_others_can_read_fails_with_the_remedy(tmp_path: Path) -> None:
+    with a_home(tmp_path, workers={}) as home:
+        assert check(home, "env_file")["ok"], "there is none"
+        path = home.folder / ".env"
+        path.write_text("PASSWORD=secret\n")
+        for mode, ok, warned in ((0o644, False, True), (0o620, False, True), (0o640, True, True), (0o600, True, False)):
+            path.chmod(mode)
+            found = check(home, "env_file")
+            assert (found["ok"], found["remedy"]) == (ok, f"chmod 600 {path}" if warned else ""), oct(mode)
+        path.chmod(0o644)
+        assert home.supervisor("doctor").returncode == 1
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_clock_that_nobody_compared_is_no_pass(tmp_path: Path, *, enabled: bool) -> None:
+    with a_home(tmp_path, workers={}, slack={"enabled": enabled}) as home:
+        found = check(home, "clock")
+        assert "not compared, so whether it is right isn't known" in found["message"]
+        assert "timedatectl" in found["remedy"]
+        (line,) = (line for line in home.supervisor("doctor").stdout.splitlines() if " clock: " in line)
+        assert line.startswith("! warning")
+
+
+def test_a_trail_whose_triggers_were_removed_is_no_pass_until_they_are_back(tmp_path: Path) -> None:
+    with a_home(tmp_path, workers={}) as home:
+        assert home.supervisor("db", "upgrade").returncode == 0
+        assert check(home, "ledger")["ok"]
+        unguard_file(home.state_dir / "ledger.db")
+        found = check(home, "ledger")
+        assert (found["ok"], "supervisor audit verify" in found["remedy"]) == (False, True)
+        assert home.supervisor("db", "upgrade").returncode == 0
+        assert check(home, "ledger")["ok"]

@@ -1,0 +1,52 @@
+"""A disk that is really full: a small file system of its own where this user may mount one, else a limit on files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+SIZE = "16m"
+
+
+class Disk:
+    """The disk that holds a folder. Full and free, as often as a test likes."""
+
+    def __init__(self, folder: Path, *, mounted: bool) -> None:
+        self._folder = folder
+        self._filler = folder / ".filler"
+        self._mounted = mounted
+
+    def fill(self, pid: int) -> None:
+        """From now on nothing more can be written there; without a mount, nothing by this process."""
+        if not self._mounted:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            return
+        with self._filler.open("ab", buffering=0) as filler:
+            for size in (1 << 16, 1 << 12, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        filler.write(b"\0" * size)
+
+    def free(self, pid: int) -> None:
+        """Somebody made room."""
+        if not self._mounted:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            return
+        self._filler.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def a_small_disk(folder: Path) -> Iterator[Disk]:
+    """A disk for this folder, which is made."""
+    folder.mkdir(mode=0o700, parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "tmpfs", str(folder)]
+    mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0
+    try:
+        yield Disk(folder, mounted=mounted)
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(folder)], check=True)

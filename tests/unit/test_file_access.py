@@ -1,0 +1,233 @@
+"""The modules that may touch files by themselves, each with its reason. All others use `drive_files`.
+
+Whoever can write to the shared drive is treated as hostile, so every file there is reached through
+`supervisor_core/adapters/drive_files.py`. A module that opens, lists, moves or removes files in any other way fails
+here until it's listed below, with what it touches. Nothing in the list may touch the shared drive.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.support.homes import ROOT
+
+PACKAGES = ("supervisor_core", "bot")
+
+THE_DOOR = tuple(f"supervisor_core/adapters/{name}.py" for name in ("drive_files", "open_folder", "descriptors"))
+
+IN_STATE_DIR = "its own files in the state folder"
+IN_CHECKOUT = "files of a checkout, beside what git does in it"
+OF_THE_SYSTEM = "files of the operating system"
+OF_CONFIG = "the configuration file and what lies beside it"
+OF_PEOPLE = "a program of its own, with its own files"
+
+LISTED = {
+    "bot/demo/daemon.py": "the demo's own log, in a temporary folder",
+    "bot/demo/home.py": "the demo's home, in a temporary folder",
+    "bot/heard.py": IN_STATE_DIR,
+    "bot/playground/journal.py": OF_PEOPLE,
+    "bot/playground/manifest.py": OF_PEOPLE,
+    "bot/reports.py": "reports in the state folder; those on the drive through the door",
+    "supervisor_core/adapters/beat_ages.py": IN_STATE_DIR,
+    "supervisor_core/adapters/drive_identity.py": "the note of the drive's id in the state folder",
+    "supervisor_core/adapters/event_files.py": IN_STATE_DIR,
+    "supervisor_core/adapters/files.py": "what all local files go through",
+    "supervisor_core/adapters/frozen.py": IN_STATE_DIR,
+    "supervisor_core/adapters/git_changing.py": IN_CHECKOUT,
+    "supervisor_core/adapters/git_head.py": IN_CHECKOUT,
+    "supervisor_core/adapters/git_trial.py": "worktrees in the state folder",
+    "supervisor_core/adapters/head_file.py": IN_STATE_DIR,
+    "supervisor_core/adapters/inbox.py": "folders that the door has opened, for thousands of flags",
+    "supervisor_core/adapters/line_files.py": "exports and archives that an operator names at the shell",
+    "supervisor_core/adapters/locks.py": IN_STATE_DIR,
+    "supervisor_core/adapters/memory_kills.py": OF_THE_SYSTEM,
+    "supervisor_core/adapters/old_files.py": "a mark in the state folder; folders are handed in open",
+    "supervisor_core/adapters/output_files.py": "captured output in the state folder",
+    "supervisor_core/adapters/output_progress.py": "captured output in the state folder",
+    "supervisor_core/adapters/packages.py": "a temporary folder for pip",
+    "supervisor_core/adapters/pauses.py": "the copies in the state folder",
+    "supervisor_core/adapters/platform_linux.py": OF_THE_SYSTEM,
+    "supervisor_core/adapters/processes_claims.py": "records in the state folder; a program's first line",
+    "supervisor_core/adapters/processes_launch.py": "captured output in the state folder",
+    "supervisor_core/adapters/processes_records.py": IN_STATE_DIR,
+    "supervisor_core/adapters/quarantines.py": IN_STATE_DIR,
+    "supervisor_core/adapters/report_files.py": "reports in the state folder while the drive is away",
+    "supervisor_core/adapters/report_tail.py": "a worker's own log on a local disk",
+    "supervisor_core/adapters/starts.py": IN_STATE_DIR,
+    "supervisor_core/adapters/watching.py": "folders of the configuration; those on the drive through the door",
+    "supervisor_core/adapters/worker_output.py": "captured output in the state folder",
+    "supervisor_core/adapters/written.py": "a worker's own log; on the drive through the door",
+    "supervisor_core/adapters/zones.py": OF_THE_SYSTEM,
+    "supervisor_core/cli/edge.py": "/dev/null, after a reader has closed the pipe",
+    "supervisor_core/config/credentials.py": OF_CONFIG,
+    "supervisor_core/config/raw.py": OF_CONFIG,
+    "supervisor_core/demo/history.py": "the demo's program, as installed",
+    "supervisor_core/demo/program/watcher.py": OF_PEOPLE,
+    "supervisor_core/demo/worker.py": OF_PEOPLE,
+    "supervisor_core/handlers/code_packages.py": IN_STATE_DIR,
+    "supervisor_core/handlers/diagnostics_parts.py": "folders that the door has opened",
+    "supervisor_core/handlers/packages_before.py": IN_STATE_DIR,
+    "supervisor_core/ledger/engine.py": IN_STATE_DIR,
+    "supervisor_core/ledger/quick.py": "the migrations, as installed",
+    "supervisor_core/runtime/checkout_lock.py": IN_STATE_DIR,
+    "supervisor_core/runtime/config_files.py": OF_CONFIG,
+    "supervisor_core/runtime/config_record.py": IN_STATE_DIR,
+    "supervisor_core/runtime/control_address.py": IN_STATE_DIR,
+    "supervisor_core/runtime/control_server.py": IN_STATE_DIR,
+    "supervisor_core/runtime/doctor/state_dir.py": IN_STATE_DIR,
+    "supervisor_core/runtime/doctor/units.py": OF_THE_SYSTEM,
+    "supervisor_core/runtime/environment.py": "the state folder; those on the drive through the door",
+    "supervisor_core/runtime/host.py": IN_STATE_DIR,
+    "supervisor_core/runtime/logs.py": "the log in the state folder",
+    "supervisor_core/runtime/ownership.py": IN_STATE_DIR,
+    "supervisor_core/runtime/past.py": IN_STATE_DIR,
+    "supervisor_core/runtime/retention.py": "folders in the state folder; those on the drive through the door",
+    "supervisor_core/runtime/runtime_file.py": IN_STATE_DIR,
+    "supervisor_core/runtime/starting_daemon.py": IN_STATE_DIR,
+    "supervisor_core/runtime/strangers.py": IN_STATE_DIR,
+    "supervisor_core/runtime/worker_outputs.py": "captured output in the state folder",
+}
+
+OF_OS = frozenset(
+    (
+        *("open", "rename", "renames", "replace", "truncate", "unlink", "remove", "mkdir", "makedirs", "rmdir"),
+        *("removedirs", "link", "symlink", "listdir", "scandir", "walk", "fwalk", "chmod", "chown", "lchown", "utime"),
+        *("mkfifo", "mknod", "readlink"),
+    )
+)
+OF_PATH = frozenset(
+    (
+        *("read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "rmdir", "rename", "touch"),
+        *("symlink_to", "hardlink_to", "chmod", "iterdir", "glob", "rglob", "readlink"),
+    )
+)
+OF_SHUTIL = frozenset({"which"})
+"""Of `shutil`, what changes nothing."""
+
+OF_OURS = frozenset({"write_atomically", "write_json", "read_json", "read_limited", "read_end", "OpenFolder"})
+"""Our own functions that take any path. Those of `drive_files` have the same names, and are used with it in front."""
+
+MODULES_OF_FILES = frozenset({"tempfile", "glob", "fileinput", "mmap"})
+NO_FILES = frozenset({"ledger", "_ledger", "connection", "ours", "self"})
+"""Objects with a method `open` that aren't paths."""
+
+
+def uses_of_files(source: str) -> set[str]:
+    """The names by which a module touches files."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            found |= _of_attribute(node)
+        elif isinstance(node, ast.Call):
+            found |= _of_call(node)
+        elif isinstance(node, ast.ImportFrom):
+            found |= _of_import(node)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name in MODULES_OF_FILES}
+            renamed = [alias for alias in node.names if alias.name in {"os", "shutil"} and alias.asname]
+            found |= {f"import {alias.name} as {alias.asname}" for alias in renamed}
+    return found
+
+
+def _of_attribute(node: ast.Attribute) -> set[str]:
+    owner = _last_name(node.value)
+    if owner in {"os", "shutil"}:
+        harmless = node.attr not in OF_OS if owner == "os" else node.attr in OF_SHUTIL
+        return set() if harmless else {f"{owner}.{node.attr}"}
+    if owner == "drive_files":
+        return set()
+    opens = node.attr == "open" and owner not in NO_FILES
+    return {f".{node.attr}"} if opens or node.attr in OF_PATH else set()
+
+
+def _of_call(node: ast.Call) -> set[str]:
+    if isinstance(node.func, ast.Name) and node.func.id == "open":
+        return {"open"}
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "replace" or _last_name(node.func.value) == "os":
+        return set()
+    # `Path.replace` takes one argument, `str.replace` two, `datetime.replace` names
+    one = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+    return {".replace"} if one else set()
+
+
+def _of_import(node: ast.ImportFrom) -> set[str]:
+    names = {alias.name for alias in node.names}
+    if node.module in {"os", "shutil", "io"}:
+        return {f"{node.module}.{name}" for name in names & (OF_OS | {"copyfileobj", "rmtree", "copy", "move"})}
+    if node.module in MODULES_OF_FILES:
+        return {node.module}
+    module = str(node.module)
+    ours = module.startswith("supervisor_core.") and module != "supervisor_core.adapters.drive_files"
+    return names & OF_OURS if ours else set()
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def modules_that_touch_files() -> dict[str, set[str]]:
+    """Every module outside of the door that touches files, and how."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if name not in THE_DOOR and (uses := uses_of_files(path.read_text(encoding="utf-8"))):
+                found[name] = uses
+    return found
+
+
+def test_every_module_that_touches_files_by_itself_is_listed_with_its_reason() -> None:
+    unlisted = {name: sorted(uses) for name, uses in modules_that_touch_files().items() if name not in LISTED}
+    assert not unlisted, "reach the drive through drive_files; for files elsewhere, list the module with its reason"
+
+
+def test_no_module_is_listed_that_touches_no_files() -> None:
+    assert sorted(set(LISTED) - set(modules_that_touch_files())) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(path)",
+        "path.open('rb')",
+        "path.read_text()",
+        "path.write_bytes(b'')",
+        "os.open(path, 0)",
+        "partial(os.truncate, path)",
+        "opener = os.unlink",
+        "from os import rename",
+        "import os as system",
+        "shutil.copyfile(a, b)",
+        "from shutil import rmtree",
+        "import tempfile",
+        "path.replace(other)",
+        "path.rename(other)",
+        "folder.mkdir()",
+        "folder.glob('*')",
+        "with os.scandir(folder) as entries: pass",
+        "from supervisor_core.adapters.files import write_json",
+        "from supervisor_core.adapters.open_folder import OpenFolder",
+        "from supervisor_core.adapters.report_tail import read_end",
+    ],
+)
+def test_a_new_module_that_opens_files_by_itself_is_found(source: str) -> None:
+    assert uses_of_files(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "drive_files.write_json(root, path, {}, 0o640)",
+        "drive_files.read_end(root, path, 5)",
+        "text.replace('a', 'b')",
+        "moment.replace(tzinfo=UTC)",
+        "ledger.open()",
+        "shutil.which('git')",
+        "os.environ",
+        "from supervisor_core.adapters.drive_files import open_folder",
+    ],
+)
+def test_what_touches_no_file_or_goes_through_the_door_is_not_found(source: str) -> None:
+    assert not uses_of_files(source)
