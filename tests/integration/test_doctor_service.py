@@ -37,7 +37,7 @@ RIGHT = {
     "WatchdogUSec": "1min",
     "TimeoutStopUSec": "37min 20s",
 }
-DAEMON, PASS = "supervisor.service", "supervisor-pass@OrionMX.service"
+DAEMON, PASS = "supervisor-chatops.service", "supervisor-chatops-pass@OrionMX.service"
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> "{folder}/asked"
 user=
@@ -302,7 +302,7 @@ def unit_in_docs(name: str) -> str:
     return (ROOT / "docs" / "units" / name).read_text()
 
 
-@pytest.mark.parametrize("name", ["supervisor.service", "supervisor-pass@.service"])
+@pytest.mark.parametrize("name", ["supervisor-chatops.service", "supervisor-chatops-pass@.service"])
 def test_the_units_in_the_docs_pass_our_own_check(
     name: str, system: System, examined: Examined, config: SupervisorConfig
 ) -> None:
@@ -315,12 +315,12 @@ def test_the_units_in_the_docs_pass_our_own_check(
 
 
 def test_the_unit_of_the_daemon_tells_when_it_is_up_and_is_watched() -> None:
-    lines = set(unit_in_docs("supervisor.service").splitlines())
+    lines = set(unit_in_docs("supervisor-chatops.service").splitlines())
     assert {"Type=notify", "NotifyAccess=main", "Restart=always", "KillMode=process", "OOMPolicy=continue"} <= lines
     assert any(re.fullmatch(r"WatchdogSec=\d+", line) for line in lines)
 
 
-@pytest.mark.parametrize("name", ["supervisor.service", "supervisor-pass@.service"])
+@pytest.mark.parametrize("name", ["supervisor-chatops.service", "supervisor-chatops-pass@.service"])
 def test_no_unit_gives_workers_what_ends_with_the_daemon(name: str) -> None:
     settings = {line.split("=")[0] for line in unit_in_docs(name).splitlines() if re.match(r"\w+=", line)}
     harmful = {"PrivateTmp", "RuntimeDirectory", "ProtectSystem", "ProtectHome", "DynamicUser", "MemoryMax", "UMask"}
@@ -330,9 +330,9 @@ def test_no_unit_gives_workers_what_ends_with_the_daemon(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "page"),
     [
-        ("supervisor.service", "how-to/run-as-a-service.md"),
-        ("supervisor-pass@.service", "SUPERVISOR_RUNBOOK.md"),
-        ("supervisor-pass@.timer", "SUPERVISOR_RUNBOOK.md"),
+        ("supervisor-chatops.service", "how-to/run-as-a-service.md"),
+        ("supervisor-chatops-pass@.service", "SUPERVISOR_RUNBOOK.md"),
+        ("supervisor-chatops-pass@.timer", "SUPERVISOR_RUNBOOK.md"),
     ],
 )
 def test_a_page_shows_the_unit_as_its_file_has_it(name: str, page: str) -> None:

@@ -40,8 +40,8 @@ def began(folder: Path) -> None:
 
 def test_the_host_says_it_else_the_own_control_group_else_nobody(kernel: Path, tmp_path: Path) -> None:
     assert memory_kills.memory_kills() is None
-    (tmp_path / "own").write_text("0::/system.slice/supervisor.service\n")
-    group = tmp_path / "cgroup" / "system.slice" / "supervisor.service"
+    (tmp_path / "own").write_text("0::/system.slice/supervisor-chatops.service\n")
+    group = tmp_path / "cgroup" / "system.slice" / "supervisor-chatops.service"
     group.mkdir(parents=True)
     (group / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     assert memory_kills.memory_kills() == 2

@@ -37,7 +37,7 @@ def look(config: SupervisorConfig, root: Path = Path("/")) -> Check:
             return Check(NAME, True, f"{message}; `supervisor stop --workers` before that lets them end in good time")
         return Check(NAME, True, "no systemd runs here, so none ends the workers with the daemon")
     daemon = _daemon(config, root)
-    passes = [Unit(f"supervisor-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
+    passes = [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
     homes = [daemon, *_homes_of_workers(config, root), *passes]
     asked = list(dict.fromkeys(unit for unit in homes if unit is not None and unit.is_service))
     try:
