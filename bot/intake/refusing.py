@@ -10,8 +10,7 @@ from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
 from bot.views.told import Content, words
-from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.ledger.trouble import LedgerUnavailable
+from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError
 
 log = logging.getLogger(__name__)
 

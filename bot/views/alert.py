@@ -15,9 +15,9 @@ from bot.views.told import Content, context, moment, section, words
 from bot.views.who import who
 from supervisor_core.domain.alerts import Alert, AlertState, Reason
 from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.conditions import Condition, Severity
+from supervisor_core.domain.definitions import CODE_HANDLERS
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.domain.restarts import signal_from_outside, signal_in

@@ -16,12 +16,11 @@ from bot.views.told import Content, context, section
 from bot.views.who import asker, who
 from supervisor_core.domain.baking import Bake
 from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.code import count, short
+from supervisor_core.domain.code import SEEN, count, short
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import FINAL, Job, JobState, not_begun
-from supervisor_core.domain.observed import SEEN
 from supervisor_core.domain.texts import one_line, sentence
 
 WORDS: Mapping[str, tuple[str, str]] = {

@@ -15,10 +15,11 @@ from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.files import read_json, write_json
 from supervisor_core.adapters.open_folder import UnreadableError
-from supervisor_core.adapters.pauses import told_of_a_pause
 
 MARKER = "supervisor_drive.json"
 NOTE = "drive.json"
+DESIRED = "desired"
+"""The folder in the state folder that holds a copy of each pause."""
 ID_BYTES = 16
 PRIVATE = 0o600
 
@@ -91,7 +92,7 @@ class DriveIdentity:
 
     def _refuse_a_gap(self) -> None:
         """A state folder that held a pause flag before drives were known by an id does not vanish by itself."""
-        if not drive_files.exists(self._root, self._folder) and told_of_a_pause(self._note.parent):
+        if not drive_files.exists(self._root, self._folder) and _holds_a_pause(self._note.parent):
             raise DriveUnavailable(
                 f"The folder {self._folder} is gone, and a worker is paused in it.",
                 remedy="Mount the right drive. If it was replaced on purpose, make this folder on it.",
@@ -115,3 +116,9 @@ class DriveIdentity:
 def _id(document: dict[str, object]) -> str:
     found = document.get("drive_id")
     return found if isinstance(found, str) else ""
+
+
+def _holds_a_pause(state_dir: Path) -> bool:
+    """Whether a drive whose id nobody noted was told of a pause that holds."""
+    copies = (read_json(path, tolerant=True) or {} for path in (state_dir / DESIRED).glob("*.json"))
+    return any(copy.get("pause") and not copy.get("waits") and not copy.get("drive") for copy in copies)

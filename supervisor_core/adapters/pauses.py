@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.drive import Drive, DriveUnavailable
+from supervisor_core.adapters.drive_identity import DESIRED
 from supervisor_core.adapters.files import read_json, write_json
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.errors import SupervisorError
@@ -28,7 +29,6 @@ from supervisor_core.domain.texts import one_line
 from supervisor_core.domain.times import from_text, to_text
 
 PRIVATE = 0o600
-HOME = "desired"
 
 LONGEST_SAID = 128
 """Characters of a hand-made flag that are repeated; a task id or an actor has no more."""
@@ -121,7 +121,7 @@ class Pauses:
         secret: str = "",
         supervisor_id: str = "",
     ) -> None:
-        self._home = state_dir / HOME
+        self._home = state_dir / DESIRED
         self._folder = state_folder
         self._drive = drive
         self._mode = file_mode
@@ -297,12 +297,6 @@ class Pauses:
         if restored_at is not None:
             document["restored_at"] = restored_at
         write_json(self._home / f"{worker_id}.json", document, mode=PRIVATE)
-
-
-def told_of_a_pause(state_dir: Path) -> bool:
-    """Whether a drive whose id nobody noted was told of a pause that holds."""
-    copies = (read_json(path, tolerant=True) or {} for path in (state_dir / HOME).glob("*.json"))
-    return any(copy.get("pause") and not copy.get("waits") and not copy.get("drive") for copy in copies)
 
 
 def _pause(document: object) -> Pause | None:

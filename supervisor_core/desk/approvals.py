@@ -32,10 +32,11 @@ from supervisor_core.domain.approvals import (
     may_vote,
     to_go_on,
 )
+from supervisor_core.domain.code import SEEN
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right
 from supervisor_core.domain.errors import RefusedError, UsageError
-from supervisor_core.domain.observed import SEEN, all_so_already, fingerprint, objections, states_of
+from supervisor_core.domain.observed import all_so_already, fingerprint, objections, states_of
 from supervisor_core.domain.typed import Given
 from supervisor_core.ledger import approvals as rows
 from supervisor_core.ledger import jobs

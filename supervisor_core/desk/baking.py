@@ -25,7 +25,7 @@ from supervisor_core.domain.baking import (
     overtakes,
     recovered,
 )
-from supervisor_core.domain.code import CODE_HANDLERS
+from supervisor_core.domain.definitions import CODE_HANDLERS
 from supervisor_core.domain.jobs import Job
 from supervisor_core.ledger import bakes as rows
 from supervisor_core.ledger import jobs

@@ -19,11 +19,12 @@ from supervisor_core.desk.rights import SHELL, Rights, right_to_give
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.approvals import NOT_FILED, Approval, ApprovalState, Choice, Move, Vote, judge
 from supervisor_core.domain.catalog import CATALOG
+from supervisor_core.domain.code import SEEN
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right, Tier
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.jobs import FINAL, not_begun
-from supervisor_core.domain.observed import SEEN, Document, fingerprint, stale, states_of
+from supervisor_core.domain.observed import Document, fingerprint, stale, states_of
 from supervisor_core.ledger import approvals as rows
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.steps import record

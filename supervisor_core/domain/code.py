@@ -16,8 +16,9 @@ from supervisor_core.domain.times import to_text
 SHORT = 7  # letters of a hash, where people read it
 LONGEST_NAME = 200  # characters of a file's path, in a sentence
 
-CODE_HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code")
-"""Those that change what workers run from."""
+SEEN = "state"
+"""The parameter that holds a command on code to what a preview showed: its hash, of several checkouts all their hashes.
+It follows from the previews, and is no part of what was asked for."""
 
 TASK = "Supervisor-Task"
 """The trailer of every commit that a command made; it names the command."""

@@ -8,6 +8,9 @@ from enum import Enum, IntEnum
 
 from supervisor_core.domain.parameters import Kind, Parameter
 
+CODE_HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code")
+"""Those that change what workers run from."""
+
 
 class Risk(Enum):
     """What a command can do to a worker."""

@@ -42,3 +42,10 @@ class TemporaryError(SupervisorError):
     """It did not work this time."""
 
     retryable = True
+
+
+class LedgerUnavailable(TemporaryError):
+    """The ledger can't be written at the moment."""
+
+    short = "the ledger can't be used"
+    """The same in a few words, for a table."""

@@ -10,15 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from supervisor_core.domain.canonical import canonical_json
-from supervisor_core.domain.code import count, named, short
+from supervisor_core.domain.code import SEEN, count, named, short
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.texts import capitalised, one_line, sentence
 
 Document = Mapping[str, Any]
-
-SEEN = "state"
-"""The parameter that holds a command on code to what a preview showed: its hash, of several checkouts all their hashes.
-It follows from the previews, and is no part of what was asked for."""
 
 NAMED = 3
 LONGEST_EFFECT = 300  # characters: a line on a card and in a table

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from supervisor_core.adapters.git_reading import resolve, tree_of
-from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.command import Outcome
+from supervisor_core.domain.definitions import CODE_HANDLERS
 from supervisor_core.domain.jobs import FINAL, Job, JobState
 from supervisor_core.handlers.code_site import CodeRefused, Site
 from supervisor_core.handlers.context import Host

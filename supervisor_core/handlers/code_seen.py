@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from supervisor_core.domain.code import state_hash
+from supervisor_core.domain.code import SEEN, state_hash
 from supervisor_core.domain.code_plan import CodePlan
 from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.jobs import Job
-from supervisor_core.domain.observed import SEEN
 from supervisor_core.handlers.code_plans import plan_of
 from supervisor_core.handlers.code_site import CodeRefused, Site
 from supervisor_core.handlers.context import Host

@@ -14,8 +14,6 @@ from supervisor_core.adapters.pauses import Pauses
 from supervisor_core.adapters.processes import ProcessDoor
 from supervisor_core.adapters.quarantines import Quarantines
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.domain.command import Outcome
-from supervisor_core.domain.jobs import Job
 
 if TYPE_CHECKING:
     from supervisor_core.ledger.store import Ledger
@@ -49,8 +47,3 @@ class Host:
     def now(self) -> datetime:
         """The wall clock, in aware UTC."""
         return datetime.now(UTC)
-
-
-Handler = Callable[[Host, Job], Outcome]
-"""Carries out one job and says what came of it. It runs in a thread of its own and may take its time; a
-`SupervisorError` that it raises is a failure in words, anything else is a mistake of ours."""

@@ -15,8 +15,8 @@ from supervisor_core.domain.affected import siblings_in
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.definitions import CODE_HANDLERS
 from supervisor_core.domain.errors import RefusedError
 from supervisor_core.domain.jobs import FINAL, Job, JobState, Progress, passed_over, progressed
 from supervisor_core.domain.texts import is_plain

@@ -28,8 +28,8 @@ from sqlalchemy import (
 from supervisor_core.domain.alerts import AlertState
 from supervisor_core.domain.approvals import FINAL as DECIDED
 from supervisor_core.domain.baking import BakeState
-from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.conditions import FLAPPING, WORKER
+from supervisor_core.domain.definitions import CODE_HANDLERS
 from supervisor_core.domain.jobs import FINAL as ENDED
 from supervisor_core.domain.schedules import ScheduleState
 from supervisor_core.ledger import envelopes, forward_marks, tables

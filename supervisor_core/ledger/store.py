@@ -17,11 +17,11 @@ from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import GENESIS, AuditEntry, ChainHead
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError
 from supervisor_core.ledger import audit, numbering, quick, schema, steps
 from supervisor_core.ledger.engine import ledger_engine, reading
 from supervisor_core.ledger.peek import peek
-from supervisor_core.ledger.trouble import LedgerDamaged, LedgerUnavailable, of_ledger
+from supervisor_core.ledger.trouble import LedgerDamaged, of_ledger
 from supervisor_core.ledger.writer import Writer
 
 T = TypeVar("T")

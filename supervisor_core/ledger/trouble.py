@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from supervisor_core.domain.errors import TemporaryError
+from supervisor_core.domain.errors import LedgerUnavailable
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WHY = {
@@ -20,13 +20,6 @@ _WHY = {
 }
 _LOST_TABLE = ("no such table", "malformed database schema", "unsupported file format")
 """Words for damage of the schema, which has no code of its own. The tables were there when the ledger was opened."""
-
-
-class LedgerUnavailable(TemporaryError):
-    """The ledger can't be written at the moment."""
-
-    short = "the ledger can't be used"
-    """The same in a few words, for a table."""
 
 
 class LedgerDamaged(LedgerUnavailable):

@@ -14,7 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from supervisor_core.ledger.trouble import LedgerUnavailable, of_ledger
+from supervisor_core.domain.errors import LedgerUnavailable
+from supervisor_core.ledger.trouble import of_ledger
 
 MOST_PER_TRANSACTION = 200
 """Bounds how long others wait for the write lock; at 200 small writes a transaction lasts some milliseconds."""

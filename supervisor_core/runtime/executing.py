@@ -12,12 +12,11 @@ from datetime import UTC, datetime
 
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.command import Outcome
-from supervisor_core.domain.errors import SupervisorError, TemporaryError
+from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError, TemporaryError
 from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.handlers import HANDLERS, Host
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.checkout_lock import checkout_for
 from supervisor_core.runtime.logs import about
 from supervisor_core.runtime.passed_over import tell_passed_over

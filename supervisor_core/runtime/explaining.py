@@ -26,10 +26,10 @@ from supervisor_core.adapters.threads import DaemonThreads
 from supervisor_core.adapters.written import Source, source_of, written_to
 from supervisor_core.config import SupervisorConfig, Worker
 from supervisor_core.domain.affected import Role
-from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Target
 from supervisor_core.domain.config_changes import APPLIED
+from supervisor_core.domain.definitions import CODE_HANDLERS
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.explaining import explain
 from supervisor_core.domain.explanation import CodeChange, Disk, Explanation, Facts, NewSettings, Paused

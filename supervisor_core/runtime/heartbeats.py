@@ -14,11 +14,10 @@ from sqlalchemy import Connection
 
 from supervisor_core.adapters.beat_ages import BeatAges
 from supervisor_core.domain.conditions import Sight
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.handlers.context import Host
-from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.beating import tell_drive, tell_ledger, unwell
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.observing import Seen

@@ -10,9 +10,8 @@ from sqlalchemy import Connection
 from supervisor_core.adapters.beat_ages import read_ages
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.catalog import by_handler
-from supervisor_core.domain.code import CODE_HANDLERS
 from supervisor_core.domain.conditions import WORKER, Target
-from supervisor_core.domain.definitions import Risk
+from supervisor_core.domain.definitions import CODE_HANDLERS, Risk
 from supervisor_core.domain.explaining import came_of, named
 from supervisor_core.domain.flips import stretches, uptime
 from supervisor_core.domain.history import History, Mark, Sample, Sort, from_flips

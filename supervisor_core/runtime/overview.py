@@ -10,13 +10,13 @@ from typing import Any
 from supervisor_core.adapters import starts
 from supervisor_core.config import Worker
 from supervisor_core.domain.agent import SupervisorStatus
+from supervisor_core.domain.errors import LedgerUnavailable
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.restarts import Next, Reason, automatic_starts
 from supervisor_core.domain.suppressions import EVERYTHING, Suppression
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger import suppressions
 from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.actor import WorkerActor
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.checkout_lock import share_checkout

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from supervisor_core.adapters import drive_files
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.adapters.watching import FolderWatch
+from supervisor_core.domain.errors import LedgerUnavailable
 from supervisor_core.ledger import jobs
-from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime import results
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.environment import FOLDERS

@@ -15,9 +15,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError
 from supervisor_core.domain.times import to_text
-from supervisor_core.ledger.trouble import LedgerUnavailable
 
 log = logging.getLogger(__name__)
 

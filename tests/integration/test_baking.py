@@ -18,7 +18,7 @@ from supervisor_core.desk.baking import LOOK_SECONDS, BakingChore
 from supervisor_core.desk.making import approvals_of, scheduler_of
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.baking import Bake, BakeState, Watched
-from supervisor_core.domain.code import CODE_HANDLERS
+from supervisor_core.domain.definitions import CODE_HANDLERS
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.ledger import bakes, jobs
 from supervisor_core.ledger.steps import Message

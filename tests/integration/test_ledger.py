@@ -24,12 +24,12 @@ from sqlalchemy.exc import IntegrityError
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain.audit import AuditEntry, ChainHead
 from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.errors import LedgerUnavailable
 from supervisor_core.domain.jobs import JobState
 from supervisor_core.ledger import audit, jobs, outbox, schema
 from supervisor_core.ledger.steps import Message, record
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.ledger.tables import audit_log, sightings
-from supervisor_core.ledger.trouble import LedgerUnavailable
 from tests.support.tampering import unguard
 from tests.support.waiting import wait_until
 

@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.errors import LedgerUnavailable
 from supervisor_core.domain.health import Heartbeat
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.domain.jobs import Job
@@ -21,7 +22,6 @@ from supervisor_core.ledger import jobs, outbox, quick, schema, store
 from supervisor_core.ledger.heartbeats import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tables import workers
-from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.host import opened_ledger
 from supervisor_core.runtime.ledger_on_demand import LedgerOnDemand
 

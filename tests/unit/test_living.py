@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.agent import SupervisorStatus
+from supervisor_core.domain.errors import LedgerUnavailable
 from supervisor_core.ledger.store import FILE_NAME, Ledger
-from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime import living
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.living import BROKEN_SECONDS, Living

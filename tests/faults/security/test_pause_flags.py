@@ -15,10 +15,10 @@ import yaml
 from bot.views.tidings import pause_flag
 from supervisor_core.adapters.pauses import HandMade, Pause, Pauses, is_watcher_paused, pause_flag_path
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain.errors import LedgerUnavailable
 from supervisor_core.ledger import audit, outbox
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tidings import PAUSE_FLAG
-from supervisor_core.ledger.trouble import LedgerUnavailable
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.hand_made import note_hand_made
 from supervisor_core.runtime.host import opened_ledger
