@@ -324,6 +324,6 @@ def from_row(row: RowMapping) -> Alert:
         parent_id=row["parent_id"],
         quieted=Reason(row["quieted"]) if row["quieted"] else None,
         calling_since=row["calling_since"],
-        escalated=row["escalated"] or 0,
+        escalated=row["escalated"],
         supervisor_id=row["supervisor_id"],
     )

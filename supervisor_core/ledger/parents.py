@@ -25,7 +25,7 @@ LOOKED_BACK = timedelta(hours=1)
 
 # --- storms
 
-_NEWS = (alerts.c.reminders == 0) & (func.coalesce(alerts.c.escalated, 0) == 0)
+_NEWS = (alerts.c.reminders == 0) & (alerts.c.escalated == 0)
 """What was told last was no repetition: neither a reminder nor an escalation counts as one more that begins."""
 
 

@@ -262,5 +262,5 @@ def _schedule(row: RowMapping) -> Schedule:
         refusals=row["refusals"],
         removed_at=row["removed_at"],
         removed_by=Issuer(row["removed_by"], row["removed_name"] or "") if row["removed_by"] else None,
-        secret=row["secret"] or "",
+        secret=row["secret"],
     )

@@ -13,8 +13,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger.tables import metadata
 
-HEAD = "0016"
+HEAD = "0001"
 """The newest revision in `migrations/versions`; a test compares the two."""
+
+NEVER_RELEASED = frozenset(f"{number:04}" for number in range(2, 17))
+"""Revisions from the time before the first release. The next migration is 0017, so none of them ever means another."""
 
 NAMED = 3
 """Missing columns in a message."""
@@ -45,6 +48,20 @@ def current(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def unknown(found: str) -> SchemaError:
+    """The error for a database at a revision that this program has no migration for."""
+    if found in NEVER_RELEASED:
+        return SchemaError(
+            f"The database is at version {found}, which was never released. It can't be upgraded.",
+            remedy="Start over. For the ledger, move ledger.db* and audit_head.json out of supervisor.state_dir. For a "
+            "shared database, name an empty one in database.url.",
+        )
+    return SchemaError(
+        f"The database is at version {found}, which this program does not know: it was made by a newer one.",
+        remedy="Install that version again, or point to another database.",
+    )
 
 
 def check_ours(connection: Connection) -> str | None:
@@ -109,8 +126,5 @@ def _upgrade(connection: Connection, found: str | None) -> None:
     config.attributes["connection"] = connection
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if found is not None and found not in known:
-        raise SchemaError(
-            f"The database is at version {found}, which this program does not know: it was made by a newer one.",
-            remedy="Install that version again, or point to another database.",
-        )
+        raise unknown(found)
     command.upgrade(config, "head")

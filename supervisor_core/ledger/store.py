@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import GENESIS, AuditEntry, ChainHead
 from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError
-from supervisor_core.ledger import audit, numbering, quick, schema, steps
+from supervisor_core.ledger import audit, quick, schema, steps
 from supervisor_core.ledger.engine import ledger_engine, reading
 from supervisor_core.ledger.peek import peek
 from supervisor_core.ledger.trouble import LedgerDamaged, of_ledger
@@ -60,7 +60,6 @@ class Ledger:
         self._reader = reading(self._engine)
         try:
             schema.ensure(self._engine)
-            self._number_jobs()
             self._begin_chain()
         except BaseException as error:
             self._engine.dispose()
@@ -172,15 +171,6 @@ class Ledger:
             )
             return None
         return audit.newest_row(connection, self.supervisor_id)
-
-    def _number_jobs(self) -> None:
-        """Number the jobs that an older program, still running, has ended without one: forwarding goes by numbers.
-
-        One that has not ended gets its number with its next step, whoever takes it: a trigger sees to that.
-        """
-        if self.read(numbering.any_missing):
-            with self._engine.begin() as connection:
-                log.info("%d jobs that an older program ended are numbered now", numbering.number(connection))
 
     def _begin_chain(self) -> None:
         """Note the head of a chain that has no row yet, so that from then on a missing head means something."""

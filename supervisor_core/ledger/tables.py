@@ -54,7 +54,7 @@ jobs = Table(
     Column("progress_json", LongText),
     # Rises with every insert and update in one ledger, in the order of the commits: what was changed after a certain
     # change is what lies above its number. Set by itself, so that nobody can forget it.
-    Column("changed", RowId, nullable=False, server_default="0", default=_NEXT_CHANGE, onupdate=_NEXT_CHANGE),
+    Column("changed", RowId, nullable=False, default=_NEXT_CHANGE, onupdate=_NEXT_CHANGE),
     UniqueConstraint("task_id", "worker_id"),
     Index(None, "changed"),
     **_MYSQL,
@@ -353,7 +353,7 @@ alerts = Table(
     # What keeps it quiet since it was told last; since when people are called, and so many steps of the escalation.
     Column("quieted", String(32)),
     Column("calling_since", UtcDateTime),
-    Column("escalated", Integer),
+    Column("escalated", Integer, nullable=False),
     Index(None, "state", "due_at"),
     Index(None, "target_type", "target_id", "state"),
     Index(None, "opened_at"),
@@ -416,7 +416,7 @@ schedules = Table(
     Column("removed_name", String(255)),
     Column("removed_task_id", String(TASK_ID)),
     # The key of its commands' ids: 32 random bytes in hex, told to nobody.
-    Column("secret", String(64)),
+    Column("secret", String(64), nullable=False),
     UniqueConstraint("supervisor_id", "taken_name"),
     UniqueConstraint("task_id"),
     Index(None, "state", "due_at"),

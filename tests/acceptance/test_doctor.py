@@ -209,7 +209,10 @@ def test_a_ledger_is_looked_at_without_being_changed(bare: Home, doctor: Doctor)
 
 @pytest.mark.parametrize(
     ("version", "message", "remedy"),
-    [("0001", "at version 0001, not", "supervisor db upgrade"), ("9999", "at version 9999", "install that one again")],
+    [
+        ("0016", "at version 0016, which was never released", "move ledger.db"),
+        ("9999", "at version 9999", "install that one"),
+    ],
 )
 def test_a_ledger_of_another_version(bare: Home, doctor: Doctor, version: str, message: str, remedy: str) -> None:
     path = made_ledger(bare)

@@ -51,9 +51,9 @@ HISTORY = (
     f" 'W' || (i % 200), {_AT}, '{{}}', 'task_' || (i / 200), '', '' FROM n",
     _NUMBERS.format(JOBS)
     + "INSERT INTO jobs_t (task_id, worker_id, supervisor_id, handler, params_json, issuer_id, issuer_name, door,"
-    " approvals_json, state, tier, filed_at, created_at, finished_at, success, details_json)"
+    " approvals_json, state, tier, filed_at, created_at, finished_at, success, details_json, changed)"
     " SELECT 'task_' || (i / 200), 'W' || (i % 200), 'Host', 'pause', '{}', 'cli:anna', 'anna', 'cli', '[]', 'done',"
-    f" 1, {_AT}, {_AT}, {_AT}, 1, '{{}}' FROM n",
+    f" 1, {_AT}, {_AT}, {_AT}, 1, '{{}}', i FROM n",
 )
 """Commands for 200 workers each, as rows that somebody long ago has left."""
 

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select, text
 
 from supervisor_core.domain.audit_csv import audit_csv
-from supervisor_core.ledger import audit, audit_guard, jobs
+from supervisor_core.ledger import audit, jobs
 from supervisor_core.ledger.audit_pages import page
 from supervisor_core.ledger.audit_search import AuditFilter, Place, search
 from supervisor_core.ledger.engine import shared_engine
-from supervisor_core.ledger.tables import audit_workers
 from supervisor_core.runtime.histories import histories
 from tests.support.code_homes import CodeHost, a_code_host
-from tests.support.forwarded import forward, opened
+from tests.support.forwarded import forward
 from tests.support.repositories import origin_and_checkout
 
 WORKERS = ("fetcher", "mailer", "reporter")
@@ -103,47 +101,3 @@ def test_the_chain_holds_and_the_shared_database_answers_the_same(host: CodeHost
         engine.dispose()
     assert there == rows(host, "fetcher")
     assert len(faults) == 1, "the head is not known there"
-
-
-def test_rows_from_before_are_found_as_well(host: CodeHost) -> None:
-    host.start()
-    host.did("rollback mailer 1 slow reader")
-    host.did("rollback all 1 slow reader")
-    before = [rows(host, worker) for worker in WORKERS]
-
-    def go_back(connection: Connection) -> None:
-        connection.execute(text("DROP TABLE audit_workers_t"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0013'"))
-
-    host.ledger.write(go_back)
-    host.ledger.close()
-    with opened(host.config.state_dir) as ledger:
-        found = ledger.read(lambda connection: [search(connection, AuditFilter(targets=(each,))) for each in WORKERS])
-        assert found == before
-        assert ledger.read(lambda connection: len(connection.execute(select(audit_workers)).all())) == 2
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "created_at = 'yesterday'",
-        "details_json = CAST(x'ff' AS TEXT)",
-        "task_id = CAST(x'ff' AS TEXT)",
-        "audit_id = 'x'",
-    ],
-)
-def test_a_damaged_row_from_before_keeps_no_ledger_from_its_upgrade(host: CodeHost, damage: str) -> None:
-    host.start()
-    damaged, whole = host.did("rollback mailer 1 slow reader"), host.did("rollback mailer 1")
-
-    def go_back(connection: Connection) -> None:
-        connection.execute(text("DROP TABLE audit_workers_t"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0013'"))
-        audit_guard.drop(connection)
-        connection.execute(text(f"UPDATE audit_log_t SET {damage} WHERE task_id = :id"), {"id": damaged.task_id})
-
-    host.ledger.write(go_back)
-    host.ledger.close()
-    with opened(host.config.state_dir) as ledger:
-        found = ledger.read(lambda connection: search(connection, AuditFilter(targets=("fetcher",))))
-    assert whole.task_id in [each["task_id"] for each in found]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Engine, insert, select, text, update
+from sqlalchemy import Connection, Engine, Table, insert, select, text, update
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from supervisor_core.domain.audit import AuditEntry, ChainHead
-from supervisor_core.ledger import audit, schema, steps
+from supervisor_core.ledger import audit, audit_guard, schema, steps
 from supervisor_core.ledger import outbox as outbox_queries
 from supervisor_core.ledger.audit_pages import page
 from supervisor_core.ledger.audit_search import Place
@@ -58,6 +60,36 @@ def test_migrations_make_exactly_the_tables_that_the_code_uses(engine: Engine) -
         assert schema.current(connection) == schema.HEAD
 
 
+def test_the_first_migration_is_a_copy_of_the_tables_and_the_triggers(engine: Engine) -> None:
+    """Names of constraints and options of tables included, which Alembic doesn't compare."""
+    frozen = import_module("supervisor_core.ledger.migrations.versions.0001_first_release").tables
+    assert [ddl(engine, table) for table in frozen.sorted_tables] == [
+        ddl(engine, table) for table in metadata.sorted_tables
+    ]
+    with engine.begin() as connection:
+        made = triggers(connection)
+        audit_guard.drop(connection)
+        assert triggers(connection) == []
+        audit_guard.install(connection)
+        assert triggers(connection) == made != []
+
+
+def ddl(engine: Engine, table: Table) -> tuple[str, list[str]]:
+    indexes = [str(CreateIndex(index).compile(dialect=engine.dialect)) for index in table.indexes]
+    return str(CreateTable(table).compile(dialect=engine.dialect)), sorted(indexes)
+
+
+def triggers(connection: Connection) -> list[str]:
+    query = {
+        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+        "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
+    }.get(
+        connection.dialect.name,
+        "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()",
+    )
+    return sorted(connection.execute(text(query)).scalars())
+
+
 def test_upgrading_twice_changes_nothing(engine: Engine) -> None:
     schema.ensure(engine)
     with engine.connect() as connection:
@@ -68,6 +100,13 @@ def test_a_database_of_a_newer_program_is_refused_by_name(engine: Engine) -> Non
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(schema.SchemaError, match=r"version 9999.*newer"):
+        schema.ensure(engine)
+
+
+def test_a_database_from_before_the_first_release_is_refused_with_a_remedy(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0016'"))
+    with pytest.raises(schema.SchemaError, match=r"version 0016, which was never released.*Start over"):
         schema.ensure(engine)
 
 

@@ -26,7 +26,7 @@ from supervisor_core.ledger.tables import jobs as jobs_table
 from supervisor_core.runtime import executing, progress
 from supervisor_core.runtime.control_client import ask
 from supervisor_core.runtime.executing import execute
-from tests.support.forwarded import NOW, a_new_job, assert_equal, file_job, forward, go_on, opened
+from tests.support.forwarded import NOW, a_new_job, assert_equal, forward, go_on, opened
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.support.hosts import FakeHost
 from tests.support.waiting import wait_until
@@ -204,7 +204,7 @@ def test_a_handler_does_not_wait_for_a_ledger_that_somebody_holds_and_nothing_of
     assert bench.words() == ["step 0", "step 1", "step 2"]
 
 
-# Forwarding, and ledgers from before
+# Forwarding
 
 
 def test_each_step_is_forwarded(bench: Bench, tmp_path: Path) -> None:
@@ -220,38 +220,6 @@ def test_each_step_is_forwarded(bench: Bench, tmp_path: Path) -> None:
             assert_equal(bench.ledger, url)
 
     assert bench.carry_out(handler).success
-
-
-@pytest.mark.parametrize("half_done", [False, True])
-def test_a_ledger_from_before_is_upgraded_with_its_jobs_also_after_an_upgrade_that_was_cut_off(
-    tmp_path: Path, half_done: bool
-) -> None:
-    with opened(tmp_path) as ledger:
-        file_job(ledger, "t1")
-    with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as connection:
-        connection.execute("DROP TRIGGER jobs_t_changed")
-        if not half_done:
-            connection.execute("ALTER TABLE jobs_t DROP COLUMN progress_json")
-        connection.execute("UPDATE alembic_version SET version_num = '0004'")
-    with opened(tmp_path) as ledger:
-        job = ledger.read(lambda connection: jobs.find(connection, "t1", "OrionMX"))
-        assert job is not None
-        assert job.progress == ()
-        assert go_on(ledger, "t1") == "claimed"
-
-
-def test_a_step_of_an_older_program_that_knows_no_numbers_is_numbered_and_so_forwarded(
-    bench: Bench, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{tmp_path / 'shared.db'}"
-    for number in (1, 2):
-        file_job(bench.ledger, f"t{number}")
-    forward(bench.ledger, url)
-    for state in ("claimed", "started"):
-        bench.sql(f"UPDATE jobs_t SET state = '{state}' WHERE task_id = 't1'")
-        assert bench.changed("t1") > bench.changed("t2")
-        assert forward(bench.ledger, url) == 1
-        assert_equal(bench.ledger, url)
 
 
 def test_a_step_of_our_own_has_the_next_number_and_no_other(bench: Bench) -> None:

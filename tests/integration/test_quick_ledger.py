@@ -96,7 +96,7 @@ def test_what_waits_for_another_worker_or_for_later_is_none_of_its(config: Super
         lambda path: path.write_bytes(b"not a database, and long enough to be taken for one" * 100),
         lambda path: path.write_bytes(b""),
         lambda path: altered(path, "UPDATE alembic_version SET version_num = '9999'"),
-        lambda path: altered(path, "UPDATE alembic_version SET version_num = '0002'"),
+        lambda path: altered(path, "UPDATE alembic_version SET version_num = '0016'"),
         lambda path: altered(path, "DELETE FROM alembic_version"),
         lambda path: altered(path, "DROP TABLE jobs_t"),
     ],

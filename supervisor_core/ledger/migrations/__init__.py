@@ -1,1 +1,4 @@
-"""The migrations, oldest first; each one is never changed again once it has been released."""
+"""The migrations, oldest first. A released one never changes.
+
+The next one is 0017: 0002 to 0016 were never released.
+"""

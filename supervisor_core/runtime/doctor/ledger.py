@@ -45,6 +45,9 @@ def look(config: SupervisorConfig) -> Check:
 
 
 def _of_another_version(found: str | None) -> Check:
+    if found in schema.NEVER_RELEASED:
+        error = schema.unknown(found)
+        return Check(NAME, False, error.message, error.remedy)
     if found is not None and found > schema.HEAD:
         message = f"it is at version {found}, and this program knows versions up to {schema.HEAD}"
         return Check(NAME, False, message, "It was made by a newer supervisor: install that one again.")

@@ -70,7 +70,7 @@ def test_rows_up_to_the_anchor_of_their_own_chain_may_be_removed_and_not_changed
 def test_an_upgrade_that_was_cut_off_makes_the_triggers_again(engine: Engine) -> None:
     with engine.begin() as connection:
         audit_guard.drop(connection)
-        connection.execute(text("UPDATE alembic_version SET version_num = '0013'"))
+        connection.execute(text("DELETE FROM alembic_version"))
     schema.ensure(engine)
     with pytest.raises(DBAPIError, match=audit_guard.REFUSAL), engine.begin() as connection:
         connection.execute(delete(audit_log))
