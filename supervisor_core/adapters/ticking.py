@@ -1,40 +1,87 @@
-"""A tick at a fixed distance, by APScheduler: the net below everything that wakes the scheduler at once.
+"""The daemon's timer, by APScheduler: one job that checks at a fixed interval, and one for each moment to wake at.
 
-Its jobs are in memory and hold nothing: what is due is rows of ours, and a tick only has somebody look.
+The jobs are in memory and hold nothing: the rows in the ledger say what is due, so a restart loses nothing.
+Importing APScheduler takes a while; only daemons import this module.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-# What it says of each run of a job is of no use to anybody, every few seconds.
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+# At INFO it logs each run of each job.
 logging.getLogger("apscheduler").setLevel(logging.WARNING)
+
+CHECK = "check"
+"""The id of the job that checks."""
+
+PATIENCE = 0.9
+"""The part of an interval that one check may take. After that the next one runs, whatever the last one waits for."""
+
+CLOCK_JITTER = timedelta(seconds=1)
+
+OPTIONS: dict[str, Any] = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+"""Runs that were missed become one, and a run is never dropped for being late."""
 
 
 class Ticker:
-    """Ticks every so many seconds, on the event loop on which it is started. `besides` is called at each tick, too."""
+    """Runs on the event loop on which `ticking` is entered."""
 
-    def __init__(self, seconds: float, besides: Callable[[], None] = lambda: None) -> None:
-        self._seconds = seconds
-        self._besides = besides
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.jobs: AsyncIOScheduler | None = None
+        """APScheduler, while it runs."""
 
     @contextmanager
-    def ticking(self, call: Callable[[], None]) -> Iterator[None]:
-        """Call this at each tick; on the event loop. Ticks that could not come in time are one."""
-        from apscheduler.schedulers.asyncio import AsyncIOScheduler  # dear to import, and of use to daemons alone
+    def ticking(self, check: Callable[[], Awaitable[None]]) -> Iterator[None]:
+        """Run this check at each interval. One that raises is logged, and one that hangs is cut off."""
 
-        async def tick() -> None:  # a coroutine runs on the loop; a plain function would in a thread
-            self._besides()
-            call()
+        async def run() -> None:
+            # APScheduler would log the cancellation with which it stops a running job as an error of the job.
+            with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+                async with asyncio.timeout(self.seconds * PATIENCE):
+                    await check()
 
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        scheduler.add_job(
-            tick, "interval", seconds=self._seconds, coalesce=True, max_instances=1, misfire_grace_time=None
-        )
-        scheduler.start()
+        self.jobs = _Scheduler(self.seconds)
+        self.jobs.add_job(run, "interval", seconds=self.seconds, id=CHECK, **OPTIONS)
+        self.jobs.start()
         try:
             yield
         finally:
-            scheduler.shutdown(wait=False)
+            self.jobs.shutdown(wait=False)
+            self.jobs = None
+
+    def at(self, name: str, moment: datetime | None, call: Callable[[], None]) -> None:
+        """Call this once at that moment, instead of what was planned under this name; None: plan nothing."""
+        if self.jobs is None:
+            return
+
+        async def run() -> None:  # a plain function would run in a thread
+            call()
+
+        if moment is not None:
+            self.jobs.add_job(run, "date", run_date=moment, id=f"due {name}", replace_existing=True, **OPTIONS)
+        elif self.jobs.get_job(f"due {name}") is not None:
+            self.jobs.remove_job(f"due {name}")
+
+
+class _Scheduler(AsyncIOScheduler):  # type: ignore[misc]  # APScheduler carries no types
+    """Goes on checking when the wall clock is set back. APScheduler alone waits until it shows the old time again."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(timezone=UTC)
+        self._interval = timedelta(seconds=seconds)
+
+    def wakeup(self) -> None:
+        """Look which jobs are due."""
+        job, soon = self.get_job(CHECK), datetime.now(UTC) + self._interval
+        if job is not None and job.next_run_time is not None and job.next_run_time > soon + CLOCK_JITTER:
+            job.modify(next_run_time=soon)
+        super().wakeup()

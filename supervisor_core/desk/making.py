@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor_core.adapters.ticking import Ticker
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.desk.alerting import Alerting
 from supervisor_core.desk.approvals import Approvals
@@ -37,6 +36,8 @@ def scheduler_of(
 ) -> Scheduler:
     """The service that looks after what comes due: alerts, approvals, workers whose code was changed, schedules."""
 
+    from supervisor_core.adapters.ticking import Ticker  # imports APScheduler, which only a daemon needs
+
     def config() -> SupervisorConfig:
         return parts.host.config
 
@@ -46,13 +47,13 @@ def scheduler_of(
     weekly = WeeklyChore(parts.ledger, config)
     retention = RetentionChore(lambda: parts.host, parts.ledger)
     chores = (alerting, ApprovalsChore(approvals), baking, schedules, weekly, retention)
-    ticker = Ticker(config().alerts.check_seconds, doors.look_again)
     return Scheduler(
         parts.ledger,
         doors.blocking,
         chores,
+        Ticker(config().alerts.check_seconds),
         doors.filed,
+        look_again=doors.look_again,
         seeing=alerting.see,
         observing=alerting.observe_all,
-        ticker=ticker,
     )

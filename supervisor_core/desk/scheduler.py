@@ -1,19 +1,16 @@
-"""The scheduler: sleeps until the earliest row is due, whatever kind of row it is, and then has it dealt with. What is
-due is in the ledger, so it holds across restarts."""
+"""The scheduler: every chore deals with its rows when they are due. An APScheduler job checks all of them, and events
+bring the next round forward. The ledger says what is due, so it holds across restarts."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from supervisor_core.adapters.ticking import Ticker
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.slow_work import SlowWork, looked_at
 from supervisor_core.domain.approvals import Approval, ApprovalState
@@ -22,12 +19,15 @@ from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.host_conditions import Found
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Pulse, wait_until
+
+if TYPE_CHECKING:  # importing APScheduler takes a while; only daemons need it
+    from supervisor_core.adapters.ticking import Ticker
 
 NAME = "scheduler"
 
-TICK_SECONDS = 5.0
-"""The longest sleep: for what other programs wrote (a shell, a pass), and for a wall clock that was set."""
+CHECK = "check"
+"""The loop of the APScheduler job, by its signs of life."""
 
 SHORTEST_SECONDS = 0.05
 WORK_SECONDS = 60.0
@@ -75,16 +75,19 @@ class ApprovalsChore:
 
 @dataclass(eq=False, slots=True)
 class _Lane:
-    """One chore, for which no other waits: carrying out what was agreed to may ask git and Slack, and take its time."""
+    """One chore. No other waits for it: carrying out what was approved may ask git and Slack, and take its time."""
 
     chore: Chore
-    woken: asyncio.Event
+    again: bool = False
+    """Whether it must look once more when its round ends."""
+    round: asyncio.Task[None] | None = None
+    due_at: datetime | None = None
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What one look at a chore came to."""
+    """The result of one round of a chore."""
 
     due_at: datetime | None = None
     filed: bool = False
@@ -92,9 +95,12 @@ class _Round:
 
 
 class Scheduler:
-    """Woken by the commits of this program that people are told of, by looks at the workers, and by a tick; no chore
-    keeps another from its work, or has it wait. `filed` is called on the event loop when commands were filed;
-    `seeing` is told of each look at workers, and `observing` of each at the host."""
+    """Every `alerts.check_seconds` an APScheduler job checks conditions and runs a round of all chores. Between two
+    checks a commit, a look at the workers or the moment at which a row is due starts a round; nothing else does.
+
+    `filed` is called on the event loop when commands were filed, `look_again` has unwell workers looked at; `seeing`
+    gets each look at workers, `observing` each at the host.
+    """
 
     name = NAME
 
@@ -103,25 +109,29 @@ class Scheduler:
         ledger: Ledger,
         blocking: Blocking,
         chores: Sequence[Chore],
+        ticker: Ticker,
         filed: Callable[[], None] = lambda: None,
         *,
+        look_again: Callable[[], None] = lambda: None,
         seeing: Callable[[Iterable[Sight]], None] = lambda _: None,
         observing: Callable[[Iterable[Found]], None] = lambda _: None,
-        ticker: Ticker | None = None,
     ) -> None:
         self.pulse = Pulse()
         self._ledger = ledger
         self._blocking = blocking
-        self._lanes = tuple(_Lane(chore, asyncio.Event()) for chore in chores)
+        self._lanes = tuple(_Lane(chore) for chore in chores)
+        self.ticker = ticker
         self._filed = filed
+        self._look_again = look_again
         self._seeing = seeing
         self._observing = observing
-        self._ticker = ticker
+        self._stopping: asyncio.Event | None = None
+        self._broken: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """Look now; to be called on the event loop."""
+        """Start a round of all chores; on the event loop."""
         for lane in self._lanes:
-            lane.woken.set()
+            self._begin(lane)
 
     def see(self, sights: Iterable[Sight]) -> None:
         """Workers were just looked at; to be called on the event loop."""
@@ -141,46 +151,96 @@ class Scheduler:
         """Nothing: what is due is in the ledger."""
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Deal with what is due, sleep until the next; until asked to stop."""
+        """Let the job and the events start rounds until asked to stop. A round that is under way ends first."""
         loop = asyncio.get_running_loop()
-        stop = asyncio.ensure_future(stopping.wait())
-        stop.add_done_callback(lambda _: self.wake())
+        self._stopping, self._broken = stopping, (broken := loop.create_future())
+        self.pulse.beat(self.ticker.seconds, CHECK)
+        for lane in self._lanes:
+            lane.due_at = None  # nothing is planned yet
         try:
-            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)), self._ticking():
-                async with asyncio.TaskGroup() as lanes:
-                    for lane in self._lanes:
-                        lanes.create_task(self._follow(lane, stopping, stop), name=f"scheduler {lane.chore.name}")
+            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)), self.ticker.ticking(self.check):
+                self.wake()
+                await wait_until(broken, stopping)
+            if not broken.done():
+                await self._rounds()
+            if broken.done():
+                broken.result()
         finally:
-            stop.cancel()
+            self._stopping = None
+            for lane in self._lanes:
+                if lane.round is not None:
+                    lane.round.cancel()
 
     async def shut_down(self) -> None:
         """A round that is under way ends with what it has in hand: each of its moves is a transaction."""
 
-    def _ticking(self) -> AbstractContextManager[object]:
-        return self._ticker.ticking(self.wake) if self._ticker else contextlib.nullcontext()
+    async def check(self) -> None:
+        """The APScheduler job: run a round of all chores, and have those looked at that are unwell."""
+        self.pulse.beat(self.ticker.seconds, CHECK)
+        self.wake()
+        self._look_again()
+        await self._rounds()
 
-    async def _follow(self, lane: _Lane, stopping: asyncio.Event, stop: asyncio.Future[Any]) -> None:
-        while not stopping.is_set():
-            lane.woken.clear()
+    async def _rounds(self) -> None:
+        """Wait for all rounds that are under way."""
+        under_way = [lane.round for lane in self._lanes if lane.round is not None]
+        if under_way:
+            await asyncio.wait(under_way)
+
+    def _begin(self, lane: _Lane) -> None:
+        """Start a round of this chore, or have the one that is under way repeated."""
+        lane.again = True
+        stopping = self._stopping
+        if stopping is not None and not stopping.is_set() and (lane.round is None or lane.round.done()):
+            lane.round = asyncio.create_task(self._follow(lane, stopping), name=f"scheduler {lane.chore.name}")
+            lane.round.add_done_callback(self._ended)
+
+    def _ended(self, round_: asyncio.Task[None]) -> None:
+        """What isn't a chore's failure is one of the service."""
+        error = None if round_.cancelled() else round_.exception()
+        if error is not None and self._broken is not None and not self._broken.done():
+            self._broken.set_exception(error)
+
+    async def _follow(self, lane: _Lane, stopping: asyncio.Event) -> None:
+        while lane.again and not stopping.is_set():
+            lane.again = False
             self.pulse.beat(WORK_SECONDS, lane.chore.name)
-            done = await self._blocking(self._round, lane)
-            self.pulse.beat(TICK_SECONDS, lane.chore.name)
+            done = await self._blocking(_round, lane)
+            self.pulse.rest(lane.chore.name)
             _notice(lane, done.problem)
             if done.filed:
                 self._filed()
-            await _sleep(lane, stop, done.due_at)
+            self._plan(lane, done.due_at)
+            if done.problem:
+                await wait_until(None, stopping, RETRY_SECONDS)
 
-    def _round(self, lane: _Lane) -> _Round:
-        chore = lane.chore
-        try:
-            filed = chore.work(datetime.now(UTC))
-            return _Round(chore.due_at(), filed)
-        except Exception as error:  # the edge: a chore that fails is tried again, and keeps no other from its work
-            known = isinstance(error, SupervisorError)
-            words = str(error) if known else f"{type(error).__name__}: {error}"
-            if not known and words not in lane.problem:
-                log.exception("%s can't be dealt with", chore.name)
-            return _Round(problem=f"{chore.name}: {words}")
+    def _plan(self, lane: _Lane, due_at: datetime | None) -> None:
+        """Have the next round start when a row is due."""
+        soonest = datetime.now(UTC) + timedelta(seconds=SHORTEST_SECONDS)
+        if due_at is not None and due_at < soonest:
+            due_at = soonest
+        elif due_at == lane.due_at:
+            return
+        lane.due_at = due_at
+        self.ticker.at(lane.chore.name, due_at, partial(self._is_due, lane))
+
+    def _is_due(self, lane: _Lane) -> None:
+        lane.due_at = None
+        self._begin(lane)
+
+
+def _round(lane: _Lane) -> _Round:
+    """Have a chore do what is due; in a thread."""
+    chore = lane.chore
+    try:
+        filed = chore.work(datetime.now(UTC))
+        return _Round(chore.due_at(), filed)
+    except Exception as error:  # the edge: a chore that fails is tried again, and keeps no other from its work
+        known = isinstance(error, SupervisorError)
+        words = str(error) if known else f"{type(error).__name__}: {error}"
+        if not known and words not in lane.problem:
+            log.exception("%s can't be dealt with", chore.name)
+        return _Round(problem=f"{chore.name}: {words}")
 
 
 def _notice(lane: _Lane, problem: str) -> None:
@@ -190,13 +250,3 @@ def _notice(lane: _Lane, problem: str) -> None:
     elif lane.problem and not problem:
         log.info("the scheduler works again")
     lane.problem = problem
-
-
-async def _sleep(lane: _Lane, stop: asyncio.Future[Any], due_at: datetime | None) -> None:
-    """Until something is due or new."""
-    if lane.problem:
-        await asyncio.wait({stop}, timeout=RETRY_SECONDS)
-    left = (due_at - datetime.now(UTC)).total_seconds() if due_at else TICK_SECONDS
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(min(max(left, SHORTEST_SECONDS), TICK_SECONDS)):
-            await lane.woken.wait()

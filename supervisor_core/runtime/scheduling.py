@@ -38,7 +38,7 @@ class SchedulerDoors:
     resting: Callable[[], bool] = lambda: False
     """Whether monitoring is paused."""
     look_again: Callable[[], None] = lambda: None
-    """Have those looked at who are unwell: to be called on the event loop, at each tick."""
+    """Have unwell workers looked at: to be called on the event loop, at each check."""
 
 
 MakeScheduler = Callable[[SchedulerDoors], SchedulerService]

@@ -79,6 +79,24 @@ class Report:
         }
 
 
+async def wait_until(
+    woken: asyncio.Event | asyncio.Future[Any] | None, stopping: asyncio.Event, seconds: float | None = None
+) -> bool:
+    """Wait until `woken` is set or done, until asked to stop, or for so many seconds; return whether asked to stop.
+
+    A future that isn't done goes on. A cancellation always gets through, which `asyncio.wait_for` doesn't promise.
+    """
+    events = [asyncio.ensure_future(each.wait()) for each in (stopping, woken) if isinstance(each, asyncio.Event)]
+    futures = [woken] if isinstance(woken, asyncio.Future) else []
+    try:
+        await asyncio.wait([*events, *futures], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in events:
+            each.cancel()
+        await asyncio.wait(events)
+    return stopping.is_set()
+
+
 class _Beat(NamedTuple):
     """One beat of a loop, by the clock and for people, and when the next is due at the latest."""
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from supervisor_core.adapters import ticking
+from supervisor_core.adapters.ticking import Ticker
 from supervisor_core.desk import baking as module
-from supervisor_core.desk import scheduler
 from supervisor_core.desk.baking import LOOK_SECONDS, BakingChore
 from supervisor_core.desk.making import approvals_of, scheduler_of
 from supervisor_core.domain import crashpoints
@@ -425,7 +426,7 @@ def test_the_scheduler_begins_when_a_command_has_ended_and_says_what_came_of_it(
     place: Place, monkeypatch: pytest.MonkeyPatch, worker: Watched
 ) -> None:
     """With no tick: it is woken by the commit, and wakes by itself when somebody must be looked at."""
-    monkeypatch.setattr(scheduler, "TICK_SECONDS", 3600.0)
+    monkeypatch.setattr(ticking, "Ticker", lambda _: Ticker(3600.0))
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.1 if worker is DOWN else 3600.0)
     place.set(bake_minutes=1 / 60 if worker is WELL else 10)
     place.workers["North"] = worker
