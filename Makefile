@@ -7,10 +7,10 @@ STAMP  := $(VENV)/.installed
 # Tests mostly wait for real programs, so more than twice as many at a time as there are cores.
 JOBS   ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
 
-.PHONY: help setup demo check format test bench screenshots clean
+.PHONY: help setup demo check format test test-fast faults bench screenshots clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
 
 setup: $(STAMP)  ## the virtual environment in .venv
 
@@ -34,8 +34,14 @@ format: $(STAMP)  ## put the code into the house's form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(STAMP)  ## every test, in parallel; needs no root, no server, no browser
+test: $(STAMP)  ## every test, of the long ones a sample; needs no root, no server, no browser
 	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
+
+test-fast: $(STAMP)  ## the unit tests alone
+	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal tests/unit $(ARGS)
+
+faults: $(STAMP)  ## the long tests in full: all cases, rounds and examples
+	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --full -m sampled $(ARGS)
 
 bench: $(STAMP)  ## the figures in docs/figures.md, measured here
 	$(BIN)/python -m tests.benchmarks

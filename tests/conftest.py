@@ -1,4 +1,4 @@
-"""Fixtures for all tests, and the rule that a test which needs a server shares it with others of its kind."""
+"""Fixtures for all tests, the sample that is run, and the order: tests that need the same server share it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,40 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import databases
+from tests.support import databases, sampling
 
 # How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
-settings.register_profile("supervisor", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("supervisor")
+for profile, most in (("test", 20), ("faults", 300)):
+    settings.register_profile(
+        profile, max_examples=most, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
 
 # Tests in a script's background ignore SIGINT, and so would what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ENGINES = ("sqlite", "postgresql", "mariadb")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run every case, round and example, not a sample of them")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The same seed gives the same sample, and the same examples of every property."""
+    config.addinivalue_line("markers", "sampled(cases): `make test` runs so many of its cases, `make faults` all")
+    full = config.getoption("--full")
+    sampling.use(full=full)
+    settings.load_profile("faults" if full else "test")
+    if config.option.hypothesis_seed is None and (not full or sampling.SEED_VARIABLE in os.environ):
+        config.option.hypothesis_seed = str(sampling.seed())
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if config.getoption("--full"):
+        return "sample: none, everything in full"
+    return f"sample: seed {sampling.seed()} (set {sampling.SEED_VARIABLE} for another; make faults runs all of it)"
 
 
 @pytest.fixture(scope="session")
@@ -58,9 +81,19 @@ LONGEST = (
 """What takes a quarter of a minute and more: begun first, so that no process is left with one when all else is done."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need the same server run in the same process, so that it is started once; the longest come first in
-    the share of each process."""
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A property is sampled by its examples."""
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        item.add_marker("sampled")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take the sample. Tests that need the same server run in the same process, so that it is started once; the
+    longest come first in the share of each process."""
+    out = sampling.left_out(items, [word.rpartition("/")[2] for word in config.args if "[" in word])
+    if out:
+        config.hook.pytest_deselected(items=list(out))
+        items[:] = [item for item in items if item not in out]
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         engine = parameters.get("database_url")

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.homes import Home, a_home, demo_command
+from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 
 WORKERS = ("North", "South", "West")
 WRITERS = 4
-FLAGS = 500
+FLAGS = rounds(500, sample=120)
 SAME_TASK = "task_the_same"
 FIRST_TIME = 1_770_000_000
 HANDLERS = ("pause", "resume")
@@ -66,6 +67,7 @@ def filing_times(home: Home) -> dict[str, str]:
         return dict(ledger.execute("SELECT task_id, filed_at FROM jobs_t"))
 
 
+@pytest.mark.sampled
 def test_each_of_500_flags_of_four_writers_is_handled_once(home: Home) -> None:
     home.start_daemon()
     names: list[list[str]] = [[] for _ in range(WRITERS)]

@@ -20,6 +20,7 @@ from tests.support.forwarded import (
     opened,
     shared,
 )
+from tests.support.sampling import examples
 from tests.support.tampering import unguard
 
 IDS = st.integers(0, 3)
@@ -84,7 +85,7 @@ class History:
             crashpoints.reach = before
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, max_size=25))
 def test_however_changes_forwards_and_failures_follow_each_other_the_rows_end_equal(
     database_url: str, tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int]]

@@ -82,6 +82,7 @@ def told_once(home: Home) -> str:
     return str(row["outcome"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", BEFORE_THE_HANDLER)
 def test_killed_before_the_handler_began_it_is_run_once(home: Home, point: str) -> None:
     crash_at(home, point)
@@ -90,6 +91,7 @@ def test_killed_before_the_handler_began_it_is_run_once(home: Home, point: str) 
     assert home.worker("OrionMX")["paused"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", IN_THE_HANDLER)
 def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupted(home: Home, point: str) -> None:
     crash_at(home, point)
@@ -103,6 +105,7 @@ def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupted(home
     assert home.running_copies("OrionMX") == ([worker["pid"]] if worker["pid"] else [])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", AFTER_THE_HANDLER)
 def test_killed_after_the_outcome_was_written_it_is_told_all_the_same(home: Home, point: str) -> None:
     crash_at(home, point)
@@ -130,6 +133,7 @@ def test_killed_while_it_starts_a_worker_the_next_one_finds_it_and_starts_no_sec
     assert home.running_copies("OrionMX") == [home.worker("OrionMX")["pid"]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("running", [True, False], ids=["beside a daemon", "before one"])
 @pytest.mark.parametrize(("point", "sent_it"), [("command.file:before", False), ("command.file:after", True)])
 def test_a_shell_killed_while_it_sends_has_sent_it_or_not(home: Home, point: str, sent_it: bool, running: bool) -> None:

@@ -9,13 +9,16 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from supervisor_core.adapters.output_delivery import DriveLog, deliver_piece
 from supervisor_core.adapters.worker_output import WorkerOutput
 from tests.support.homes import ROOT
 from tests.support.outputs import LINE, everything, in_one_row, numbers
+from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 
-ROUNDS = 20
+ROUNDS = rounds(20, sample=6)
 LIMIT, BACKUPS = 32 * 1024, 900
 """So small that both files are begun anew all the time, and so many that all of it is kept."""
 
@@ -35,6 +38,7 @@ while True:
 """
 
 
+@pytest.mark.sampled
 def test_however_often_whoever_delivers_is_killed_all_lines_arrive_once_and_in_order(tmp_path: Path) -> None:
     local, drive, done = tmp_path / "North.log", tmp_path / "drive", threading.Event()
     drive.mkdir()

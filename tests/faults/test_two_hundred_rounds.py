@@ -22,10 +22,11 @@ from supervisor_core.runtime.control_client import NotRunningError, Unresponsive
 from supervisor_core.runtime.ownership import daemon_holder
 from tests.support.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
+from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 from tests.support.warm_shell import Done, WarmShell
 
-ROUNDS = 50
+ROUNDS = rounds(50, sample=12)
 COLD_EVERY = 10
 """So often a daemon is started from nothing, as by an operator; else its imports are done: half a second saved."""
 
@@ -206,6 +207,7 @@ def belonging_to(home: Host) -> set[int]:
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.timeout(LOADED_SECONDS)
 @pytest.mark.parametrize("number", range(4))
 def test_whoever_looks_is_told_the_truth_and_nothing_is_left_but_the_workers(home: Host, number: int) -> None:

@@ -19,6 +19,7 @@ from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.storms import GATHER
 from supervisor_core.ledger import alerts, flips
 from tests.support.alerting import AlertDesk
+from tests.support.sampling import examples
 
 NAMES = st.sampled_from(["North", "South"])
 MINUTE = timedelta(minutes=1)
@@ -204,5 +205,5 @@ class Checked(AlertDesk):
                 assert not self._story.hushed(alert, self.now), f"{alert.target.id} is to be quiet"
 
 
-Sequences.TestCase.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+Sequences.TestCase.settings = settings(max_examples=examples(15), stateful_step_count=25, deadline=None)
 TestNoSequence = Sequences.TestCase

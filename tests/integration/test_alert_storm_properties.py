@@ -16,6 +16,7 @@ from supervisor_core.domain.conditions import Condition, Target
 from supervisor_core.domain.storms import STORM
 from supervisor_core.ledger import alerts, flips, outbox
 from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.sampling import examples
 
 NAMES = tuple(f"W{number}" for number in range(12))
 THRESHOLD, WINDOW = 2, 30.0
@@ -36,7 +37,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_nothing_is_lost_and_never_more_is_posted_than_a_storm_allows(steps: list[tuple[str, object]]) -> None:
     with tempfile.TemporaryDirectory() as folder, an_alert_desk(Path(folder), *NAMES, alerts=RULES) as desk:
         desk.well(*NAMES)

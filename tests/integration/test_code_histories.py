@@ -15,8 +15,9 @@ from tests.support.code_homes import WHO, CodeHost, a_code_host, by, kept_refs, 
 from tests.support.commits import Files, History, differing
 from tests.support.histories import histories
 from tests.support.repositories import Repository, make
+from tests.support.sampling import examples
 
-FEW = settings(max_examples=7, derandomize=True)
+FEW = settings(max_examples=examples(30))
 MOST = 10  # commits that a rollback takes back
 
 
@@ -118,7 +119,7 @@ def test_the_preview_says_what_the_rollback_does_and_the_undo_brings_all_back(
     assert checkout.git("status", "--porcelain") == '?? "left by the worker.log"'
 
 
-@settings(max_examples=4, derandomize=True)
+@settings(max_examples=examples(15))
 @given(histories(max_steps=MOST - 1), st.integers(1, MOST))
 def test_more_commits_than_there_are_is_refused_and_nothing_changes(
     place: CodeHost, history: History, more: int

@@ -18,6 +18,7 @@ from tests.support.odd_repositories import (
     with_submodule,
 )
 from tests.support.repositories import STRAIGHT, Repository, huge, make, origin_and_checkout, shallow
+from tests.support.sampling import examples
 
 ONE_OF_EACH = grown(
     *(Step(kind, 1, 3) for kind in KINDS if kind not in ("merge", "ours")),
@@ -27,7 +28,7 @@ ONE_OF_EACH = grown(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(histories())
 def test_git_agrees_on_a_generated_history_to_the_last_hash(history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -17,6 +17,7 @@ from supervisor_core.domain.definitions import Spread
 from supervisor_core.domain.jobs import JobState, not_begun
 from supervisor_core.ledger import audit, jobs, outbox
 from tests.support.forwarded import opened
+from tests.support.sampling import examples
 from tests.support.turns import Host
 
 WORKERS = ("West", "North", "South")
@@ -240,4 +241,4 @@ class AnyCommands(RuleBasedStateMachine):
 
 
 TestAnyCommands = AnyCommands.TestCase
-TestAnyCommands.settings = settings(max_examples=30, stateful_step_count=30)
+TestAnyCommands.settings = settings(max_examples=examples(30), stateful_step_count=30)

@@ -24,6 +24,7 @@ from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import Condition, Reading, Target
 from supervisor_core.domain.flips import Flip
 from supervisor_core.domain.suppressions import Hush, Suppression
+from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 NORTH = Target("worker", "North")
@@ -207,7 +208,7 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(rules=RULES, events=EVENTS)
 def test_no_sequence_leaves_an_alert_open_whose_condition_is_gone_or_closes_one_whose_condition_holds(
     rules: AlertRules, events: list[tuple[Any, int, int]]
@@ -227,7 +228,7 @@ def test_no_sequence_leaves_an_alert_open_whose_condition_is_gone_or_closes_one_
     assert live == (not story.condition.fine)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(rules=RULES, events=EVENTS)
 def test_a_first_alarm_comes_at_its_moment_whatever_came_before_it(
     rules: AlertRules, events: list[tuple[Any, int, int]]

@@ -36,6 +36,7 @@ from supervisor_core.handlers.newest_lines import Written
 from supervisor_core.ledger.audit_search import AuditFilter
 from supervisor_core.runtime.team_pictures import Member, TeamPicture
 from tests.support.asking import LINK, NOW, TASK, approval
+from tests.support.sampling import examples
 from tests.unit.test_views import worker
 
 PEOPLE = ("U0OPER", "U0ADA")
@@ -202,7 +203,7 @@ def is_harmless(content: Mapping[str, Any]) -> None:
     assert list(alive(content)) == []
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(asked_about(), issuer)
 def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
     is_harmless(approval_card(asking))
@@ -214,7 +215,7 @@ def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
     assert list(alive(view)) == []
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(jobs(), st.none() | asked_about(), repeated(st.tuples(st.sampled_from(BakeState), text), 15), st.booleans())
 def test_a_card_of_a_command(
     found: list[Job], asking: Asking | None, bakes: Sequence[tuple[BakeState, str]], undone: bool
@@ -262,7 +263,7 @@ def test_a_notice(host: str, reason: str, troubles: Sequence[str]) -> None:
         is_harmless(content)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(text, issuer, repeated(issuer, 4), st.sampled_from([True, False, None]), st.booleans())
 def test_a_page_of_the_audit_trail(
     said: str, by: Issuer, approved: Sequence[Issuer], well: bool | None, alone: bool

@@ -15,6 +15,7 @@ from supervisor_core.domain.audit import GENESIS, HASHED_FIELDS, row_hash
 from supervisor_core.domain.command import Command, Issuer, Outcome
 from supervisor_core.domain.jobs import TAIL, Job, JobState, new_task_id
 from supervisor_core.domain.labels import MAX_ISSUER, MAX_LABEL, SEPARATOR, audit_label, validate_label
+from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 labels = st.none() | st.from_regex(r"[A-Za-z0-9 _-]{1,100}", fullmatch=True)
@@ -24,7 +25,7 @@ labels = st.none() | st.from_regex(r"[A-Za-z0-9 _-]{1,100}", fullmatch=True)
 @example("a - b - c", "", "x - y")
 @example("-" * 60, "- - -", "-")
 @example("\ud800\n - \0", "slack:\nT/U", "x" * 100)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_an_audit_label_is_short_plain_and_says_where_the_issuer_ends(name: str, user: str, label: str | None) -> None:
     assert validate_label(label)[0]
     said = audit_label(name, user, label)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, Touched, difference, in_force, setting_digests
 from supervisor_core.config.workers import Worker
+from tests.support.sampling import examples
 
 WORKER: dict[str, Any] = {"command": ["{python}", "--config", "{config}"]}
 
@@ -178,7 +179,7 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(DOCUMENTS, DOCUMENTS)
 def test_taking_a_configuration_over_leaves_only_what_needs_a_restart(tmp_path: Path, first: Any, second: Any) -> None:
     running, new = configured(tmp_path, **first), configured(tmp_path, **second)

@@ -16,6 +16,7 @@ from supervisor_core.config.models import Settings
 from supervisor_core.config.problems import places
 from supervisor_core.config.raw import read_raw, state_dir_of
 from supervisor_core.domain.errors import ConfigError
+from tests.support.sampling import examples
 
 EXAMPLE = (Path(__file__).parents[2] / "config.example.yaml").read_text(encoding="utf-8")
 PLACES = sorted(places(Settings, ()), key=str)
@@ -58,24 +59,24 @@ def nested(path: tuple[Any, ...], value: Any) -> Any:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_bytes(content: bytes) -> None:
     check(content)
 
 
 @given(st.text(alphabet="ab:-#&*!|>'\"%@`{}[],?~<$ \n\t1.", max_size=80))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_text_that_looks_like_yaml(text: str) -> None:
     check(text.encode())
 
 
 @given(st.sampled_from(PLACES), VALUES)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_value_in_the_place_of_any_setting(path: tuple[str, ...], value: Any) -> None:
     check(yaml.safe_dump(nested(path, value), allow_unicode=True).encode())
 
 
 @given(st.integers(0, len(EXAMPLE)), st.text(alphabet="ab:-&*'\"{}[]$ \n1", max_size=5), st.integers(0, 20))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_any_damage_to_the_example(place: int, inserted: str, removed: int) -> None:
     check((EXAMPLE[:place] + inserted + EXAMPLE[place + removed :]).encode())

@@ -27,6 +27,7 @@ from supervisor_core.domain.explanation import Cause, Paused
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.phrases import plain
 from tests.support.explained import ANNA, CHANGE, FULL, HOSTILE, TROUBLES, UPDATE, ago, down, flip, job, life, running
+from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parent / "golden"
 NONCE = "20260205143000-ab12cd34e"
@@ -153,7 +154,7 @@ hostile = st.text(max_size=120) | st.sampled_from(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(lines=st.lists(hostile, max_size=60), words=hostile, name=st.sampled_from(sorted(TROUBLES)))
 def test_whatever_logs_and_people_say_pings_nobody_and_breaks_nothing(lines: list[str], words: str, name: str) -> None:
     issuer = Issuer("cli:x", words)

@@ -25,6 +25,7 @@ from supervisor_core.domain.flags import (
     parse_unknown_name,
     sign,
 )
+from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 NAME = FlagName("pause", "OrionMX", None)
@@ -111,7 +112,7 @@ def test_a_handler_nobody_knows_is_still_found_to_be_for_our_worker(name: str, w
 
 
 @given(st.text(max_size=60) | st.text(max_size=60).map(lambda text: f"supervisor_pause_{text}.flag"))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_file_name_is_a_flag_or_is_none(name: str) -> None:
     assert isinstance(parse_name(name), (FlagName, type(None)))
     assert parse_unknown_name(name, ("OrionMX",)) in (None, "OrionMX")
@@ -372,13 +373,13 @@ def judged(data: bytes, trust: Trust | None) -> None:
 
 @given(st.binary(max_size=200), st.sampled_from([None, TRUST]))
 @example(b'{"signature":"\\ud800","issued_at":1,"handler":1,"worker_id":1,"task_id":1}', TRUST)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_bytes_are_an_order_a_refusal_or_a_wait(data: bytes, trust: Trust | None) -> None:
     judged(data, trust)
 
 
 @given(st.dictionaries(_keys, _any_json, max_size=6), st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_json_in_any_field_is_an_order_a_refusal_or_a_wait(body: dict[str, Any], is_signed: bool) -> None:
     """Signed with the right secret as well: then every field is looked at."""
     if is_signed:

@@ -28,6 +28,7 @@ from supervisor_core.domain.grammar import GrammarContext, parse, render
 from supervisor_core.domain.parameters import Kind, Parameter, check_value
 from tests.support.filled import filled
 from tests.support.homes import ROOT
+from tests.support.sampling import examples
 from tests.unit.test_grammar_properties import FREE, FULL, NASTY, PIECES, WORKERS, commands
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -281,7 +282,7 @@ def meant(parameter: Parameter, text: str | None) -> object:
 
 
 @given(filled_in())
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stands_at_a_field(
     made: tuple[CommandDefinition, GrammarContext, dict[str, str | None]],
 ) -> None:
@@ -310,7 +311,7 @@ def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stand
 
 
 @given(commands())
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_a_form_that_begins_with_a_command_and_is_sent_as_it_is_gives_that_command(command: Command) -> None:
     definition = CATALOG[command.name]
     by = command.params.get("by")

@@ -21,8 +21,9 @@ from supervisor_core.domain.grammar import (
 )
 from supervisor_core.domain.parameters import Kind, Parameter
 from supervisor_core.domain.targets import resolve
+from tests.support.sampling import examples
 
-MODEST = settings(max_examples=200)
+MODEST = settings(max_examples=examples(200))
 
 WORKERS = ("OrionMX", "vega", "w.local", "24h", "task-1", "2d", "by-me")
 CONTEXTS = st.sampled_from(
@@ -99,7 +100,7 @@ def commands(draw: st.DrawFn) -> Command:
 
 
 @given(commands())
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_a_command_survives_being_written_and_read(command: Command) -> None:
     assert parse(render(command), FULL) == command
 
@@ -130,13 +131,13 @@ def _check_mistake(error: GrammarError, context: GrammarContext) -> None:
 
 
 @given(NASTY, CONTEXTS)
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_words_in_any_order_are_a_command_or_a_mistake(text: str, context: GrammarContext) -> None:
     _checked(text, context)
 
 
 @given(st.sampled_from(list(CATALOG)), NASTY, CONTEXTS)
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_any_arguments_are_a_command_or_a_mistake(name: str, text: str, context: GrammarContext) -> None:
     _checked(f"{name} {text}", context)
 

@@ -20,6 +20,7 @@ from supervisor_core.domain.health import (
     is_watcher_healthy,
     read_heartbeat,
 )
+from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 
@@ -319,7 +320,7 @@ def test_nothing_that_json_can_hold_breaks_the_reader() -> None:
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.lists(st.text(max_size=5)),
     )
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_heartbeat_gives_a_verdict_in_one_line(document: dict[str, Any]) -> None:
     verdict = health(running(heartbeat=read_heartbeat(document)), NOW)
     assert verdict.reason.isprintable()

@@ -40,6 +40,7 @@ from tests.support.histories_drawn import (
     of_no_heartbeat,
     quiet_week,
 )
+from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parent / "golden"
 NONCE = "20260205143000-ab12cd34e"
@@ -129,7 +130,7 @@ def test_commands_have_the_numbers_that_the_picture_has_and_older_ones_are_count
     assert lines[-1].startswith("12. ")
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(name=st.text(max_size=60) | st.just(HOSTILE), count=st.integers(1, 20), marks=st.integers(0, 40))
 def test_whatever_people_are_called_nobody_is_pinged_and_it_fits(name: str, count: int, marks: int) -> None:
     done = [mark(number / 2, "update", Issuer("cli:x", name), f" “{name}”: failed") for number in range(marks)]

@@ -22,6 +22,7 @@ from bot.views.home_parts import FOR_THE_PAUSED, FOR_THE_UNWELL, FOR_THE_WELL
 from bot.views.home_values import EVERYTHING, OF_TEAM, TROUBLE, OpenAlert, Picture, Place, Reader
 from supervisor_core.domain.catalog import CATALOG
 from tests.support.home_pictures import NOW, READERS, UNTIL, asking, hostile, picture, texts, worker
+from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parent / "golden"
 ALL = Reader(list(CATALOG), lambda *_: True)
@@ -173,7 +174,7 @@ WORKERS = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(WORKERS, max_size=150, unique_by=lambda each: each["id"]),
     st.integers(-1, 10),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.labels import audit_label, clean_label, nearest_label, validate_label
+from tests.support.sampling import examples
 
 
 @pytest.mark.parametrize("label", ["hotfix", "impl HT acquire", "a-b_c 9", "x" * 100, " padded "])
@@ -62,7 +63,7 @@ def test_the_nearest_label_keeps_what_may_be_kept(text: str, label: str | None) 
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_nearest_label_is_always_a_label(text: str) -> None:
     nearest = nearest_label(text)
     assert nearest is None or clean_label(nearest) == nearest

@@ -37,6 +37,7 @@ from supervisor_core.handlers.newest_lines import Written
 from supervisor_core.ledger import audit
 from supervisor_core.ledger.audit_search import AuditFilter, Place
 from supervisor_core.runtime.team_pictures import Member, TeamPicture
+from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -168,7 +169,7 @@ def test_the_longest_page_of_the_trail_fits_and_is_cut_in_no_mark(alone: bool) -
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_no_name_calls_or_links_anybody(text: str) -> None:
     hostile = replace(
         ENTRY,

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from supervisor_core.adapters.processes_records import RUNNING, WorkerRecord
 from supervisor_core.domain.restarts import LONGEST_PAUSE_SECONDS, Decision, Next, Reason
 from supervisor_core.runtime.past import MOST_LIVES, Past
+from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 WAIT = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 8 s", NOW + timedelta(seconds=8), 8.0)
@@ -142,7 +143,7 @@ def test_an_end_is_on_the_disk_with_what_was_decided_about_it_and_till_then_foun
     assert again.ended(record("g1"), 1, NOW) is None, "it counts once"
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(cut=st.integers(0, 2000))
 def test_a_torn_file_is_as_none_at_all(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     folder = tmp_path_factory.mktemp("torn")
@@ -163,7 +164,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_what_a_hand_has_damaged_is_left_out_and_the_rest_is_read(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -28,6 +28,7 @@ from supervisor_core.domain.restarts import (
     failures_in_a_row,
     pause_seconds,
 )
+from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 DEFAULT = Restart()
@@ -77,7 +78,7 @@ def most_within_an_hour(starts: list[datetime]) -> int:
 
 
 @given(st.lists(lengths, max_size=60), st.integers(0, 12), backoffs, chances, st.sampled_from(["on-failure", "always"]))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @example([0.0] * 60, 5, 0.0, 0.0, "always")
 @example([720.0] * 60, 5, 5.0, 0.0, "always")
 def test_no_hour_has_more_automatic_starts_than_are_allowed(

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.restarts import Decision, Next, Reason
 from supervisor_core.domain.standing import SEEN, IllegalMove, Standing
+from tests.support.sampling import examples
 
 S = WorkerState
 MOVING = (None, S.STARTING, S.STOPPING)
@@ -238,5 +239,5 @@ class Life(RuleBasedStateMachine):
         assert self.standing.waits is None or self.standing.seen is S.STOPPED
 
 
-Life.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
+Life.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=30)
 TestAnyRowOfMoves = Life.TestCase

@@ -24,6 +24,7 @@ from supervisor_core.ledger.transactions import OfEngine
 from supervisor_core.runtime.agent import EVENTS, SupersededError, SupervisorAgent
 from supervisor_core.runtime.heartbeat import RETRY_SECONDS
 from tests.support.lives import NOW, WAY, Heard, Troubled, ask, at_once, brought_to, put_supervisor, row_of
+from tests.support.sampling import examples
 from tests.unit.test_services import now, run
 
 S, M = SupervisorStatus, Move
@@ -154,7 +155,7 @@ def test_the_agent_does_exactly_what_the_table_says(
     run(story())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(moves=st.lists(st.sampled_from(list(Move)), max_size=12))
 def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(database: OfEngine, moves: list[Move]) -> None:
     world = World(database)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisor_core.domain.nearest import edit_distance, nearest, nearly
+from tests.support.sampling import examples
 
 WORD = st.text(alphabet="abc", max_size=7)
 
@@ -27,7 +28,7 @@ def _plainly(one: str, other: str) -> int:
 
 
 @given(WORD, WORD, st.integers(0, 4))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_the_banded_distance_is_the_distance_up_to_its_limit(one: str, other: str, limit: int) -> None:
     assert edit_distance(one, other, limit) == min(_plainly(one, other), limit + 1)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from supervisor_core.domain.mistakes import GrammarError
 from supervisor_core.domain.words import MAX_TEXT, bare_or_quoted, quoted, split_words
+from tests.support.sampling import examples
 
 
 def _texts(text: str) -> list[str]:
@@ -122,14 +123,14 @@ def test_a_mention_keeps_the_id_of_whom_it_mentions() -> None:
 
 
 @given(st.text(alphabet="ab\"'“”„\u2018\u2019 &;<>@#!:|ampltg—-*x", max_size=40))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_quoted_text_reads_as_one_word_of_exactly_these_characters(text: str) -> None:
     (word,) = split_words(quoted(text))
     assert (word.text, word.quoted) == (text, True)
 
 
 @given(st.text(alphabet="abö\"'“\u2019 &;<>@:amp—-1_.", max_size=30).map(lambda text: " ".join(text.split(" "))))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_text_is_left_bare_only_where_it_reads_as_itself(text: str) -> None:
     assert " ".join(_texts(bare_or_quoted(text))) == text
 

@@ -15,6 +15,7 @@ from supervisor_core.domain.durations import (
     parse_since,
     since_moment,
 )
+from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 
@@ -33,7 +34,7 @@ def test_anything_else_is_no_duration(text: str) -> None:
 
 
 @given(st.integers(0, 10**6).map(lambda minutes: minutes * 60))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_duration_survives_being_written(seconds: int) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
 

@@ -26,6 +26,7 @@ from supervisor_core.ledger.forward import Forwarding
 from supervisor_core.ledger.forward_database import SharedDatabase
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from tests.support.homes import Home
+from tests.support.sampling import examples
 from tests.support.tampering import put_cell
 
 HOST = "TestHost"
@@ -77,7 +78,7 @@ def _forward(ledger: Ledger, folder: Path) -> None:
 @example(6, "audit_id", 5.5, False)
 @example(6, "hash", b"0" * 64, False)
 @example(3, "label", b"anna - hotfix", False)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_stands_in_a_cell_no_reader_fails_and_the_check_names_that_row(
     template: Path, tmp_path_factory: pytest.TempPathFactory, row: int, column: str, value: Any, as_text: bool
 ) -> None:
