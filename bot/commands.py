@@ -14,8 +14,7 @@ from bot.informing import Question, Tell
 from bot.intake.dealing import Dealt, Say
 from bot.judging import NOBODY, Judging
 from bot.mistakes import Mistakes
-from bot.offering import is_here
-from bot.outgoing import answer, card_of, whisper
+from bot.outgoing import card_of, whisper
 from bot.pools import previews, quick
 from bot.views.mistake import again
 from bot.views.overview import asked_for
@@ -32,11 +31,6 @@ from supervisor_core.domain.labels import audit_label
 from supervisor_core.gateway import Gateway
 from supervisor_core.handlers.previews import PREVIEW_SECONDS
 from supervisor_core.runtime.blocking import Blocking
-
-NOT_HERE = (
-    ":construction: `{name}` can't be asked for in Slack yet. `/supervisor help` shows what can; on the host, "
-    "`supervisor help` shows what the shell can."
-)
 
 USED = ":information_source: This button was used by {who} already. To do it again: `/supervisor {again}`"
 
@@ -84,9 +78,7 @@ class Commands:
 
     async def _told(self, asked: Asked, command: Command) -> Dealt:
         """What no host carries out."""
-        tell = self._tellers.get(command.name)
-        if tell is None or not is_here(CATALOG[command.name]):
-            return Dealt(messages=(answer(asked, words(NOT_HERE.format(name=command.name))),))
+        tell = self._tellers[command.name]
         return await tell(Question(asked, command, await self._judging.person(asked)))
 
     async def _mistaken(self, asked: Asked, error: GrammarError) -> Dealt:

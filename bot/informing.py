@@ -9,7 +9,7 @@ from typing import Any
 from bot.access import Person
 from bot.asked import Asked
 from bot.intake.dealing import Dealt
-from bot.offering import Offering, is_here
+from bot.offering import Offering
 from bot.outgoing import answer, everybody
 from bot.views.approval import Asking
 from bot.views.help import help_of
@@ -115,8 +115,7 @@ class Informing:
 
     async def _help(self, question: Question) -> Content:
         mine = self._offering.known(question.person)
-        here = [each.name for each in mine if is_here(each)]
-        return help_of(str(question.command.params.get("topic") or ""), mine, here, self._offering.example)
+        return help_of(str(question.command.params.get("topic") or ""), mine, self._offering.example)
 
     async def _waiting(self, question: Question) -> Content:
         return waiting(await self._approvals(), question.asked.nonce, page_in(question.asked.page))

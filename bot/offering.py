@@ -28,7 +28,7 @@ class Offering:
         return example_worker(self._config)
 
     def known(self, person: Person | None) -> list[CommandDefinition]:
-        """All commands that this person may give to some worker at least, whether or not they are built."""
+        """All commands that this person may give to some worker at least."""
         return [each for each in CATALOG.values() if may_see(person, each, self._judging.rules)]
 
     def in_a_form(self, person: Person | None) -> list[CommandDefinition]:
@@ -36,7 +36,7 @@ class Offering:
         return [
             each
             for each in self.known(person)
-            if each.name not in WITHOUT_A_FORM and is_here(each)
+            if each.name not in WITHOUT_A_FORM
             if self._config.workers or each.target is not TargetRule.WORKERS
         ]
 
@@ -55,13 +55,8 @@ class Offering:
     def may_fill_in(self, person: Person | None, name: str, worker_id: str) -> bool:
         """Whether the form of a command for this worker would do so for them, in a place where commands are taken."""
         command = Command(name, workers=(worker_id,))
-        return is_here(CATALOG[name]) and may_give(person, command, self._judging.rules) is None
+        return may_give(person, command, self._judging.rules) is None
 
     def asks(self, name: str) -> bool:
         """Whether a command needs an approval when it is given in Slack."""
         return self._config.needs_approval(name, "slack")
-
-
-def is_here(definition: CommandDefinition) -> bool:
-    """Whether it can be given in Slack already."""
-    return definition.built

@@ -11,7 +11,6 @@ from bot.asked import Asked
 from bot.informing import Question, Tell
 from bot.intake.dealing import Dealt
 from bot.judging import Judging
-from bot.offering import is_here
 from bot.outgoing import answer, card_of, whisper
 from bot.pools import quick
 from bot.views import schedules as views
@@ -59,9 +58,6 @@ class Scheduling:
 
     async def answered(self, schedule: Schedule, command: Command) -> Answered:
         """What a command that only informs answers in the channel of its schedule, as if its owner had asked there."""
-        tell = self._tellers.get(command.name)
-        if tell is None or not is_here(CATALOG[command.name]):
-            raise RefusedError(f"{command.name} can't be answered in Slack yet.")
         channel = str((schedule.card or self._config.announcement() or {}).get("channel") or "")
         if not channel:
             raise RefusedError(f"{command.name} only informs, and there is no channel to answer in.")
@@ -77,15 +73,12 @@ class Scheduling:
             direct=True,
         )
         person = await self._judging.known(user) if by_chat else None
-        dealt = await tell(Question(asked, command, person, by=command.issuer))
+        dealt = await self._tellers[command.name](Question(asked, command, person, by=command.issuer))
         return Answered(tuple(_signed(message, schedule) for message in dealt.messages), dealt.audit)
 
     async def _add(self, question: Question) -> Dealt:
         asked, params = question.asked, question.command.params
         inner = parse(str(params["command"]), grammar_context(self._config))
-        if not self._is_here(inner):
-            said = f":construction: `{inner.name}` can't be asked for in Slack yet, so it can't be scheduled here."
-            return Dealt(messages=(whisper(asked, words(said)),))
         if refused := await self._may_not(asked, inner, question.person):
             return refused
         zone = known_zone(question.person.zone if question.person else "")
@@ -131,11 +124,6 @@ class Scheduling:
         if asked.replaces:  # a list that only its reader sees: without the one that is gone
             told.append(whisper(asked, await self._listed(asked, removes=True), replace=True))
         return Dealt(messages=tuple(told))
-
-    def _is_here(self, inner: Command) -> bool:
-        """Whether it will do anything when it is due."""
-        definition = CATALOG[inner.name]
-        return is_here(definition) and (definition.handler is not None or inner.name in self._tellers)
 
     async def _may_not(self, asked: Asked, inner: Command, person: Person | None) -> Dealt | None:
         """Nobody schedules what they may not do themselves: it would be refused each time."""

@@ -19,11 +19,7 @@ from supervisor_core.domain.jobs import Job, new_task_id
 from supervisor_core.domain.targets import resolve
 from supervisor_core.domain.words import shown
 
-__all__ = ["Carrier", "Gateway", "NotBuiltError", "Submitted", "grammar_context"]
-
-
-class NotBuiltError(RefusedError):
-    """This command is known, but not built yet."""
+__all__ = ["Carrier", "Gateway", "Submitted", "grammar_context"]
 
 
 class Carrier(Protocol):
@@ -55,12 +51,9 @@ class Submitted:
 
 
 class Gateway:
-    """What every door uses: `parse` for text, `submit` for a command that somebody stands behind.
+    """What every door uses: `parse` for text, `submit` for a command that somebody stands behind."""
 
-    Without `approvals` a command that needs one is refused: a door that can't have people asked lets nothing through.
-    """
-
-    def __init__(self, config: SupervisorConfig, carrier: Carrier, approvals: Approvals | None = None) -> None:
+    def __init__(self, config: SupervisorConfig, carrier: Carrier, approvals: Approvals) -> None:
         self._config = config
         self._carrier = carrier
         self._approvals = approvals
@@ -78,7 +71,7 @@ class Gateway:
 
     def was_submitted(self, task_id: str, issuer_id: str) -> bool:
         """Whether this very command was handed over before, by the same issuer: then it is not judged anew."""
-        asked = self._approvals.of_task(task_id) if self._approvals else None
+        asked = self._approvals.of_task(task_id)
         if asked is not None:
             return asked.requester.is_same_as(issuer_id)
         return any(job.issuer.is_same_as(issuer_id) for job in self._carrier.carried(task_id))
@@ -86,7 +79,7 @@ class Gateway:
     def pressed_by(self, button: str) -> Issuer | None:
         """Whose press of this button was handed over; None where nobody's was. Each press is a command of its own, and
         its id begins with the button's."""
-        asked = self._approvals.pressed(button) if self._approvals else None
+        asked = self._approvals.pressed(button)
         job = None if asked else self._carrier.pressed(button)
         return asked.requester if asked else job.issuer if job else None
 
@@ -104,20 +97,16 @@ class Gateway:
         message belongs; a command without one is announced where the configuration says so.
         """
         definition = CATALOG[command.name]
-        if not definition.built:
-            raise NotBuiltError(f"{definition.name} is known, but not built yet; nothing was done.")
         if definition.handler is None:
             raise RefusedError(f"{definition.name} only informs; there is nothing to carry out.")
         now = datetime.now(UTC)
         issued = command.issued(issuer, task_id or new_task_id(now))
         place = card if card is not None else self._config.announcement()
-        asked = self._approvals.of_task(issued.task_id) if self._approvals else None
+        asked = self._approvals.of_task(issued.task_id)
         needs = self._config.needs_approval(definition.name, door)
         if needs and asked is None:  # nobody is asked afterwards about what was handed over when it needed no approval
             needs = not self.was_submitted(issued.task_id, issuer.id)
         if asked is None and not needs:
             self._carrier.carry(issued, door, now, place)
             return Submitted(issued)
-        if self._approvals is None:
-            raise NotBuiltError(f"{definition.name} needs an approval here, which can't be asked for from this door.")
         return Submitted(issued, self._approvals.request(issued, door, place, now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from bot.blockkit import escape, fit
 from bot.views.told import LONGEST, Content, context, listing, section
@@ -17,11 +17,8 @@ TITLES: Mapping[Risk, str] = {
 }
 
 
-def help_of(
-    topic: str, definitions: Sequence[CommandDefinition], here: Collection[str], worker: str = EXAMPLE
-) -> Content:
-    """All about a topic; without one, these commands, of which those in `here` can be given in Slack already. `worker`:
-    one of this host, for the examples."""
+def help_of(topic: str, definitions: Sequence[CommandDefinition], worker: str = EXAMPLE) -> Content:
+    """All about a topic; without one, these commands. `worker`: one of this host, for the examples."""
     definition = find(topic)
     if definition is not None:
         return listing(help_text(definition, worker))
@@ -29,13 +26,12 @@ def help_of(
         return listing("\n\n".join(help_text(each, worker) for each in FAMILIES[topic]))
     said, blocks = ["What you can ask me for:"], []
     for risk, title in TITLES.items():
-        lines = [_line(each) for each in definitions if each.risk is risk and each.name in here]
+        lines = [_line(each) for each in definitions if each.risk is risk]
         if lines:
             blocks.append(section("\n".join([f"*{title}*", *lines])))
             said += lines
-    later = ", ".join(each.name for each in definitions if each.name not in here)
     more = "`/supervisor help COMMAND` says more about one. The same words work in a mention and in a direct message."
-    blocks.append(context(f"{more} Known, but not yet in Slack: {later}." if later else more))
+    blocks.append(context(more))
     return {"text": fit("\n".join(said), LONGEST), "blocks": blocks}
 
 

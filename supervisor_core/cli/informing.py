@@ -8,17 +8,13 @@ from supervisor_core.config.context import example_worker
 from supervisor_core.domain.catalog import CATALOG, FAMILIES, find
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.manual import help_overview, help_text
-from supervisor_core.gateway import NotBuiltError
 
 
 def inform(command: Command, config: str | None, *, as_json: bool) -> int:
     """Show it."""
-    definition = CATALOG[command.name]
     if command.name in ("help", "overview"):
         print(_help(str(command.params.get("topic") or ""), example_worker(load_supervisor_config(config))))
         return 0
-    if not definition.built:
-        raise NotBuiltError(f"{definition.name} is known, but not built yet.")
     if command.name.startswith("monitoring "):
         from supervisor_core.cli.monitoring import monitoring
 

@@ -24,7 +24,6 @@ from supervisor_core.domain.grammar import parse
 from supervisor_core.domain.jobs import new_task_id
 from supervisor_core.domain.texts import shown
 from supervisor_core.domain.times import to_text
-from supervisor_core.gateway import NotBuiltError
 from supervisor_core.runtime.host import opened_ledger
 
 NO_DAEMON = "No daemon runs here, so nothing is run until one does: `supervisor start` starts one."
@@ -60,10 +59,8 @@ def scheduling(command: Command, config_path: str | None, *, as_json: bool) -> i
 
 
 def _checked(config: SupervisorConfig, text: str) -> Command:
-    """The command to be given. What only informs needs a channel to inform; and it must be built."""
+    """The command to be given. What only informs needs a channel to inform."""
     inner = parse(text, grammar_context(config))
-    if not CATALOG[inner.name].built:
-        raise NotBuiltError(f"{inner.name} is known, but not built yet, so it can't be scheduled.")
     if CATALOG[inner.name].handler is None and config.announcement() is None:
         raise UsageError(
             f"{inner.name} only informs, and from the shell there is no channel for its answers.",

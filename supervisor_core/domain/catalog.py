@@ -30,7 +30,6 @@ _SEEING = (
         aliases=("home",),
         right=Right.VIEWER,
         examples=("", "overview"),
-        built=True,
     ),
     CommandDefinition(
         "help",
@@ -40,7 +39,6 @@ _SEEING = (
         suggested_for=("usage", "commands", "man"),
         right=Right.VIEWER,
         examples=("help", "help rollback", "help schedule add"),
-        built=True,
     ),
     CommandDefinition(
         "status",
@@ -50,7 +48,6 @@ _SEEING = (
         right=Right.VIEWER,
         schedulable=True,
         examples=("status", "status OrionMX", "status all"),
-        built=True,
     ),
     CommandDefinition(
         "why",
@@ -60,7 +57,6 @@ _SEEING = (
         right=Right.VIEWER,
         schedulable=True,
         examples=("why", "why OrionMX", "why all"),
-        built=True,
     ),
     CommandDefinition(
         "logs",
@@ -71,7 +67,6 @@ _SEEING = (
         suggested_for=("tail", "output"),
         schedulable=True,
         examples=("logs", "logs OrionMX 100"),
-        built=True,
     ),
     CommandDefinition(
         "history",
@@ -81,7 +76,6 @@ _SEEING = (
         suggested_for=("graph", "chart", "uptime"),
         schedulable=True,
         examples=("history", "history OrionMX 7d"),
-        built=True,
     ),
     CommandDefinition(
         "audit",
@@ -108,7 +102,6 @@ _SEEING = (
             "audit command rollback",
             "audit since 2026-01-31 50",
         ),
-        built=True,
     ),
     CommandDefinition(
         "approvals",
@@ -116,7 +109,6 @@ _SEEING = (
         suggested_for=("approve", "deny", "pending"),
         right=Right.APPROVER,
         examples=("approvals",),
-        built=True,
     ),
     CommandDefinition(
         "alerts",
@@ -124,7 +116,6 @@ _SEEING = (
         suggested_for=("alarms", "incidents"),
         right=Right.VIEWER,
         examples=("alerts",),
-        built=True,
     ),
     CommandDefinition(
         "teams",
@@ -132,7 +123,6 @@ _SEEING = (
         suggested_for=("groups", "members"),
         right=Right.VIEWER,
         examples=("teams",),
-        built=True,
     ),
     CommandDefinition(
         "diagnostics",
@@ -144,7 +134,6 @@ _SEEING = (
         tier=Tier.REPORT,
         schedulable=True,
         examples=("diagnostics", "diagnostics OrionMX before the upgrade"),
-        built=True,
     ),
     CommandDefinition(
         "verify-db",
@@ -156,7 +145,6 @@ _SEEING = (
         tier=Tier.REPORT,
         schedulable=True,
         examples=("verify-db", "verify-db OrionMX after maintenance"),
-        built=True,
     ),
 )
 
@@ -174,7 +162,6 @@ _ACTING = (
         spread=Spread.IN_TURN,
         schedulable=True,
         examples=("pause", "pause OrionMX disk is full", "pause team:archive"),
-        built=True,
     ),
     CommandDefinition(
         "resume",
@@ -189,7 +176,6 @@ _ACTING = (
         spread=Spread.IN_TURN,
         schedulable=True,
         examples=("resume", "resume OrionMX disk is cleared", "resume all"),
-        built=True,
     ),
     CommandDefinition(
         "restart",
@@ -204,7 +190,6 @@ _ACTING = (
         spread=Spread.IN_TURN,
         schedulable=True,
         examples=("restart", "restart OrionMX hangs on a scan", "restart Orion*", "restart all --keep-going"),
-        built=True,
     ),
     CommandDefinition(
         "mute",
@@ -219,7 +204,6 @@ _ACTING = (
         risk=Risk.CHANGES,
         schedulable=True,
         examples=("mute", "mute OrionMX 2h", "mute team:archive 1d12h it's being moved"),
-        built=True,
     ),
     CommandDefinition(
         "unmute",
@@ -231,7 +215,6 @@ _ACTING = (
         risk=Risk.CHANGES,
         schedulable=True,
         examples=("unmute", "unmute OrionMX"),
-        built=True,
     ),
     CommandDefinition(
         "monitoring pause",
@@ -240,7 +223,6 @@ _ACTING = (
         recorded_as="MUTED",
         risk=Risk.CHANGES,
         examples=("monitoring pause",),
-        built=True,
     ),
     CommandDefinition(
         "monitoring resume",
@@ -248,7 +230,6 @@ _ACTING = (
         recorded_as="UNMUTED",
         risk=Risk.CHANGES,
         examples=("monitoring resume",),
-        built=True,
     ),
     CommandDefinition(
         "schedule add",
@@ -279,13 +260,11 @@ _ACTING = (
             'schedule add look "*/5 * * * *" status all',
             'schedule add mornings "weekdays 08:30" diagnostics all',
         ),
-        built=True,
     ),
     CommandDefinition(
         "schedule list",
         "Shows the schedules, and when each is due next.",
         examples=("schedule list",),
-        built=True,
     ),
     CommandDefinition(
         "schedule remove",
@@ -294,7 +273,6 @@ _ACTING = (
         parameters=(Parameter("name", Kind.NAME, "NAME", "what the schedule is called", required=True),),
         risk=Risk.CHANGES,
         examples=("schedule remove nightly",),
-        built=True,
     ),
 )
 

@@ -32,7 +32,6 @@ _UPDATE = CommandDefinition(
     spread=Spread.IN_TURN,
     schedulable=True,
     examples=("update", "update OrionMX new parser", "update team:archive --reset"),
-    built=True,
 )
 
 CODE = (
@@ -62,7 +61,6 @@ CODE = (
         spread=Spread.IN_TURN,
         schedulable=True,
         examples=("rollback", "rollback 3 hotfix", "rollback OrionMX 2 slow since noon"),
-        built=True,
     ),
     CommandDefinition(
         "undo",
@@ -79,6 +77,5 @@ CODE = (
         tier=Tier.CODE,
         spread=Spread.IN_TURN,
         examples=("undo", "undo OrionMX task_20260205_001", "undo task_20260205_001 wrong worker"),
-        built=True,
     ),
 )

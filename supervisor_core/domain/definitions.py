@@ -99,7 +99,6 @@ class CommandDefinition:
     schedulable: bool = False
     examples: tuple[str, ...] = ()
     notes: str = ""
-    built: bool = False
 
     @property
     def audit_action(self) -> str:

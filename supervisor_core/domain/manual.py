@@ -11,7 +11,6 @@ from supervisor_core.domain.labels import MAX_LABEL
 EXAMPLE, BEGUN = "OrionMX", 5
 """The worker in the examples of the catalog, and so many letters of it before the star of a pattern."""
 
-NOT_BUILT = " (not built yet)"
 _TITLES = {
     Risk.READS: "To see (changes nothing)",
     Risk.CHANGES: "To act",
@@ -70,7 +69,7 @@ def help_overview(definitions: Iterable[CommandDefinition]) -> str:
     parts = []
     for risk, title in _TITLES.items():
         lines = [
-            f"  {definition.usage.ljust(width)}  {definition.summary}{'' if definition.built else NOT_BUILT}"
+            f"  {definition.usage.ljust(width)}  {definition.summary}"
             for definition in every
             if definition.risk is risk
         ]
@@ -130,8 +129,6 @@ def _remarks(definition: CommandDefinition) -> list[str]:
         remarks.append(f"Also: {', '.join(definition.aliases)}.")
     if definition.audit_action:
         remarks.append(f"In the audit trail: {definition.audit_action}.")
-    if not definition.built:
-        remarks.append("Known, but not built yet.")
     return remarks
 
 

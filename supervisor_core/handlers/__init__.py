@@ -1,7 +1,6 @@
 """What carries out a command: one module per kind, one signature for all.
 
-The registry is a mapping from the catalog's handler names; what the catalog knows and this mapping does not is not
-built yet, and says so when it is called.
+The registry is a mapping from the catalog's handler names.
 """
 
 from __future__ import annotations

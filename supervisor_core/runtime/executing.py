@@ -99,7 +99,7 @@ def _execute(
 def _handle(job: Job, host: Host) -> Outcome:
     handler = HANDLERS.get(job.handler)
     if handler is None:
-        return Outcome.failed(f"{job.handler} is not built yet; nothing was done.")
+        return Outcome.failed(f"{job.handler} is unknown to this version; nothing was done.")
     crashpoints.reach("handler:before")
     try:
         return handler(host, job)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.carriers.local import LocalCarrier
+from supervisor_core.cli.desk import approvals_of
 from supervisor_core.domain.jobs import Job
 from supervisor_core.gateway import Gateway
 from supervisor_core.ledger import jobs
@@ -42,7 +43,9 @@ class Place:
     def cut_off(self, *installed: str, when: str = "installing") -> str:
         """Kill it when this begins; by then pip has come so far. The id of the command."""
         carrier = LocalCarrier(self.host.ledger)
-        issued = Gateway(self.host.config, carrier).submit(self.host.command("update-deps"), ANNA, "cli")
+        issued = Gateway(self.host.config, carrier, approvals_of(self.host.config, self.host.ledger)).submit(
+            self.host.command("update-deps"), ANNA, "cli"
+        )
         (job,) = carrier.carried(issued.task_id)
 
         def heard(job: Job) -> None:

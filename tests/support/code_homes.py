@@ -16,6 +16,7 @@ from supervisor_core.adapters.pauses import Pause
 from supervisor_core.adapters.processes_fake import FakeProcesses
 from supervisor_core.adapters.worker import start_watcher
 from supervisor_core.carriers.local import LocalCarrier
+from supervisor_core.cli.desk import approvals_of
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.catalog import CATALOG, check_params
 from supervisor_core.domain.code_preview import Preview
@@ -118,7 +119,9 @@ class CodeHost:
     def do(self, words: str, **params: Any) -> Done:
         """Carry it out, for one worker after the other."""
         carrier = LocalCarrier(self.ledger)
-        issued = Gateway(self.config, carrier).submit(self.command(words, **params), ANNA, "cli")
+        issued = Gateway(self.config, carrier, approvals_of(self.config, self.ledger)).submit(
+            self.command(words, **params), ANNA, "cli"
+        )
         outcomes = {job.worker_id: execute(job, self.host, self.ledger) for job in carrier.carried(issued.task_id)}
         for outcome in outcomes.values():
             assert outcome is not None

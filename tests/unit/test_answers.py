@@ -84,10 +84,10 @@ BY_LIST = Wanted("undo", "operators", ("slack.access.commands.undo",), ("U0BEN",
 NOBODY = Wanted("rollback", "approvers", ("slack.access.approvers",), (), votes=True)
 
 CASES: Mapping[str, Mapping[str, Any]] = {
-    "help_of_an_operator": help_of("", list(CATALOG.values()), [each.name for each in CATALOG.values() if each.built]),
-    "help_of_a_viewer": help_of("", [CATALOG["help"], CATALOG["status"]], ["help", "status"]),
-    "help_of_rollback": help_of("rollback", [], []),
-    "help_of_monitoring": help_of("monitoring", [], []),
+    "help_of_an_operator": help_of("", list(CATALOG.values())),
+    "help_of_a_viewer": help_of("", [CATALOG["help"], CATALOG["status"]]),
+    "help_of_rollback": help_of("rollback", []),
+    "help_of_monitoring": help_of("monitoring", []),
     "overview": overview("Host", [worker(), UNWELL, PAUSED], dict.fromkeys(["OrionMX", "North", "South"], ALL), NONCE),
     "overview_of_a_viewer": overview("Host", [worker()], {"OrionMX": ()}, NONCE),
     "overview_with_approvals": overview("Host", [worker()], {"OrionMX": ALL}, NONCE, ["pause", "restart"], more=True),

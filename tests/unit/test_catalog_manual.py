@@ -26,7 +26,6 @@ def test_help_for_a_command_shows_all_about_it(definition: CommandDefinition) ->
     assert text.startswith(f"{definition.usage}\n{definition.summary}")
     for said in (*(each.help for each in definition.parameters), *definition.examples, *definition.aliases):
         assert said in text
-    assert ("not built yet" in text) is not definition.built
 
 
 def test_help_says_the_bounds_and_what_happens_without() -> None:
