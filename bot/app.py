@@ -37,6 +37,7 @@ from bot.views.approval import DENIAL, VOTE
 from bot.views.buttons import ACTION, PAGE, SHARE, named
 from bot.views.mistake import CHOOSE
 from bot.views.told import words
+from supervisor_core.domain.errors import describe
 from supervisor_core.ledger.envelopes import Received
 
 ANYTHING = re.compile(".*")
@@ -187,7 +188,7 @@ async def _careful(asked: Asked, dealing: Awaitable[Dealt]) -> Dealt:
             f":boom: Something went wrong on our side (ref `{asked.task_id}`). `/supervisor status` shows what became "
             "of it; the log has the reason under that reference."
         )
-        return Dealt(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {type(error).__name__}: {error}")
+        return Dealt(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {describe(error)}")
     rest = dealt.rest
     if rest is None:
         return dealt

@@ -32,7 +32,7 @@ from bot.speaking import Speaker, UploadError
 from bot.telling import ShutOut, ShutOutError, Teller
 from bot.threads import placed
 from bot.weather import FATAL, is_weather, method_of, reason_of, wait_asked, word_of
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 from supervisor_core.domain.times import utc_now
 from supervisor_core.ledger import outbox
 from supervisor_core.ledger.alerts import ALERT
@@ -296,7 +296,7 @@ class Delivery:
             raise  # the ledger: whatever is told now could not be noted
         except Exception as error:
             log.exception("%s %s can't be told", message.kind, message.subject)
-            return await self._later(message, f"{type(error).__name__}: {error}")
+            return await self._later(message, describe(error))
         self._told(message, by)
         return None
 

@@ -7,6 +7,8 @@ import math
 from aiohttp import ClientConnectorError, ClientResponseError
 from slack_sdk.errors import SlackApiError
 
+from supervisor_core.domain.errors import describe
+
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
 
@@ -62,7 +64,7 @@ def reason_of(error: Exception) -> str:
         return f"it answers with HTTP {error.status}"
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
-    return f"{type(error).__name__} {error}".strip()
+    return describe(error)
 
 
 def word_of(error: SlackApiError) -> str:

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from bot.pools import quick
 from supervisor_core.domain.audit import AuditEntry
-from supervisor_core.domain.errors import TemporaryError
+from supervisor_core.domain.errors import TemporaryError, describe
 from supervisor_core.ledger import envelopes
 from supervisor_core.ledger.envelopes import Received
 from supervisor_core.ledger.steps import Message
@@ -130,7 +130,7 @@ class Dealing:
             return await dealing
         except Exception as error:
             log.exception("%s could not be dealt with", received.key)
-            return Dealt(error=f"{type(error).__name__}: {error}")
+            return Dealt(error=describe(error))
 
     async def _end(self, received: Received, dealt: Dealt) -> None:
         """Write its end, as often as it takes: on a full disk that waits, and nothing is dealt with twice."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from supervisor_core.adapters.report_masking import Masking
 from supervisor_core.adapters.threads import DaemonThreads
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 
 LONGEST_ERROR = 1000  # characters
 
@@ -41,4 +41,4 @@ def _at_the_edge(part: Part, masking: Masking) -> dict[str, Any]:
     except (SupervisorError, OSError) as error:
         return failed(masking.text(str(error))[:LONGEST_ERROR])
     except Exception as error:  # noqa: BLE001 (the edge of a part: it fails alone)
-        return failed(masking.text(f"{type(error).__name__}: {error}")[:LONGEST_ERROR])
+        return failed(masking.text(describe(error))[:LONGEST_ERROR])

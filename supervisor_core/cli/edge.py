@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
-from supervisor_core.domain.errors import ConfigError, SupervisorError, UsageError
+from supervisor_core.domain.errors import ConfigError, SupervisorError, UsageError, describe
 from supervisor_core.domain.texts import shown
 
 SHOW_TRACEBACK = "SUPERVISOR_TRACEBACK"
@@ -53,7 +53,7 @@ def _ended_with(error: Exception) -> int:
         return _say(_in_words(error), FAILURE)
     if os.environ.get(SHOW_TRACEBACK):
         raise error
-    what = f"something unexpected went wrong: {type(error).__name__}: {error}."
+    what = f"something unexpected went wrong: {describe(error)}."
     return _say(f"{what} {SHOW_TRACEBACK}=1 shows where.", FAILURE)
 
 

@@ -22,7 +22,7 @@ from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.code import SEEN
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right, Tier
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 from supervisor_core.domain.jobs import FINAL, not_begun
 from supervisor_core.domain.observed import Document, fingerprint, stale, states_of
 from supervisor_core.ledger import approvals as rows
@@ -66,7 +66,7 @@ class CarryingOut:
             self._later(approval, str(error), now)
         except Exception as error:  # the edge: one approval that can't be carried out keeps no other from it
             log.exception("approval %s can't be carried out", approval_id)
-            self._later(approval, f"Unexpected {type(error).__name__}: {error}.", now)
+            self._later(approval, f"Unexpected {describe(error)}.", now)
         return self._read(approval_id)[0]
 
     def settle(self, now: datetime) -> list[Approval]:

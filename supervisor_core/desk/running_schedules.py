@@ -27,7 +27,7 @@ from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.cron import parse_cron
-from supervisor_core.domain.errors import RefusedError, SupervisorError, TemporaryError
+from supervisor_core.domain.errors import RefusedError, SupervisorError, TemporaryError, describe
 from supervisor_core.domain.grammar import parse
 from supervisor_core.domain.schedules import LATE, PATIENCE, LastRun, RunState, Schedule, Turn, is_patience_over, turn
 from supervisor_core.domain.targets import resolve
@@ -239,7 +239,7 @@ class SchedulesChore:
 
 
 def _unexpected(error: Exception) -> str:
-    return f"Unexpected {type(error).__name__}: {error}."
+    return f"Unexpected {describe(error)}."
 
 
 def _moved(connection: Connection, schedule: Schedule, taken: rows.Taken, now: datetime) -> bool:

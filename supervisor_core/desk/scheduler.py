@@ -15,7 +15,7 @@ from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.slow_work import SlowWork, looked_at
 from supervisor_core.domain.approvals import Approval, ApprovalState
 from supervisor_core.domain.conditions import Sight
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 from supervisor_core.domain.host_conditions import Found
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.blocking import Blocking
@@ -237,7 +237,7 @@ def _round(lane: _Lane) -> _Round:
         return _Round(chore.due_at(), filed)
     except Exception as error:  # the edge: a chore that fails is tried again, and keeps no other from its work
         known = isinstance(error, SupervisorError)
-        words = str(error) if known else f"{type(error).__name__}: {error}"
+        words = describe(error)
         if not known and words not in lane.problem:
             log.exception("%s can't be dealt with", chore.name)
         return _Round(problem=f"{chore.name}: {words}")

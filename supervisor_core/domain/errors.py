@@ -49,3 +49,11 @@ class LedgerUnavailable(TemporaryError):
 
     short = "the ledger can't be used"
     """The same in a few words, for a table."""
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: our own errors in their words, all others with their type."""
+    if isinstance(error, SupervisorError):
+        return str(error)
+    kind, words = type(error).__name__, " ".join(str(error).split())
+    return f"{kind}: {words}" if words else kind

@@ -17,7 +17,7 @@ from supervisor_core.config import Worker
 from supervisor_core.domain.code import moved, short
 from supervisor_core.domain.code_plan import CodePlan
 from supervisor_core.domain.command import Outcome
-from supervisor_core.domain.errors import RefusedError, SupervisorError
+from supervisor_core.domain.errors import RefusedError, SupervisorError, describe
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.texts import capitalised, sentence
 from supervisor_core.handlers.code_site import CodeRefused, Site, check_unmoved
@@ -157,7 +157,7 @@ def _apply(site: Site, plan: CodePlan, change: Change) -> Made:
         words = str(error)
     except Exception as error:  # whatever it is, the workers wait to be started
         log.exception("the change of the code raised")
-        words = f"Unexpected {type(error).__name__}: {error}."
+        words = f"Unexpected {describe(error)}."
     try:
         after = resolve(site.git, "HEAD")
     except SupervisorError:
@@ -214,9 +214,7 @@ def _without_it(
             made = replace(made, error=f"{sentence(why)} Taking it back failed as well. {error}")
         except Exception as error:  # as above
             log.exception("taking the change of the code back raised")
-            made = replace(
-                made, error=f"{sentence(why)} Taking it back failed as well: {type(error).__name__}: {error}."
-            )
+            made = replace(made, error=f"{sentence(why)} Taking it back failed as well: {describe(error)}.")
     return made, _start_all(host, stopped, ordered)
 
 

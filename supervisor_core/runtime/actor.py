@@ -16,6 +16,7 @@ from supervisor_core.adapters.worker_adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.config import Worker
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.definitions import Tier
+from supervisor_core.domain.errors import describe
 from supervisor_core.domain.events import EventType
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
@@ -213,7 +214,7 @@ class WorkerActor:
             answer = await work
         except Exception as error:
             log.exception("the actor of %s could not work", self.worker.id)
-            self.problem = f"{type(error).__name__}: {error}"
+            self.problem = describe(error)
             if self.standing.in_hand:
                 self._stand(self.standing.done(self.standing.seen))
             return None

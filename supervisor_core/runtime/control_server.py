@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.adapters.files import write_json
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 from supervisor_core.runtime import control_address
 
 REQUEST_BYTES = 64 * 1024
@@ -94,4 +94,4 @@ class ControlServer:
             return {"error": str(error)}
         except Exception as error:  # the edge of the door: whoever asked is told, and the daemon goes on
             log.exception("the request %r failed", what)
-            return {"error": f"{type(error).__name__}: {error}"}
+            return {"error": describe(error)}

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.command import Outcome
-from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError, TemporaryError
+from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
 from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.handlers import HANDLERS, Host
 from supervisor_core.ledger import jobs
@@ -107,7 +107,7 @@ def _handle(job: Job, host: Host) -> Outcome:
         return Outcome.failed(str(error))
     except Exception as error:  # the edge: a handler's mistake must end as an outcome, not as a job without end
         log.exception("the handler %s raised", job.handler)
-        return Outcome.failed(f"Unexpected {type(error).__name__}: {error}. The log has the details.")
+        return Outcome.failed(f"Unexpected {describe(error)}. The log has the details.")
 
 
 def _write_down(
@@ -123,7 +123,7 @@ def _write_down(
         except LedgerUnavailable as error:
             problem = str(error)
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
+            problem = describe(error)
             if not refused:  # what can't be written as it is must still end, as a failure that says so
                 log.exception("the outcome of %s can't be written as it is", job.task_id)
                 written, refused = Outcome.failed(f"Its outcome could not be written: {error}"), True

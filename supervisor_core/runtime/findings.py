@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 
 log = logging.getLogger(__name__)
 
@@ -49,4 +49,4 @@ def in_words(error: Exception) -> str:
     if isinstance(error, SupervisorError | OSError):
         return str(error)
     log.error("a step of the pass raised", exc_info=error)
-    return f"Unexpected {type(error).__name__}: {error}. The log has the details."
+    return f"Unexpected {describe(error)}. The log has the details."

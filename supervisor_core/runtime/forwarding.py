@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from supervisor_core.adapters.threads import DaemonThreads
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 
 if TYPE_CHECKING:
     from supervisor_core.ledger.forward import Forwarding
@@ -109,7 +109,7 @@ class Rounds:
         except SupervisorError as error:
             problem = str(error)
         except Exception as error:  # the edge: a mistake here must not take down what works without it
-            problem = f"Forwarding failed: {type(error).__name__}: {error}"
+            problem = f"Forwarding failed: {describe(error)}"
             # Once, not each time that it is tried; and not where it was left behind, with the ledger closed already.
             if problem != self._unexpected and not self.halt.is_set():
                 log.exception("forwarding to the shared database failed")

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 
 RETRY_SECONDS = 5.0
 """Well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
@@ -53,7 +53,7 @@ class Heartbeat:
                 await self._beat()
             except Exception as error:  # the edge: whatever it is, the next one is tried
                 known = isinstance(error, SupervisorError)  # then its words say it all
-                self.problem = str(error) if known else f"{type(error).__name__}: {error}"
+                self.problem = describe(error)
                 if type(error) not in told:
                     told.add(type(error))
                     words = "the supervisor's heartbeat was not written, and is tried again every %g s: %s"

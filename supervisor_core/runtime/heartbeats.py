@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from supervisor_core.adapters.beat_ages import BeatAges
 from supervisor_core.domain.conditions import Sight
-from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError
+from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.handlers.context import Host
@@ -204,7 +204,7 @@ class Heartbeats:
         except Exception as error:  # whatever it is, the next step and the next beat are tried
             known = isinstance(error, SupervisorError | OSError)
             late = isinstance(error, TimeoutError) and not str(error)
-            why = "it took too long" if late else str(error) if known else f"{type(error).__name__}: {error}"
+            why = "it took too long" if late else str(error) if known else describe(error)
             if not known and self._troubles.get(what) is None:
                 log.exception("%s", words)
             self._troubles[what] = f"{words}: {why}"

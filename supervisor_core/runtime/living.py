@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.agent import SupervisorStatus
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.blocking import Blocking
@@ -91,7 +91,7 @@ class Living:
             await work()
         except Exception as error:
             known = isinstance(error, SupervisorError)
-            words = str(error) if known else f"{type(error).__name__}: {error}"
+            words = describe(error)
             if words != self._problem:
                 log.error("the supervisor's life could not be written down: %s", words, exc_info=not known)  # noqa: TRY400
             self._problem = words

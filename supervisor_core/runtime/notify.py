@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 
+from supervisor_core.domain.errors import describe
 from supervisor_core.domain.texts import one_line
 
 VARIABLE = "NOTIFY_SOCKET"
@@ -59,7 +60,7 @@ class Watchdog:
         try:
             problem = well()
         except Exception as error:  # noqa: BLE001 (who can't say that all is well is not well)
-            problem = f"{type(error).__name__}: {error}"
+            problem = describe(error)
         if not problem:
             _send("WATCHDOG=1")
         if bool(problem) != bool(self._problem):

@@ -14,6 +14,7 @@ from supervisor_core.adapters.processes_identity import platform
 from supervisor_core.adapters.processes_values import ProcessIdentity
 from supervisor_core.config import Worker
 from supervisor_core.config.workers import Probe
+from supervisor_core.domain.errors import describe
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
 
@@ -215,7 +216,7 @@ def _answer(asked: asyncio.Task[ProbeAnswer]) -> ProbeAnswer:
     if error is None:
         return asked.result()
     log.error("a probe could not be asked", exc_info=error)
-    return ProbeAnswer(False, f"it could not be asked: {type(error).__name__}: {error}")
+    return ProbeAnswer(False, f"it could not be asked: {describe(error)}")
 
 
 async def _within(asked: asyncio.Task[ProbeAnswer], probe: Probe) -> None:

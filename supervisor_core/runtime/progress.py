@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from supervisor_core.domain import crashpoints
+from supervisor_core.domain.errors import describe
 from supervisor_core.domain.jobs import Job, Progress
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
@@ -38,8 +39,7 @@ class Telling:
                 crashpoints.reach("job.progress:after")
                 self._heard(self._job)
         except Exception as error:  # noqa: BLE001 (the edge: what is said of the work must not harm the work)
-            problem = str(error) or type(error).__name__
-            log.warning("a step of %s could not be told: %s", self._job.task_id, problem)
+            log.warning("a step of %s could not be told: %s", self._job.task_id, describe(error))
 
     def _kept(self, step: Progress) -> bool:
         work = partial(jobs.note_progress, supervisor_id=self._ledger.supervisor_id, job=self._job, step=step)

@@ -19,6 +19,7 @@ from supervisor_core.adapters.processes import Presence
 from supervisor_core.adapters.worker_adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.config import Worker
 from supervisor_core.domain.config_changes import Progress
+from supervisor_core.domain.errors import describe
 from supervisor_core.domain.events import Event, EventType
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.jobs import Job
@@ -318,7 +319,7 @@ class Reconciler:
                     self.wake()  # it may be somebody's turn now
         except Exception as error:
             log.exception("a round of the reconciler failed")
-            self._trouble = f"its last round failed: {type(error).__name__}: {error}"
+            self._trouble = f"its last round failed: {describe(error)}"
             self._publish(EventType.RECONCILE_FAILED, self._parts.host.config.supervisor.id, {"error": str(error)})
         else:
             self._trouble = ""

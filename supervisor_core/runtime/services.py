@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError
+from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.domain.times import to_text
 
 log = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ class Keeper:
                 await self._live(stopping)
             except Exception as error:  # the edge of a service: it fails alone
                 known = isinstance(error, SupervisorError)  # then its words say it all
-                words = str(error) if known else f"{type(error).__name__}: {error}"
+                words = describe(error)
                 log.error("service %s failed: %s", self.service.name, words, exc_info=not known)  # noqa: TRY400
                 if loop.time() - begun > STEADY_SECONDS:
                     delay = FIRST_RETRY_SECONDS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisor_core.adapters.threads import DaemonThreads
-from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.errors import SupervisorError, describe
 
 LONGEST_SECONDS = 20.0
 """For all checks together: a drive that hangs is given up after 10 s, a look into the ledger after as long."""
@@ -61,4 +61,4 @@ def _at_the_edge(name: str, look: Callable[[], Check]) -> Check:
         remedy = "Run this as the user to whom it belongs." if isinstance(error, PermissionError) else ""
         return Check(name, False, f"{where}{error.strerror or type(error).__name__}", remedy)
     except Exception as error:  # noqa: BLE001 (the edge of a check: it fails alone)
-        return Check(name, False, f"something unexpected went wrong: {type(error).__name__}: {error}")
+        return Check(name, False, f"something unexpected went wrong: {describe(error)}")
