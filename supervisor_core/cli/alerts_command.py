@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import sys
-import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +22,7 @@ from supervisor_core.domain.durations import MINUTE, format_duration
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.flips import Uptime
 from supervisor_core.domain.history import percent
+from supervisor_core.domain.jobs import new_task_id
 from supervisor_core.domain.suppressions import EVERYTHING, Hush, Suppression
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger import uptimes
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
 def request_of(reason: str = "") -> Request:
     """Whoever sits at this shell asks for it."""
-    return Request(shell_issuer(), DOOR, f"task_{datetime.now(UTC):%Y%m%d_%H%M%S}_{uuid.uuid4().hex[:9]}", reason)
+    return Request(shell_issuer(), DOOR, new_task_id(datetime.now(UTC)), reason)
 
 
 def wake(config: SupervisorConfig) -> None:

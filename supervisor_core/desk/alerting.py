@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.desk.deciding import Deciding, new_id
+from supervisor_core.desk.deciding import Deciding
 from supervisor_core.desk.evidence import Evidence
 from supervisor_core.desk.flapping import Flapping
 from supervisor_core.desk.judged import Pair, Told
@@ -32,6 +32,7 @@ from supervisor_core.domain.alerts import (
 )
 from supervisor_core.domain.conditions import FLAPPING, WORKER, Condition, Reading, Sight, Target, read
 from supervisor_core.domain.flips import Flip
+from supervisor_core.domain.ids import random_id
 from supervisor_core.ledger import alerts, flips, jobs, suppressions
 from supervisor_core.ledger.flips import Change, Standing
 from supervisor_core.ledger.steps import record
@@ -216,7 +217,7 @@ class Alerting:
         target, reading = seen
         if flip is not None:
             standing = Standing(target, flip.new, flip.reason, flip.at, flip.flip_id)
-            return standing, self._with_id(after_flip(alert, flip, reading, new_id()))
+            return standing, self._with_id(after_flip(alert, flip, reading, random_id()))
         if was is None or _flips(was, reading):
             return None, None
         if not flips.reworded(connection, self._ledger.supervisor_id, was.standing, reading.reason):

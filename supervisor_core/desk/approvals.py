@@ -6,8 +6,6 @@ scheduler, a shell without a daemon) calls `carry_on`, `expire_due` and `settle`
 
 from __future__ import annotations
 
-import secrets
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -36,16 +34,12 @@ from supervisor_core.domain.code import SEEN
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.definitions import Right
 from supervisor_core.domain.errors import RefusedError, UsageError
+from supervisor_core.domain.ids import random_id
 from supervisor_core.domain.observed import all_so_already, fingerprint, objections, states_of
 from supervisor_core.domain.typed import Given
 from supervisor_core.ledger import approvals as rows
 from supervisor_core.ledger import jobs
 from supervisor_core.ledger.store import Ledger
-
-ID_LETTERS = 8
-"""Of 36: short enough to be typed at night, and 2.8 million millions of them."""
-
-_ALPHABET = string.ascii_lowercase + string.digits
 
 Allowed = Callable[[Approval], str]
 """Why somebody may not approve this one right now; empty where they may."""
@@ -264,7 +258,7 @@ class Approvals:
         terms = config.slack.approvals
         expires_at = now + timedelta(minutes=terms.expires_minutes)
         return Approval(
-            approval_id="".join(secrets.choice(_ALPHABET) for _ in range(ID_LETTERS)),
+            approval_id=random_id(),
             supervisor_id=self._ledger.supervisor_id,
             command=command,
             door=door,

@@ -4,8 +4,6 @@ another, what people hear of each, which of them are a storm; and how those stan
 
 from __future__ import annotations
 
-import secrets
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,13 +19,11 @@ from supervisor_core.desk.storms import gathered
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.alerts import Alert, AlertRules, AlertState, Reason, after_decision, decide
 from supervisor_core.domain.conditions import FLAPPING, Severity, Target
+from supervisor_core.domain.ids import random_id
 from supervisor_core.domain.storms import STORM, StormRules, after_members, closes_after
 from supervisor_core.domain.suppressions import ALERT, Suppression, holding
 from supervisor_core.ledger import alerts, parents, suppressions, webhooks
 from supervisor_core.ledger.steps import record, take
-
-ID_LETTERS = 8
-_ALPHABET = string.ascii_lowercase + string.digits
 
 
 class Deciding:
@@ -55,7 +51,7 @@ class Deciding:
         def judge(alert: Alert) -> Judged:
             return self._judged(connection, None, alert, self._hushes(connection, alert, now), now)
 
-        judged = gathered(connection, self._host, judged, now, storms, new_id, judge)
+        judged = gathered(connection, self._host, judged, now, storms, random_id, judge)
         told = self._written(connection, judged, now)
         if any(each.before is None and each.after.target.kind == STORM for each in judged):
             crashpoints.reach("alerts_t.storm:after")
@@ -157,8 +153,3 @@ def storm_rules_of(config: SupervisorConfig) -> StormRules:
     """What is a storm, by the configuration."""
     said = config.alerts
     return StormRules(said.storm_threshold, timedelta(seconds=said.storm_window_seconds))
-
-
-def new_id() -> str:
-    """The id of an alert, short enough to be typed."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(ID_LETTERS))

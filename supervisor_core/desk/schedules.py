@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.cron import parse_cron
 from supervisor_core.domain.cron_words import words
 from supervisor_core.domain.errors import RefusedError, UsageError
+from supervisor_core.domain.ids import random_id
 from supervisor_core.domain.jobs import FINAL, Job, not_begun
 from supervisor_core.domain.nearest import nearest
 from supervisor_core.domain.schedules import RunState, Schedule, ScheduleState
@@ -34,9 +34,6 @@ SHOWN_TIMES = 3
 """So many times to come stand for a schedule that has no words."""
 
 SECRET_BYTES = 32
-
-ID_LETTERS = 8
-_ALPHABET = string.ascii_lowercase + string.digits
 
 
 class NameTaken(RefusedError):
@@ -90,7 +87,7 @@ class Schedules:
         moment = now or datetime.now(UTC)
         first = next_after(parse_cron(params["cron"]), zone, moment)
         schedule = Schedule(
-            schedule_id="".join(secrets.choice(_ALPHABET) for _ in range(ID_LETTERS)),
+            schedule_id=random_id(),
             supervisor_id=self._ledger.supervisor_id,
             name=params["name"],
             cron=params["cron"],

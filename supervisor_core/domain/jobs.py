@@ -10,8 +10,6 @@ Claimed but not started is run after a crash; started is reported as interrupted
 from __future__ import annotations
 
 import re
-import secrets
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +19,7 @@ from typing import Any
 
 from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.command import Issuer, Outcome
+from supervisor_core.domain.ids import random_id
 from supervisor_core.domain.labels import audit_label
 from supervisor_core.domain.texts import one_line
 from supervisor_core.domain.times import require_aware, to_text
@@ -33,8 +32,6 @@ PROGRESS_WORDS = 200
 
 MOST_PROGRESS = 50
 """Steps of one job that are kept; more than anybody reads, and a handler that says too much fills no disk."""
-
-_ALPHABET = string.ascii_lowercase + string.digits
 
 _RESERVED = re.compile(r"task_button_.*|task_\d{8}_\d{6}_[0-9a-f]{9}", re.ASCII)
 """The ids that Slack commands (typed, pressed) and schedules derive, each of which somebody could know in advance."""
@@ -130,8 +127,7 @@ def passed_over(job: Job, after: Job) -> Outcome:
 
 def new_task_id(now: datetime) -> str:
     """`task_20260205_143015_` and random letters: sorts by time, and two never meet."""
-    tail = "".join(secrets.choice(_ALPHABET) for _ in range(TAIL))
-    return f"task_{require_aware(now):%Y%m%d_%H%M%S}_{tail}"
+    return f"task_{require_aware(now):%Y%m%d_%H%M%S}_{random_id(TAIL)}"
 
 
 def is_reserved(task_id: str) -> bool:

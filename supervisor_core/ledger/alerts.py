@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,6 +14,7 @@ from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.canonical import canonical_json
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.conditions import WORKER, Condition, Severity, Target
+from supervisor_core.domain.ids import random_id
 from supervisor_core.domain.texts import one_line, storable, unfolded
 from supervisor_core.ledger import flips
 from supervisor_core.ledger.flips import REASON, Change, Standing
@@ -206,7 +206,7 @@ def happened(
     there = Standing(target, condition, begun.reason, begun.at, begun.flip_id)
     ended, *_ = flips.record(connection, supervisor_id, [Change(target, there, Condition.WELL, "", until)], until)
     alert = Alert(
-        secrets.token_hex(4),
+        random_id(),
         target,
         condition,
         words,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from supervisor_core.domain.affected import Role
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.domain.conditions import WORKER, Target
 from supervisor_core.domain.config_changes import APPLIED, REFUSED, TARGET, ConfigChange, End, Progress, end_of, roles
+from supervisor_core.domain.ids import random_id
 from supervisor_core.domain.times import to_text
 from supervisor_core.ledger import alerts, tidings
 from supervisor_core.ledger.steps import Message, record
@@ -227,7 +227,7 @@ class ConfigRecord:
 
 
 def _new_id() -> str:
-    return f"config_{datetime.now(UTC):%Y%m%d_%H%M%S}_{secrets.token_hex(4)}"
+    return f"config_{datetime.now(UTC):%Y%m%d_%H%M%S}_{random_id()}"
 
 
 def _moves(diff: ConfigDiff) -> dict[str, str]:
