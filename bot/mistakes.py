@@ -45,7 +45,7 @@ class Mistakes:
 
     def may_for_one(self, asked: Asked, error: NeedsTarget, person: Person | None) -> bool:
         """Whether this person may give the command to one of the workers at least."""
-        commands = (Command(error.name, worker, (worker,)) for worker in error.choices)
+        commands = (Command.for_worker(error.name, worker) for worker in error.choices)
         return any(may_press(person, each, asked.channel, self._rules) for each in commands)
 
     def _needs_target(self, error: GrammarError) -> NeedsTarget | None:

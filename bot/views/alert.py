@@ -23,7 +23,7 @@ from supervisor_core.domain.jobs import Job, JobState
 from supervisor_core.domain.restarts import signal_from_outside, signal_in
 from supervisor_core.domain.storms import STORM, Members
 from supervisor_core.domain.suppressions import Hush, Suppression
-from supervisor_core.domain.texts import capitalised
+from supervisor_core.domain.texts import capitalised, times
 
 PRESS = "alert:"
 """Before `acknowledge` or `snooze` in the `action_id` of a button; its value is the alert's id."""
@@ -231,7 +231,7 @@ def _over(told: Told) -> Content:
         why = "" if alert.target.kind == STORM else f" {_why(alert)}"
         line = f":white_check_mark: *{title}.* {from_to}{why}"
         return words(f"{line} Slack could not be told of it meanwhile.")
-    often = f" It came back {_times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
+    often = f" It came back {times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
     now = f"\n*Now:* {_sentence(told.ended, alert.target.id)}" if told.ended else ""
     was = "" if alert.target.kind == STORM else f"\n*It was:* {_why(alert)}{now}"
     blocks = [section(f":white_check_mark: *{title}*{was}")]
@@ -286,7 +286,7 @@ def _said_before(told: Told) -> str:
         return ""
     definition = by_handler(job.handler)
     name = definition.name if definition else job.handler
-    command = render(Command(name, job.worker_id, (job.worker_id,), {}, job.label))
+    command = render(Command.for_worker(name, job.worker_id, label=job.label))
     came = "was interrupted" if job.state is JobState.INTERRUPTED else "done"
     if job.outcome is not None and not job.outcome.success and job.state is not JobState.INTERRUPTED:
         came = "failed"
@@ -320,7 +320,7 @@ def _state(told: Told, now: datetime) -> list[str]:
         about = f"{_HUSHED[hush.kind]} until {moment(hush.ends_at)} by {who(hush.by)}{why}"
         lines.append(f"{about.rstrip('.')}.")
     if alert.occurrences > 1:
-        lines.append(f":repeat: It was gone and came back {_times(alert.occurrences - 1)}.")
+        lines.append(f":repeat: It was gone and came back {times(alert.occurrences - 1)}.")
     if alert.cleared_at is not None and alert.cleared_at <= now:
         lines.append(f":hourglass_flowing_sand: It seems to be over since {moment(alert.cleared_at)}.")
     return lines
@@ -329,10 +329,6 @@ def _state(told: Told, now: datetime) -> list[str]:
 def _ordinal(count: int) -> str:
     ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
     return f"{count}{ending}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else "twice" if count == 2 else f"{count} times"
 
 
 def _next(alert: Alert) -> str:

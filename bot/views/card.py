@@ -15,7 +15,6 @@ from bot.views.progress import bar, span, steps
 from bot.views.told import Content, context, section
 from bot.views.who import asker, who
 from supervisor_core.domain.baking import Bake
-from supervisor_core.domain.catalog import by_handler
 from supervisor_core.domain.code import SEEN, count, short
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import KEEP_GOING
@@ -155,7 +154,7 @@ def _undoable(jobs: Sequence[Job], about: About) -> list[Job]:
 
 def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:
     undone = (about.undone or {}).get(job.worker_id, Undone())
-    command = Command("undo", job.worker_id, (job.worker_id,), {"task_id": job.task_id})
+    command = Command.for_worker("undo", job.worker_id, {"task_id": job.task_id})
     details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
     before, after = short(str(details.get("before"))), short(str(details.get("after")))
     effect = (
@@ -238,7 +237,7 @@ def _changed(details: Mapping[str, Any]) -> list[str]:
     if total:
         paths = ", ".join(f"`{in_code(fit(str(each['path']), LINE))}`" for each in files[:FILES])
         more = f" and {total - FILES} more, in the thread" if total > FILES else ""
-        lines.append(f"{total} {'file' if total == 1 else 'files'}: {paths}{more}")
+        lines.append(f"{count(total, 'file')}: {paths}{more}")
     return lines
 
 
@@ -274,7 +273,7 @@ def _command(jobs: Sequence[Job], name: str) -> str:
 def _again(jobs: Sequence[Job]) -> str:
     """The same commands as they are typed once more, with all that was asked for of one worker."""
     asked = {name: value for name, value in jobs[0].params.items() if name != KEEP_GOING.name}
-    typed = [Command(_name(job), job.worker_id, (job.worker_id,), asked, job.label) for job in jobs[:ERRORS]]
+    typed = [Command.for_worker(job.command, job.worker_id, asked, job.label) for job in jobs[:ERRORS]]
     said = ", ".join(f"`/supervisor {in_code(render(command))}`" for command in typed)
     others = ", ".join(f"`{job.worker_id}`" for job in jobs[ERRORS : ERRORS + WORKERS])
     return f"{said}; and the same for {others}{' …' if len(jobs) > ERRORS + WORKERS else ''}" if others else said
@@ -296,12 +295,12 @@ def _word(jobs: Sequence[Job]) -> str:
         several = f" on {failed} of {len(jobs)}" if len(jobs) > 1 else ""
         several += f", not begun on {left}" if left else ""
         word = "was interrupted" if any(job.state is JobState.INTERRUPTED for job in jobs) else "failed"
-        return f"{_name(jobs[0])} {word}{several}"
-    doing, done = WORDS.get(jobs[0].handler, (f"{_name(jobs[0])} under way", f"{_name(jobs[0])} done"))
+        return f"{jobs[0].command} {word}{several}"
+    doing, done = WORDS.get(jobs[0].handler, (f"{jobs[0].command} under way", f"{jobs[0].command} done"))
     if _ended(jobs):
         return done
     if all(job.state is JobState.QUEUED for job in jobs):
-        return f"{_name(jobs[0])} accepted"
+        return f"{jobs[0].command} accepted"
     ended = sum(1 for job in jobs if job.state in FINAL)
     return f"{doing}, {ended} of {len(jobs)} done" if len(jobs) > 1 else doing
 
@@ -331,11 +330,6 @@ def _lines(jobs: Sequence[Job]) -> list[str]:
 def line_of(job: Job) -> str:
     """One of several workers, and where it stands."""
     return f"{_sign([job])} {escape(fit(job.worker_id, LINE))}: {escape(_word([job]))}{_doing(job, SHORT)}"
-
-
-def _name(job: Job) -> str:
-    definition = by_handler(job.handler)
-    return definition.name if definition else job.handler
 
 
 def _ended(jobs: Sequence[Job]) -> bool:

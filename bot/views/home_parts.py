@@ -13,7 +13,7 @@ from bot.views.home_values import OpenAlert, Picture, Reader, Told
 from bot.views.told import moment, section
 from bot.views.who import UNSTYLED, asker, who
 from supervisor_core.domain.catalog import CATALOG, by_handler
-from supervisor_core.domain.code import short
+from supervisor_core.domain.code import count, short
 from supervisor_core.domain.observed import effect
 from supervisor_core.domain.recent import Recent
 
@@ -81,8 +81,7 @@ def counted(workers: Sequence[Mapping[str, Any]]) -> str:
     """How many there are, and how they are."""
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
-    number = len(workers)
-    said = f"{number} {'worker' if number == 1 else 'workers'}, "
+    said = f"{count(len(workers), 'worker')}, "
     said += f"{unwell} need{'s' if unwell == 1 else ''} a look" if unwell else "all is well"
     return said + (f", {paused} paused" if paused else "")
 

@@ -10,6 +10,7 @@ from bot.views.buttons import ACTION, command_button
 from bot.views.form import OPEN
 from bot.views.told import Content, context, section, words
 from bot.views.who import who
+from supervisor_core.domain.code import count
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.texts import one_line
 
@@ -41,13 +42,14 @@ def overview(
     ordered = sorted(workers, key=lambda worker: bool(worker["fine"]))
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
-    title = f"{escape(host)}: {_count(len(workers), 'worker')}, {_well(unwell, len(workers))}"
+    title = f"{escape(host)}: {count(len(workers), 'worker')}, {_well(unwell, len(workers))}"
     title += f", {paused} paused" if paused else ""
     heads = [resting(rests)] if rests else []
     blocks = [section(f"*{title}*"), *map(section, heads)]
     for worker in ordered[:SHOWN]:
         blocks.append(section(line(worker)))
-        commands = [_command(name, worker["id"]) for name in _fitting(worker) if name in allowed[worker["id"]]]
+        worker_id = worker["id"]
+        commands = [Command.for_worker(name, worker_id) for name in _fitting(worker) if name in allowed[worker_id]]
         buttons = [command_button(each, nonce, asks=each.name in asking) for each in commands]
         if buttons:
             blocks.append({"type": "actions", "block_id": f"worker:{worker['id']}", "elements": buttons})
@@ -106,16 +108,8 @@ def _fitting(worker: Mapping[str, Any]) -> tuple[str, ...]:
     return ("pause", "restart") if worker["pid"] else ("pause", "resume")
 
 
-def _command(name: str, worker_id: str) -> Command:
-    return Command(name, worker_id, (worker_id,))
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _well(unwell: int, count: int) -> str:
-    if not count:
+def _well(unwell: int, number: int) -> str:
+    if not number:
         return "nothing to look after"
     if unwell:
         return f"{unwell} need{'s' if unwell == 1 else ''} a look"

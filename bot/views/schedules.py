@@ -11,6 +11,7 @@ from bot.views.buttons import command_button
 from bot.views.told import Content, context, section, words
 from bot.views.who import who
 from supervisor_core.desk.schedules import Standing, when
+from supervisor_core.domain.code import count
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.schedules import Schedule
 from supervisor_core.domain.times import from_text
@@ -56,7 +57,7 @@ def listed(found: Sequence[Standing], nonce: str, *, removes: bool) -> Content:
     if not found:
         text = ':calendar: Nothing is scheduled. To begin: `/supervisor schedule add nightly "daily 03:00" restart all`'
         return {"text": text, "blocks": [section(text)]}
-    title = f":calendar: *{len(found)} {'schedule' if len(found) == 1 else 'schedules'}*"
+    title = f":calendar: *{count(len(found), 'schedule')}*"
     blocks, lines = [section(title)], [title]
     for standing in found[:SHOWN]:
         line = _line(standing)

@@ -9,6 +9,7 @@ from typing import Any
 from bot.blockkit import escape, fit
 from bot.views.paging import part_of, turning
 from bot.views.told import Content, context, moment, section
+from supervisor_core.domain.code import count
 from supervisor_core.domain.command import Command
 from supervisor_core.ledger.teams import MemberRole
 from supervisor_core.runtime.team_pictures import Member, TeamPicture
@@ -35,9 +36,8 @@ def teams(
         text = "There are no teams. `teams` in the configuration names them, and `workers.ID.team` says who is in."
         return {"text": text, "blocks": [section(text)]}
     part = part_of(pictures, PAGE, page)
-    count = "1 team" if len(pictures) == 1 else f"{len(pictures)} teams"
     parts = f", {part.first} to {part.first + len(part.items) - 1}" if part.pages > 1 else ""
-    title = f"*{count}*{parts}"
+    title = f"*{count(len(pictures), 'team')}*{parts}"
     texts = [_team(each, workers) for each in part.items]
     blocks = [section(title), *(section(text) for text in texts), *turning(part, command, nonce)]
     blocks.append(context("`/supervisor status team:NAME` shows how each of its workers is."))
@@ -85,8 +85,9 @@ def _health(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
     counted = Counter(
         _how(workers[each.agent_id]) if each.agent_id in workers else "not known here" for each in team.members
     )
-    count = "1 member" if len(team.members) == 1 else f"{len(team.members)} members"
-    return f"{count}: {', '.join(f'{number} {how}' for how, number in counted.most_common())}"
+    return (
+        f"{count(len(team.members), 'member')}: {', '.join(f'{number} {how}' for how, number in counted.most_common())}"
+    )
 
 
 def _how(worker: Mapping[str, Any]) -> str:

@@ -12,10 +12,10 @@ from bot.views.alert import WORDS, name_of
 from bot.views.told import Content, moment, section, words
 from supervisor_core.domain.alerts import Alert, AlertState
 from supervisor_core.domain.code import count
-from supervisor_core.domain.endings import times
 from supervisor_core.domain.flips import Uptime
 from supervisor_core.domain.history import percent
 from supervisor_core.domain.phrases import span
+from supervisor_core.domain.texts import times
 
 SHOWN = 10
 """Lines of a kind."""

@@ -320,6 +320,7 @@ def _moment(seconds: float) -> datetime:
 
 @lru_cache(maxsize=64)
 def user_name(uid: int) -> str:
+    """The name of this user; the number where the host knows none."""
     try:
         import pwd
 

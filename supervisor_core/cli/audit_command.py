@@ -15,6 +15,7 @@ from supervisor_core.adapters.open_folder import UnreadableError
 from supervisor_core.cli import audit_files
 from supervisor_core.cli.table import table
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.domain import code
 from supervisor_core.domain.affected import in_words
 from supervisor_core.domain.audit import ChainHead
 from supervisor_core.domain.audit_csv import audit_csv
@@ -126,8 +127,9 @@ def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
     else:
         _say(whole, faults, "The trail")
         if there is not None:
-            _say(there.rows, there.faults, f"In the shared database, the trail of {_count(there.hosts, 'host')}")
-            print(f"{_count(there.waiting, 'row')} of this host {'is' if there.waiting == 1 else 'are'} not there yet.")
+            _say(there.rows, there.faults, f"In the shared database, the trail of {code.count(there.hosts, 'host')}")
+            are = "is" if there.waiting == 1 else "are"
+            print(f"{code.count(there.waiting, 'row')} of this host {are} not there yet.")
     return 1 if faults or (there is not None and there.faults) else 0
 
 
@@ -138,7 +140,7 @@ def _verdict(whole: int, faults: list[audit.Fault]) -> dict[str, Any]:
 
 def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
     if not faults:
-        print(f"{what} is whole: {_count(whole, 'row')}, none altered, none missing.")
+        print(f"{what} is whole: {code.count(whole, 'row')}, none altered, none missing.")
         return
     if what != "The trail":
         print(f"{what} is not what was written:")
@@ -146,11 +148,9 @@ def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
         print(f"row {shown(str(fault.audit_id))} of {shown(fault.supervisor_id)} {fault.what}")
     if len(faults) == audit.MOST_FAULTS:
         print(f"These are the first {len(faults)}. There may be more.")
-    print(f"{_count(whole, 'row')} match{'es' if whole == 1 else ''} {'its hash' if whole == 1 else 'their hashes'}.")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    print(
+        f"{code.count(whole, 'row')} match{'es' if whole == 1 else ''} {'its hash' if whole == 1 else 'their hashes'}."
+    )
 
 
 def _must_be_shared(config: SupervisorConfig) -> None:

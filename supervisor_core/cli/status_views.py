@@ -5,7 +5,7 @@ On the path of `supervisor status`: nothing slow is imported here.
 
 from __future__ import annotations
 
-from supervisor_core.cli.table import folded, folded_table
+from supervisor_core.cli.table import folded, folded_table, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class View:
         notes = [*_notes(supervisor), *_notes_on(configuration), *_unwell(status)]
         lines = [first, *notes]
         if self._width:
-            lines = [line for each in lines for line in folded(_shown(each), self._width, 3)]
-        return "\n".join(map(_shown, lines))
+            lines = [line for each in lines for line in folded(printable(each), self._width, 3)]
+        return "\n".join(map(printable, lines))
 
     def _workers(self, workers: list[dict[str, Any]]) -> str:
         rows = [
@@ -89,7 +89,7 @@ class View:
         if rows:
             heads = ("", "MEMBER", "ROLE", "IN TEAM", "STATE", "HEALTH", "PID", "SEEN UTC", "WHY")
             lines += ["", folded_table(heads, rows, self._width)]
-        return "\n".join([*map(_shown, lines[:-1]), lines[-1]])
+        return "\n".join([*map(printable, lines[:-1]), lines[-1]])
 
     def _member(self, member: dict[str, Any], worker: dict[str, Any] | None) -> list[str]:
         first = [member["agent_id"], member["role"], "active" if member["active"] else "left"]
@@ -110,7 +110,7 @@ class View:
         blocks = [folded_table(heads, rows, self._width)] if rows else []
         off = [f"{each['name']} ({_words(each['reason'])})" for each in services if each["state"] == "disabled"]
         if off:
-            said = _shown(f"disabled: {', '.join(off)}")
+            said = printable(f"disabled: {', '.join(off)}")
             blocks.append("\n".join(folded(said, self._width, 3) if self._width else [said]))
         return blocks
 
@@ -189,8 +189,3 @@ def _in_full(moment: str) -> str:
 
 def _words(text: str | None) -> str:
     return " ".join((text or "").split())
-
-
-def _shown(text: str) -> str:
-    """What would move the cursor or colour the terminal is shown, not obeyed."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -14,7 +14,7 @@ MOST_LINES = 4  # of one cell; whoever wants all of a long one asks for --plain 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """The rows under their heads; with `width`, the last column is cut so that no line is longer."""
-    clean = [[_printable(cell) for cell in row] for row in rows]
+    clean = [[printable(cell) for cell in row] for row in rows]
     widths = _widths(head, clean)
     lines = [
         GAP.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in (head, *clean)
@@ -29,7 +29,7 @@ def folded_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int 
     it would be too narrow or too long. Of one that is longer still, the middle is left out."""
     if width is None:
         return table(head, rows)
-    clean = [[_printable(cell) for cell in row] for row in rows]
+    clean = [[printable(cell) for cell in row] for row in rows]
     widths = _widths(head, clean)[:-1]
     return "\n".join(line for row in (head, *clean) for line in _folded_row(row, widths, width))
 
@@ -75,6 +75,6 @@ def _widths(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
 
-def _printable(cell: str) -> str:
+def printable(cell: str) -> str:
     """What would move the cursor or colour the terminal is shown, not obeyed."""
     return cell if cell.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in cell)

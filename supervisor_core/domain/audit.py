@@ -37,6 +37,9 @@ HASHED_FIELDS = (
     "task_id",
     "previous_hash",
 )
+COLUMNS = (*HASHED_FIELDS, "hash")
+"""As the table has them; a test compares the two."""
+
 _OPTIONAL = ("label", "task_id")
 
 
@@ -77,10 +80,10 @@ def damage_of(row: Mapping[str, Any]) -> str:
     A database file takes any bytes and any type in any cell. A cell of another type never counts as unaltered, even
     where it would give the same hash.
     """
-    fits = all(_fits(name, row[name]) for name in (*HASHED_FIELDS, "hash"))
+    fits = all(_fits(name, row[name]) for name in COLUMNS)
     if fits and row["hash"] == row_hash(row):
         return ""
-    broken = next((name for name in (*HASHED_FIELDS, "hash") if not _readable(name, row[name])), None)
+    broken = next((name for name in COLUMNS if not _readable(name, row[name])), None)
     if broken is not None:
         return f"its {broken} can't be read"
     return "its content doesn't match its hash"

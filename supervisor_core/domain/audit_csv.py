@@ -7,22 +7,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-COLUMNS = (
-    "supervisor_id",
-    "audit_id",
-    "outcome",
-    "actor",
-    "action",
-    "target_type",
-    "target_id",
-    "label",
-    "created_at",
-    "details_json",
-    "task_id",
-    "previous_hash",
-    "hash",
-)
-"""As the table has them; a test compares the two."""
+from supervisor_core.domain.audit import COLUMNS
 
 AFFECTED = "affected"
 """After them the workers that a row affected beside its target: `fetcher=restarted reporter=restarted`."""

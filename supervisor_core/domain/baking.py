@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from supervisor_core.domain.health import Health, WorkerState
 from supervisor_core.domain.jobs import Job
 from supervisor_core.domain.restarts import Life, from_outside
+from supervisor_core.domain.texts import times
 
 LATE = timedelta(minutes=1)
 """Who looks so long after the end has not watched: what is so then may have come of anything."""
@@ -164,8 +165,7 @@ def judge(bake: Bake, worker: Watched | None, now: datetime, grace: timedelta) -
 
 
 def _killed_words(count: int) -> str:
-    often = "once" if count == 1 else f"{count} times"
-    return f"it was ended by a signal from outside {often}, which says nothing about its code"
+    return f"it was ended by a signal from outside {times(count)}, which says nothing about its code"
 
 
 def _kills_alone(bake: Bake, worker: Watched) -> int:

@@ -10,9 +10,10 @@ from supervisor_core.domain.causes_running import unwell_since
 from supervisor_core.domain.change_evidence import Weight, cleared, evidence
 from supervisor_core.domain.code import short
 from supervisor_core.domain.command import Command
-from supervisor_core.domain.endings import began, failing, in_words, times, was_killed
+from supervisor_core.domain.endings import began, failing, in_words, was_killed
 from supervisor_core.domain.explanation import Cause, CodeChange, Facts, Found
 from supervisor_core.domain.phrases import Phrase
+from supervisor_core.domain.texts import times
 from supervisor_core.domain.typed import Typed
 
 BLAMED = timedelta(hours=1)
@@ -36,7 +37,7 @@ def out_of_memory(facts: Facts) -> Found | None:
     if facts.runs and not said:
         return None
     more = "Give it more memory or less to do at a time, or find what keeps so much; then restart it."
-    remedies = (Command("restart", name, (name,)),)
+    remedies = (Command.for_worker("restart", name),)
     ended: Phrase = (" at ", life.ended_at) if life and not facts.runs else ()
     counted = life.memory_kills if life and not facts.runs and was_killed(life) else None
     if counted:
@@ -75,13 +76,13 @@ def the_change(facts: Facts) -> Found | None:
         *_what(facts, since),
     )
     if change.undoable and not change.undone:
-        undo = Command("undo", change.asked_for, (change.asked_for,), {"task_id": change.job.task_id})
+        undo = Command.for_worker("undo", change.asked_for, {"task_id": change.job.task_id})
         back = short(str(change.job.outcome.details.get("before"))) if change.job.outcome else ""
         whose = f", which {change.asked_for} shares with it," if change.asked_for != name else ""
         todo: Phrase = (f"Undo puts its code{whose} back to {back}. Or mend it, and update again.",)
         return Found(Cause.DEPLOY, words, todo, (undo,), since, also)
     todo = ("Mend the code and update, or roll back to commits that are known to work.",)
-    update, rollback = (Command(each, name, (name,)) for each in ("update", "rollback"))
+    update, rollback = (Command.for_worker(each, name) for each in ("update", "rollback"))
     return Found(Cause.DEPLOY, words, todo, (update, rollback), since, also)
 
 

@@ -13,7 +13,6 @@ from supervisor_core.domain.blames import out_of_memory, the_change
 from supervisor_core.domain.causes_config import the_configuration
 from supervisor_core.domain.causes_down import DOWN
 from supervisor_core.domain.causes_running import RUNNING, unwell_since
-from supervisor_core.domain.command import Command
 from supervisor_core.domain.endings import began
 from supervisor_core.domain.explanation import Cause, Facts, Found
 from supervisor_core.domain.health import FROZEN_SECONDS, Health, WorkerState
@@ -56,7 +55,7 @@ def _paused(facts: Facts) -> Found | None:
     who: Phrase = (*by, *since, *label, waits)
     asked = " Ask whoever paused it whether it may go on;" if pause.by else ""
     todo: Phrase = (f"It stays so until somebody resumes it.{asked} ", Typed("resume"), " starts it again.")
-    return Found(Cause.PAUSED, (f"{name} is paused", *who), todo, (_command("resume", facts),), pause.at)
+    return Found(Cause.PAUSED, (f"{name} is paused", *who), todo, (facts.command("resume"),), pause.at)
 
 
 def _not_known(facts: Facts) -> Found | None:
@@ -103,7 +102,7 @@ def _frozen(facts: Facts) -> Found | None:
     since = facts.since if facts.health is Health.FROZEN else None
     also: Phrase = ("The drive can't be reached either; that is another trouble",)
     others = (also,) if facts.drive_problem else ()
-    return Found(Cause.FROZEN, (f"{words}{known}",), todo, (_command("restart", facts),), since, others)
+    return Found(Cause.FROZEN, (f"{words}{known}",), todo, (facts.command("restart"),), since, others)
 
 
 def _stuck(facts: Facts) -> Found | None:
@@ -115,7 +114,7 @@ def _stuck(facts: Facts) -> Found | None:
     words = f"{name} is stuck: {left}{more} could not be ended"
     pids = "A process in state D waits for a disk or a drive, and ends when that answers; "
     todo: Phrase = (f"{pids}another one is to be ended on the host. Then ", Typed(f"restart {name}"), ".")
-    return Found(Cause.STUCK, (words,), todo, (_command("restart", facts),), facts.since)
+    return Found(Cause.STUCK, (words,), todo, (facts.command("restart"),), facts.since)
 
 
 def _clock(facts: Facts) -> Found | None:
@@ -157,7 +156,7 @@ def _disk_full(facts: Facts) -> Found | None:
         todo = f"Find the disk that it writes to, and make room there.{known} Once there is room"
     after = ", then restart it." if full else ", restart it."
     quoted: Phrase = (": ", Typed(said)) if said else ()
-    return Found(Cause.DISK_FULL, (words, *quoted), (f"{todo}{after}",), (_command("restart", facts),), since)
+    return Found(Cause.DISK_FULL, (words, *quoted), (f"{todo}{after}",), (facts.command("restart"),), since)
 
 
 def _how(facts: Facts) -> str:
@@ -169,10 +168,6 @@ def _how(facts: Facts) -> str:
 
 def _size(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count} bytes"
-
-
-def _command(name: str, facts: Facts) -> Command:
-    return Command(name, facts.worker_id, (facts.worker_id,))
 
 
 RULES: tuple[Rule, ...] = (

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 from supervisor_core.domain import log_lines
 from supervisor_core.domain.causes_running import unwell_since
-from supervisor_core.domain.command import Command
 from supervisor_core.domain.endings import began
 from supervisor_core.domain.explanation import Cause, Facts, Found, NewSettings
 from supervisor_core.domain.health import Health
@@ -40,7 +39,7 @@ def the_configuration(facts: Facts) -> Found | None:
         *said,
     )
     todo = "Correct the configuration. It's applied as soon as the file changes."
-    restart = Command("restart", facts.worker_id, (facts.worker_id,))
+    restart = facts.command("restart")
     return Found(Cause.CONFIGURATION, words, (todo,), (restart,), since or new.begun_at)
 
 

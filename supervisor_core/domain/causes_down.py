@@ -5,11 +5,12 @@ from __future__ import annotations
 from supervisor_core.domain import log_lines
 from supervisor_core.domain.change_evidence import cleared
 from supervisor_core.domain.command import Command
-from supervisor_core.domain.endings import began, failing, in_words, times, was_killed
+from supervisor_core.domain.endings import began, failing, in_words, was_killed
 from supervisor_core.domain.explanation import Cause, Facts, Found
 from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.phrases import Phrase
 from supervisor_core.domain.restarts import Life
+from supervisor_core.domain.texts import times
 from supervisor_core.domain.typed import Given, Typed
 
 READ_IT = "What it wrote says more, and a restart tries it at once."
@@ -22,7 +23,7 @@ def _not_startable(facts: Facts) -> Found | None:
         return None
     words = f"{facts.worker_id} can't be started: {facts.start_error.rstrip('.')}"
     todo = "Put that right: in the configuration it is read at once, and the start is tried again."
-    return Found(Cause.NOT_STARTABLE, (words,), (todo,), _restart(facts), facts.since)
+    return Found(Cause.NOT_STARTABLE, (words,), (todo,), (facts.command("restart"),), facts.since)
 
 
 def _quarantined(facts: Facts) -> Found | None:
@@ -32,7 +33,9 @@ def _quarantined(facts: Facts) -> Found | None:
     words: Phrase = (f"{facts.worker_id} is quarantined", *at, _why(facts), *_error(facts))
     since = began(facts) or facts.given_up_at
     todo = FOUND if _only_killed(facts) else MENDED
-    return Found(Cause.QUARANTINED, words, (todo,), _restart(facts), since, (*_unknown_kill(facts), *cleared(facts)))
+    return Found(
+        Cause.QUARANTINED, words, (todo,), (facts.command("restart"),), since, (*_unknown_kill(facts), *cleared(facts))
+    )
 
 
 def _why(facts: Facts) -> str:
@@ -66,7 +69,7 @@ def _killed_by_somebody(facts: Facts) -> Found | None:
     )
     also = (*_unknown_kill(facts), *cleared(facts), *_again(facts), *_resting(facts))
     todo = f"Find who or what on the host did it. {_then(facts)}"
-    return Found(Cause.KILLED, words, (todo,), _restart(facts), began(facts), also)
+    return Found(Cause.KILLED, words, (todo,), (facts.command("restart"),), began(facts), also)
 
 
 def _who_killed(life: Life) -> str:
@@ -92,7 +95,7 @@ def _monitoring(facts: Facts) -> Found | None:
     since: Phrase = (" since ", facts.resting_since) if facts.resting_since else ()
     words: Phrase = (f"{facts.worker_id} does not run, and monitoring is paused", *by, *since, ": nothing is started")
     todo: Phrase = (Given("monitoring resume"), " has the supervisor start it; a restart starts it alone.")
-    remedies = (Command("monitoring resume"), *_restart(facts))
+    remedies = (Command("monitoring resume"), facts.command("restart"))
     return Found(Cause.MONITORING_PAUSED, words, todo, remedies, facts.since)
 
 
@@ -102,7 +105,7 @@ def _ended_well(facts: Facts) -> Found | None:
         return None
     words: Phrase = (f"{facts.worker_id} ended at ", life.ended_at, " by itself with exit code 0: its work was done")
     todo = f"Its restart.policy is {facts.policy or 'on-failure'}, so it rests. A restart has it begin anew."
-    return Found(Cause.ENDED_WELL, words, (todo,), _restart(facts), life.ended_at)
+    return Found(Cause.ENDED_WELL, words, (todo,), (facts.command("restart"),), life.ended_at)
 
 
 def _died(facts: Facts) -> Found | None:
@@ -113,7 +116,7 @@ def _died(facts: Facts) -> Found | None:
     words: Phrase = (f"{facts.worker_id} {in_words(life)}, at ", life.ended_at, *_error(facts))
     also = (*cleared(facts), *_again(facts), *_resting(facts))
     cause = Cause.NOT_RESTARTED if facts.policy == "never" else Cause.DIED
-    return Found(cause, words, (f"{_then(facts)}",), _restart(facts), began(facts), also)
+    return Found(cause, words, (f"{_then(facts)}",), (facts.command("restart"),), began(facts), also)
 
 
 def _then(facts: Facts) -> str:
@@ -143,17 +146,13 @@ def _not_running(facts: Facts) -> Found | None:
     if facts.runs:
         return None
     words = f"{facts.worker_id} does not run, and nobody saw its end"
-    return Found(Cause.NOT_RUNNING, (words,), ("A restart starts it.",), _restart(facts), facts.since)
+    return Found(Cause.NOT_RUNNING, (words,), ("A restart starts it.",), (facts.command("restart"),), facts.since)
 
 
 def _error(facts: Facts) -> Phrase:
     """What the traceback of its end says."""
     error = log_lines.last_error(facts.lines, began(facts))
     return (", with ", Typed(error)) if error else ()
-
-
-def _restart(facts: Facts) -> tuple[Command, ...]:
-    return (Command("restart", facts.worker_id, (facts.worker_id,)),)
 
 
 DOWN = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from supervisor_core.domain import log_lines
-from supervisor_core.domain.command import Command
-from supervisor_core.domain.endings import in_words, times
+from supervisor_core.domain.endings import in_words
 from supervisor_core.domain.explanation import Cause, Facts, Found
 from supervisor_core.domain.health import Health, progressed_at
 from supervisor_core.domain.phrases import Phrase, span
+from supervisor_core.domain.texts import times
 from supervisor_core.domain.typed import Typed
 
 LATELY = timedelta(hours=1)
@@ -40,7 +40,7 @@ def _probe(facts: Facts) -> Found | None:
         return None
     words = f"{facts.worker_id} runs and beats, but does not answer as it should: {failing}"
     todo = "Try the same by hand on the host. If what it asks is there, a restart of the worker may help."
-    return Found(Cause.PROBE, (words,), (todo,), _restart(facts), unwell_since(facts))
+    return Found(Cause.PROBE, (words,), (todo,), (facts.command("restart"),), unwell_since(facts))
 
 
 def _no_progress(facts: Facts) -> Found | None:
@@ -55,7 +55,7 @@ def _no_progress(facts: Facts) -> Found | None:
         f"; more than {span(seen.max_age_seconds)} ago is too long",
     )
     todo = f"What it works on takes too long, or never ends: {ALIVE}"
-    return Found(Cause.NO_PROGRESS, words, (todo,), _restart(facts), facts.since or last + limit)
+    return Found(Cause.NO_PROGRESS, words, (todo,), (facts.command("restart"),), facts.since or last + limit)
 
 
 def _says_so(facts: Facts) -> Found | None:
@@ -66,7 +66,7 @@ def _says_so(facts: Facts) -> Found | None:
     said: Phrase = (" that something is wrong: ", Typed(error)) if error else (f": {facts.reason}",)
     words: Phrase = (f"{facts.worker_id} runs, and says itself" if error else f"{facts.worker_id} runs", *said)
     todo = "That is for whoever knows the worker; a restart helps only where its cause is gone."
-    return Found(Cause.SAYS_SO, words, (todo,), _restart(facts), unwell_since(facts))
+    return Found(Cause.SAYS_SO, words, (todo,), (facts.command("restart"),), unwell_since(facts))
 
 
 def _hung(facts: Facts) -> Found | None:
@@ -79,7 +79,11 @@ def _hung(facts: Facts) -> Found | None:
         limit = f", and more than {span(seen.max_age_seconds)} ago is too long{failing}"
         words: Phrase = (f"{name} hangs: its process is there (pid {seen.pid}) and says nothing", *last, limit)
         return Found(
-            Cause.HUNG, words, (f"It waits or turns in circles: {ALIVE}",), _restart(facts), unwell_since(facts)
+            Cause.HUNG,
+            words,
+            (f"It waits or turns in circles: {ALIVE}",),
+            (facts.command("restart"),),
+            unwell_since(facts),
         )
     if facts.health is not Health.MISSING:
         return None
@@ -92,7 +96,7 @@ def _hung(facts: Facts) -> Found | None:
         Typed(f"workers.{name}.heartbeat_max_age_seconds"),
         " is to be 0.",
     )
-    return Found(Cause.SILENT, words, todo, _restart(facts), unwell_since(facts))
+    return Found(Cause.SILENT, words, todo, (facts.command("restart"),), unwell_since(facts))
 
 
 def _back(facts: Facts) -> Found | None:
@@ -131,10 +135,6 @@ def _beat(facts: Facts) -> str:
     if beat is None or beat.at is None:
         return ", and its first heartbeat is awaited"
     return f", and its last heartbeat came {span((facts.at - beat.at).total_seconds())} ago"
-
-
-def _restart(facts: Facts) -> tuple[Command, ...]:
-    return (Command("restart", facts.worker_id, (facts.worker_id,)),)
 
 
 RUNNING = (_probe, _no_progress, _says_so, _hung, _back, _well)

@@ -58,6 +58,13 @@ class Command:
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
 
+    @classmethod
+    def for_worker(
+        cls, name: str, worker_id: str, params: Mapping[str, Any] = NOTHING, label: str | None = None
+    ) -> Command:
+        """For this worker alone."""
+        return cls(name, worker_id, (worker_id,), params, label)
+
     def issued(self, by: Issuer, task_id: str) -> Command:
         """The same command, now with a person behind it and an id of its own."""
         return replace(self, issuer=by, task_id=task_id)

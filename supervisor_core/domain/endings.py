@@ -49,11 +49,6 @@ def in_words(life: Life) -> str:
     return f"ended with exit code {life.exit_code}{lived}"
 
 
-def times(count: int) -> str:
-    """How often."""
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
 def _signal(number: int) -> str:
     try:
         return signal.Signals(number).name

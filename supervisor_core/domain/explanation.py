@@ -170,6 +170,10 @@ class Facts:
         """Its newest end by itself, unless somebody started it since and it runs."""
         return self.lives[-1] if self.lives else None
 
+    def command(self, name: str) -> Command:
+        """This command for this worker."""
+        return Command.for_worker(name, self.worker_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Held:

@@ -11,9 +11,9 @@ from enum import StrEnum
 
 from supervisor_core.domain.code import count
 from supervisor_core.domain.conditions import Condition
-from supervisor_core.domain.endings import times
 from supervisor_core.domain.flips import Stretch, Uptime
 from supervisor_core.domain.phrases import Phrase, span
+from supervisor_core.domain.texts import times
 
 SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
 """How far back one can look."""

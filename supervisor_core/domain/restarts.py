@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from supervisor_core.domain.texts import times
 from supervisor_core.domain.times import require_aware
 
 HEALTHY_SECONDS = 60.0
@@ -207,8 +208,8 @@ def _too_many(limit: int, starts: int, last: Life | None) -> str:
     if limit == 0:
         why = "it does not run, and its restart.max_per_hour is 0: it is never started by itself"
     else:
-        times = "once" if starts == 1 else f"{starts} times"
-        why = f"it was started by itself {times} within the last hour, and its restart.max_per_hour allows {limit}"
+        often = f"it was started by itself {times(starts)} within the last hour"
+        why = f"{often}, and its restart.max_per_hour allows {limit}"
     told = f". {_told(last).capitalize()}" if last else ""
     return f"quarantined: {why}{told}. Its log says why it ended; resume or restart by a person ends the quarantine"
 

@@ -21,18 +21,19 @@ def is_plain(text: str) -> bool:
 
 def shown(text: str) -> str:
     """The same text, storable, and with nothing in its lines that a terminal would obey instead of showing it."""
-    return "".join(each if each in "\n\t" or each.isprintable() else _escaped(each) for each in text)
+    return "".join(each if each in "\n\t" or each.isprintable() else escaped(each) for each in text)
 
 
 def one_line(text: str, most: int) -> str:
     """The same text as a line of at most so many characters: what does not print is escaped, what is over is cut."""
     # Cut first as well: a file of some megabytes must not become an escaped one of many.
     kept = text[: most + 1]
-    line = "".join(each if each.isprintable() else _escaped(each) for each in kept)
+    line = "".join(each if each.isprintable() else escaped(each) for each in kept)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def _escaped(character: str) -> str:
+def escaped(character: str) -> str:
+    """A character as Python writes it where it does not print."""
     return character.encode("unicode_escape").decode()
 
 
@@ -52,3 +53,8 @@ def capitalised(text: str, *names: str) -> str:
 def unfolded(text: str) -> str:
     """The same text in one line, each line break and run of spaces as one space."""
     return " ".join(text.split())
+
+
+def times(count: int) -> str:
+    """`once`, `twice`, `3 times`."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -8,8 +8,8 @@ from sqlalchemy import Connection, RowMapping, func, insert, select
 
 from supervisor_core.domain.baking import Bake, BakeState, Verdict
 from supervisor_core.domain.texts import one_line, storable
-from supervisor_core.ledger.jobs import CARD
-from supervisor_core.ledger.steps import Message, Step, record
+from supervisor_core.ledger.jobs import card_again
+from supervisor_core.ledger.steps import Step, record
 from supervisor_core.ledger.tables import bakes
 
 REASON = 300
@@ -31,7 +31,7 @@ def file(connection: Connection, bake: Bake, now: datetime) -> bool:
         "until": bake.until,
     }
     connection.execute(insert(bakes), row)
-    record(connection, bake.supervisor_id, None, (_card(bake),), now)
+    record(connection, bake.supervisor_id, None, (card_again(bake.task_id),), now)
     return True
 
 
@@ -67,7 +67,7 @@ def recover(bake: Bake, now: datetime) -> Step:
     """degraded → recovered; the card tells of it, and why it had degraded stays."""
     key = {"task_id": bake.task_id, "worker_id": bake.worker_id}
     values = {"decided_at": now}
-    return Step(bakes, key, (BakeState.DEGRADED,), BakeState.RECOVERED, values, outbox=(_card(bake),))
+    return Step(bakes, key, (BakeState.DEGRADED,), BakeState.RECOVERED, values, outbox=(card_again(bake.task_id),))
 
 
 def first_end(connection: Connection) -> datetime | None:
@@ -81,11 +81,7 @@ def move(bake: Bake, verdict: Verdict, now: datetime) -> Step:
     """watching → what came of it; the card tells of it. Whoever comes second changes nothing."""
     key = {"task_id": bake.task_id, "worker_id": bake.worker_id}
     values = {"decided_at": now, "reason": one_line(storable(verdict.reason), REASON) or None}
-    return Step(bakes, key, (BakeState.WATCHING,), verdict.state, values, outbox=(_card(bake),))
-
-
-def _card(bake: Bake) -> Message:
-    return Message(CARD, bake.task_id, None)
+    return Step(bakes, key, (BakeState.WATCHING,), verdict.state, values, outbox=(card_again(bake.task_id),))
 
 
 def _bake(row: RowMapping) -> Bake:

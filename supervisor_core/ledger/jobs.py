@@ -264,7 +264,9 @@ def claim(job: Job, now: datetime) -> Step:
 def begin(job: Job, now: datetime) -> Step:
     """claimed → started: from here on it is never run again by itself."""
     values = {"started_at": now}
-    return Step(jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, values, outbox=(_card(job),))
+    return Step(
+        jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, values, outbox=(card_again(job.task_id),)
+    )
 
 
 def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Progress) -> bool:
@@ -276,7 +278,7 @@ def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Pr
     steps = progressed(_progress(found.progress_json), step)
     kept = canonical_json([each.as_json() for each in steps])
     connection.execute(update(jobs).where(*mine).values(progress_json=kept))
-    record(connection, supervisor_id, None, (_card(job),), step.at)
+    record(connection, supervisor_id, None, (card_again(job.task_id),), step.at)
     return True
 
 
@@ -349,19 +351,20 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         "error": outcome.error,
         "details_json": canonical_json(details),
     }
-    messages = (result_message(job.task_id, job.worker_id), _card(job), *taken_back(job.params, details))
+    messages = (result_message(job.task_id, job.worker_id), card_again(job.task_id), *taken_back(job.params, details))
     follow = partial(_follow_up, ended=replace(job, state=to, outcome=outcome))
     return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages, follow=follow)
 
 
-def _card(job: Job) -> Message:
-    return Message(CARD, job.task_id, None)
+def card_again(task_id: str) -> Message:
+    """The card of a command is told anew."""
+    return Message(CARD, task_id, None)
 
 
 def taken_back(params: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> tuple[Message, ...]:
     """The card of the command that this one takes back is told anew: what became of the try stands there as well."""
     task_id = (details or {}).get("undone_task_id") or params.get("task_id")
-    return (Message(CARD, str(task_id), None),) if task_id else ()
+    return (card_again(str(task_id)),) if task_id else ()
 
 
 def result_message(task_id: str, worker_id: str) -> Message:

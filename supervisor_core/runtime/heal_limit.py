@@ -12,6 +12,7 @@ from pathlib import Path
 from supervisor_core.adapters import starts
 from supervisor_core.config import Worker
 from supervisor_core.domain.errors import RefusedError
+from supervisor_core.domain.texts import times
 
 WINDOW = timedelta(hours=1)
 
@@ -41,8 +42,7 @@ def _why(worker: Worker, count: int) -> str:
     key = f"workers.{worker.id}.restart.max_per_hour"
     if count == 0:
         return f"{key} is 0, so it is never started by itself."
-    times = "once" if count == 1 else f"{count} times"
-    return f"It was started by itself {times} within the last hour, and {key} allows no more."
+    return f"It was started by itself {times(count)} within the last hour, and {key} allows no more."
 
 
 def _remedy(worker: Worker) -> str:

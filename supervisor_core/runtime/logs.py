@@ -26,6 +26,7 @@ from supervisor_core.adapters.drive import Drive, DriveUnavailable
 from supervisor_core.adapters.event_files import EVENTS_FILE
 from supervisor_core.adapters.open_folder import UnreadableError
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.domain.texts import escaped, times
 
 COPY_WAITS_AT_MOST = 1000
 """Lines for the drive while it is slow; beyond that they are only at home, and a line says how many."""
@@ -103,8 +104,7 @@ class Repeats(logging.Filter):
             del self._seen[next(iter(self._seen))]
         self._seen[key] = (now, 0)
         if count:
-            times = "once" if count == 1 else f"{count} times"
-            record.msg, record.args = f"{record.getMessage()} ({times} more in the meantime)", None
+            record.msg, record.args = f"{record.getMessage()} ({times(count)} more in the meantime)", None
         return True
 
 
@@ -121,7 +121,7 @@ class LineFormatter(logging.Formatter):
         task = _task.get()
         third = f" [{task[0]}{f' - {task[1]}' if task[1] else ''}]" if task else ""
         line = f"[{_time(record)}] [SUPERVISOR] [{record.levelname}]{third} {_message(record)}"
-        return "".join(character if character.isprintable() else _escaped(character) for character in line)
+        return "".join(character if character.isprintable() else escaped(character) for character in line)
 
 
 class EventFormatter(logging.Formatter):
@@ -312,7 +312,3 @@ def _message(record: logging.LogRecord) -> str:
             return f"{text}: {record.exc_info[1]}"
         text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
     return text
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()

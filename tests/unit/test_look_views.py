@@ -30,7 +30,8 @@ from bot.views.teams import teams
 from bot.views.told import Content
 from bot.views.waiting import waiting
 from supervisor_core.domain.approvals import Approval, ApprovalState, Terms
-from supervisor_core.domain.audit_csv import COLUMNS, DAMAGED, audit_csv
+from supervisor_core.domain.audit import COLUMNS
+from supervisor_core.domain.audit_csv import DAMAGED, audit_csv
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.trail import Entry
 from supervisor_core.handlers.newest_lines import Written

@@ -7,6 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+from supervisor_core.adapters.inbox import user_name
 from supervisor_core.adapters.mounts import remote_kind
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.runtime.doctor.checks import Check
@@ -43,8 +44,8 @@ def _as_it_is(folder: Path) -> Check:
     status = folder.stat()
     if os.name == "posix":
         if status.st_uid != os.geteuid():
-            remedy = f"Run supervisor as that user: sudo -u {_name_of(status.st_uid)} supervisor doctor"
-            return Check(NAME, False, f"{folder} belongs to {_name_of(status.st_uid)}", remedy)
+            remedy = f"Run supervisor as that user: sudo -u {user_name(status.st_uid)} supervisor doctor"
+            return Check(NAME, False, f"{folder} belongs to {user_name(status.st_uid)}", remedy)
         if stat.S_IMODE(status.st_mode) & OTHERS:
             message = f"{folder} is open to others (mode {stat.S_IMODE(status.st_mode):04o}, not 0700)"
             return Check(NAME, False, message, f"chmod 700 {folder}")
@@ -57,12 +58,3 @@ def _as_it_is(folder: Path) -> Check:
         remedy = "Make room on the disk, or let this user write there."
         return Check(NAME, False, f"nothing can be written in {folder}: {error.strerror}", remedy)
     return Check(NAME, True, f"{folder} is ours alone, and can be written")
-
-
-def _name_of(user: int) -> str:
-    try:
-        import pwd
-
-        return pwd.getpwuid(user).pw_name
-    except (ImportError, KeyError):
-        return str(user)
