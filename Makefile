@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO   := $(VENV)/.demo-installed
 # Tests mostly wait for real programs, so more than twice as many at a time as there are cores.
 JOBS   ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
 
@@ -14,14 +15,22 @@ help:  ## this list
 
 setup: $(STAMP)  ## the virtual environment in .venv
 
-$(STAMP): pyproject.toml constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ./playground --editable
+
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mysql,postgres,fleet,charts,dev]'
+
+$(STAMP): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[mysql,postgres,fleet,charts,demo,dev]'
+	@touch $(DEMO) $@
+
+$(DEMO): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[demo]'
 	@touch $@
 
 # Ctrl-C is how it ends: no failure, and with the trap the shell waits until everything is taken away.
-demo: $(STAMP)  ## a supervisor, a worker and a local Slack to try in the browser; ARGS=--tour for the terminal
+demo: $(DEMO)  ## a supervisor, a worker and a local Slack to try in the browser; ARGS=--tour for the terminal
 	@trap : INT; $(BIN)/supervisor demo $(ARGS) || [ $$? -eq 130 ]
 
 check: $(STAMP)  ## format, lint, types, and the arrows between the layers

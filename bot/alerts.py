@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bot.asked import Attention
-from bot.blockkit import escape
 from bot.intake.dealing import Dealt
 from bot.judging import NOBODY, Judging
 from bot.outgoing import whisper
 from bot.pools import quick
 from bot.views.phrases import said
+from bot.views.text import escape
 from bot.views.told import words
 from supervisor_core.desk.alerts import AlertOver, Alerts, NoSuchAlert, Request
 from supervisor_core.domain.alerts import Alert

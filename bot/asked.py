@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.blockkit import unescape
 from bot.forms import chosen_channel
 from bot.views.buttons import ON_ALERT
 from bot.views.form import about
+from bot.views.text import unescape
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.definitions import TargetRule
 from supervisor_core.ledger.envelopes import Received

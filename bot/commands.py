@@ -9,7 +9,6 @@ from functools import partial
 
 from bot.access import Person, Refusal
 from bot.asked import Asked
-from bot.blockkit import escape
 from bot.informing import Question, Tell
 from bot.intake.dealing import Dealt, Say
 from bot.judging import NOBODY, Judging
@@ -19,6 +18,7 @@ from bot.pools import previews, quick
 from bot.views.mistake import again
 from bot.views.overview import asked_for
 from bot.views.phrases import said
+from bot.views.text import escape
 from bot.views.told import Content, asks_now, checking, words
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.desk.approvals import NothingToDo

@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 from bot.alert_rows import came_back, said_below, told_of
 from bot.alert_tidings import tidings
 from bot.attached import Attached
-from bot.blockkit import escape
 from bot.views import thread
 from bot.views.alert import WORDS, alert_card
 from bot.views.approval import Asking, approval_card, question
@@ -22,6 +21,7 @@ from bot.views.config_card import config_card
 from bot.views.home_values import OpenAlert, Told
 from bot.views.preview import code
 from bot.views.schedules import refused_run, schedule_card
+from bot.views.text import escape
 from bot.views.tidings import pause_flag
 from bot.views.told import Content
 from supervisor_core.desk.schedules import standing

@@ -14,13 +14,13 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.asked import Asked, opened, submitted
-from bot.blockkit import escape
 from bot.forms import read
 from bot.intake.dealing import Dealt
 from bot.outgoing import whisper
 from bot.people import UnverifiedError
 from bot.views import form as views
 from bot.views.inputs import TARGET, matching
+from bot.views.text import escape
 from bot.views.told import words
 from bot.weather import reason_of, word_of
 from supervisor_core.config import SupervisorConfig

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bot.blockkit import fit
 from bot.views import inputs
 from bot.views.form import about
+from bot.views.text import fit
 from supervisor_core.domain.catalog import CATALOG, check_params
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import CommandDefinition, TargetRule

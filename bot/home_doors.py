@@ -9,7 +9,6 @@ from typing import Any
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 
 from bot.asked import Vote, at_home, decided, opened
-from bot.blockkit import escape
 from bot.form_doors import FormDoors, not_opened
 from bot.home import Homes
 from bot.intake.dealing import Dealt
@@ -17,6 +16,7 @@ from bot.outgoing import whisper
 from bot.views.approval import DECISION
 from bot.views.home import PAGE, REFRESH, SHOW
 from bot.views.home_parts import DECIDE, DO
+from bot.views.text import escape
 from bot.views.told import words
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.catalog import CATALOG

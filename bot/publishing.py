@@ -12,7 +12,6 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
-from bot.blockkit import check_view
 from bot.home_page import Compose
 from bot.limits import PUBLISH, is_asked_for, of_a_home
 from bot.pace import Pace
@@ -50,16 +49,15 @@ class Publisher:
         except UnverifiedError as error:
             self._pace.hold(PUBLISH, error.seconds or None)
             raise
-        view = _checked(message, composed.view, composed.plain)
-        mark = _mark(view)
+        mark = _mark(composed.view)
         if mark == message.address.get("mark") and not is_asked_for(message):
             await self._told(message, message.address)
             return
         try:
-            said = await self._published(message, view)
+            said = await self._published(message, composed.view)
         except SlackApiError as error:
             word = word_of(error)
-            if word in MALFORMED and view is not composed.plain:
+            if word in MALFORMED and composed.view is not composed.plain:
                 log.error("the page of %s is refused (%s); it is told in words", message.subject, word)  # noqa: TRY400
                 said = await self._published(message, composed.plain)
             elif word in MALFORMED | NOBODY:
@@ -95,13 +93,6 @@ class Publisher:
     async def _dropped(self, message: Waiting, reason: str) -> None:
         log.warning("%s", reason)
         await quick(self._ledger.step, outbox.dropped(message, reason, datetime.now(UTC)))
-
-
-def _checked(message: Waiting, view: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    problems = check_view(view)
-    for problem in problems:
-        log.error("the page of %s is not as Slack wants it, and is told in words: %s", message.subject, problem)
-    return plain if problems else view
 
 
 def _mark(view: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,7 +14,6 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.attached import Attached, cut
-from bot.blockkit import check_message
 from bot.composing import Composing
 from bot.home_page import Compose
 from bot.limits import ASIDE, OF_A_WHISPER, POST, UPLOADS, held_as, of_a_post, of_a_whisper, of_an_edit
@@ -84,8 +83,19 @@ SHUT_OUT = frozenset(
 )
 # About files alone: what else is said goes on.
 OF_UPLOADS = frozenset({"missing_scope", "no_permission"})
-# Slack refuses what is in it, although our own checker did not.
-MALFORMED = frozenset({"invalid_blocks", "msg_blocks_too_long", "msg_too_long", "no_text", "metadata_too_large"})
+# Slack refuses the content; plain text may be taken all the same.
+MALFORMED = frozenset(
+    {
+        "invalid_attachments",
+        "invalid_blocks",
+        "invalid_blocks_format",
+        "metadata_too_large",
+        "msg_blocks_too_long",
+        "msg_too_long",
+        "no_text",
+        "too_many_attachments",
+    }
+)
 
 log = logging.getLogger(__name__)
 
@@ -152,13 +162,17 @@ class Teller:
         address = message.address
         if address.get("trying"):
             address = await self._look_for(message) or {}
+        await self._told(message, await self._or_plain(message, content, partial(self._said, message, address)))
+
+    async def _or_plain(self, message: Waiting, content: Content, send: Callable[[Content], Awaitable[T]]) -> T:
+        """Send the content as it is, or as plain text where Slack refuses its blocks; a test checks each view."""
         try:
-            await self._told(message, await self._said(message, address, content))
+            return await send(content)
         except SlackApiError as error:
-            if word_of(error) not in MALFORMED:
+            if not _is_malformed(error, content):
                 raise
             log.error("%s %s is refused (%s); it is told as plain text", message.kind, message.subject, word_of(error))  # noqa: TRY400
-            await self._told(message, await self._said(message, address, plain(content)))
+        return await send(plain(content))
 
     async def _said(self, message: Waiting, address: Mapping[str, Any], content: Content) -> Mapping[str, Any]:
         """Edited where it stands, else posted; where it stands then."""
@@ -176,8 +190,7 @@ class Teller:
 
     async def _content(self, message: Waiting) -> Content | None:
         """What it says now."""
-        content = await self._read(lambda connection: self._composing.content(connection, message, self._now()))
-        return content and _checked(message, content)
+        return await self._read(lambda connection: self._composing.content(connection, message, self._now()))
 
     async def _edited(self, message: Waiting, address: Mapping[str, Any], content: Content) -> bool:
         """False where the original is gone, so that it must be posted anew."""
@@ -265,7 +278,10 @@ class Teller:
 
     async def _whisper(self, message: Waiting) -> None:
         """To one person: by the address of their request, else in the channel, else in their direct messages."""
-        payload, content = message.payload, _checked(message, message.payload["content"])
+        await self._or_plain(message, message.payload["content"], partial(self._whispered, message))
+
+    async def _whispered(self, message: Waiting, content: Content) -> None:
+        payload = message.payload
         self._pace.used(of_a_whisper(message))
         url, user = payload.get("response_url"), str(payload["user"])
         if url and await self._speaker.answer(str(url), content, replace=bool(payload.get("replace"))):
@@ -277,13 +293,13 @@ class Teller:
         try:
             await self._speaker.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
         except SlackApiError as error:
-            if is_weather(error) or word_of(error) in FATAL:
+            if is_weather(error) or word_of(error) in FATAL or _is_malformed(error, content):
                 raise
             self._must_be_free(message, POST)
             try:
                 await self._speaker.post(await self._speaker.direct(user), None, content, message.subject)
             except SlackApiError as second:
-                if is_weather(second) or word_of(second) in FATAL:
+                if is_weather(second) or word_of(second) in FATAL or _is_malformed(second, content):
                     raise
                 reason = f"{user} can't be answered: {word_of(error)}, and directly: {word_of(second)}"
                 log.error("%s", reason)  # noqa: TRY400 (the words say it all)
@@ -331,7 +347,7 @@ class Teller:
                 self._pace.used(of_a_post(message))
                 return shared
         self._must_be_free(message, POST)
-        return await self._posted(message, _checked(message, in_words(file, refused)))
+        return await self._or_plain(message, in_words(file, refused), partial(self._posted, message))
 
     async def _shared(self, message: Waiting, file: Attached, channel: str, thread: str | None) -> Mapping[str, Any]:
         """One try to upload it there. Until it is shared nobody sees it, so only then there is something to note."""
@@ -375,14 +391,9 @@ def _named(message: Waiting) -> tuple[str, str]:
     return message.kind, message.subject
 
 
-def _checked(message: Waiting, content: Content) -> Content:
-    """As it is, or as plain text where Slack would refuse it; a test holds every view against this."""
-    problems = check_message(content, update=True)
-    for problem in problems:
-        log.error(
-            "%s %s is not as Slack wants it, and is told as plain text: %s", message.kind, message.subject, problem
-        )
-    return plain(content) if problems else content
+def _is_malformed(error: SlackApiError, content: Content) -> bool:
+    """True where Slack refuses the content, and the same in plain text is something else."""
+    return word_of(error) in MALFORMED and content != plain(content)
 
 
 def _hint(message: Waiting, address: Mapping[str, Any], name: str) -> str:

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 from bot.charts import draw
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
+from playground.tests.support.browser import ARGUMENTS, CHROMIUM
 from tests.support import page_story
-from tests.support.browser import ARGUMENTS, CHROMIUM
 from tests.support.histories_drawn import deploy_and_rollback
 from tests.support.terminal_scenes import scenes
 

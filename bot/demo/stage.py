@@ -14,9 +14,9 @@ import bot
 from bot.demo.daemon import Daemon
 from bot.demo.home import Home, Rights, furnish, make_folder, remove
 from bot.demo.trouble import DemoError
-from bot.playground.language import Playground
-from bot.playground.values import PlaygroundError
-from bot.playground.world import World
+from slack_playground.testing.playground import Playground
+from slack_playground.values import PlaygroundError
+from slack_playground.world.world import World
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from typing import Any
 from bot.demo.home import WORKER
 from bot.demo.stage import APPROVER, CHANNEL, OPERATOR, VIEWER, Stage
 from bot.demo.transcript import Transcript
-from bot.playground import seen
-from bot.playground.card import Card
-from bot.playground.language import NotSeen
-from bot.playground.story import Person
+from slack_playground.people import transcript
+from slack_playground.testing.cards import Card
+from slack_playground.testing.people import Person
+from slack_playground.testing.playground import NotSeen
 from supervisor_core.adapters.processes import Processes
 
 LABEL = "hotfix test"
@@ -84,7 +84,7 @@ class Guide:
                 event = await queue.get()
                 if event["type"] == "message" and event["message"]["ts"] == message["ts"]:
                     begun.append(event["at"])
-                    return event["at"] - begun[0], seen.message_lines(event["message"], world.workspace)
+                    return event["at"] - begun[0], transcript.message_lines(event["message"], world.workspace)
 
         try:
             yield next_change

@@ -11,13 +11,13 @@ from sqlalchemy import Connection
 
 from bot.access import Person
 from bot.attached import Attached
-from bot.blockkit import escape
 from bot.informing import Question
 from bot.intake.dealing import Dealt
 from bot.outgoing import answer, file_for, whisper
 from bot.pools import quick, slow
 from bot.views.audit import FILE, NEWER, OLDER, Asking, Shown, audit_page, narrowed
 from bot.views.phrases import said
+from bot.views.text import escape
 from bot.views.told import Content, words
 from supervisor_core.adapters import zones
 from supervisor_core.config import SupervisorConfig

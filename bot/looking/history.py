@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from bot.access import Person
 from bot.asked import Asked
 from bot.attached import Attached
-from bot.blockkit import escape
 from bot.charts import NoChartsError, draw
 from bot.informing import Question
 from bot.intake.dealing import Dealt
 from bot.outgoing import answer, file_for, file_in, whisper
 from bot.pools import slow
 from bot.views.history import answered, description, words_of
+from bot.views.text import escape
 from bot.views.told import with_hint, words
 from supervisor_core.adapters.zones import UNKNOWN, UnknownZone, host_zone, zone_of
 from supervisor_core.config import SupervisorConfig

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bot.attached import Attached
-from bot.blockkit import escape
 from bot.informing import Question
 from bot.intake.dealing import Dealt
 from bot.outgoing import file_for, whisper
 from bot.views.logs import as_file, fits, logs
+from bot.views.text import escape
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.runtime.chat import ReadWritten

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views import storm
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.progress import span
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, moment, section, words
 from bot.views.who import who
 from supervisor_core.domain.alerts import Alert, AlertState, Reason

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bot.blockkit import escape, fit
 from bot.views.alert import Told, in_a_line
+from bot.views.text import escape, fit
 from bot.views.tidings import uptime_lines
 from bot.views.told import Content, context, moment, section, words
 from bot.views.who import who

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bot.blockkit import escape, fit
 from bot.views.buttons import command_button, confirm
 from bot.views.phrases import in_slack
 from bot.views.preview import ON_A_CARD, is_cut, previews_as_text
+from bot.views.text import escape, fit
 from bot.views.told import LONGEST, Content, context, moment, section
 from bot.views.who import asker, who
 from supervisor_core.config.chat import DIRECT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.attached import Attached
-from bot.blockkit import escape, fit
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, listing, section
 
 COMMENT, NAME, REST = 700, 200, 700  # characters

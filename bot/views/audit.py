@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.blockkit import escape, fit
 from bot.views.buttons import page_button
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, moment, section
 from bot.views.who import MENTIONABLE
 from supervisor_core.domain.command import Command, Issuer

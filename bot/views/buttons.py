@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bot.blockkit import fit
+from bot.views.text import fit
 from supervisor_core.domain.catalog import CATALOG, OVERVIEW
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import Risk

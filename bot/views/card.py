@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.approval import Asking, votes_in_words
 from bot.views.baking import baking, degraded
 from bot.views.buttons import command_button
 from bot.views.progress import bar, span, steps
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, section
 from bot.views.who import asker, who
 from supervisor_core.domain.baking import Bake

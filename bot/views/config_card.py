@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.blockkit import escape, fit
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, section
 from supervisor_core.domain.affected import Role
 from supervisor_core.domain.code import count

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views import inputs
 from bot.views.help import TITLES
 from bot.views.inputs import Json, plain
+from bot.views.text import escape, fit
 from bot.views.told import context as small_print
 from bot.views.told import section
 from supervisor_core.domain.command import Command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bot.blockkit import escape, fit
+from bot.views.text import escape, fit
 from bot.views.told import LONGEST, Content, context, listing, section
 from supervisor_core.domain.catalog import FAMILIES, find
 from supervisor_core.domain.definitions import CommandDefinition, Risk

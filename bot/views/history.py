@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.buttons import share_button
 from bot.views.phrases import named
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, section
 from supervisor_core.domain.code import count
 from supervisor_core.domain.command import Command

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.form import OPEN
 from bot.views.home_parts import (
     Json,
@@ -23,6 +22,7 @@ from bot.views.home_parts import (
 )
 from bot.views.home_values import EVERYTHING, OF_TEAM, TROUBLE, Picture, Place, Reader
 from bot.views.overview import resting
+from bot.views.text import escape, fit
 from bot.views.told import context, moment, section
 
 SHOW, PAGE, REFRESH = "home:show", "home:page", "home:refresh"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.approval import Asking, what
 from bot.views.form import submit
 from bot.views.home_values import OpenAlert, Picture, Reader, Told
+from bot.views.text import escape, fit
 from bot.views.told import moment, section
 from bot.views.who import UNSTYLED, asker, who
 from supervisor_core.domain.catalog import CATALOG, by_handler

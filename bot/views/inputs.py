@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from bot.blockkit import fit
+from bot.views.text import fit
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import TargetRule
 from supervisor_core.domain.labels import MAX_LABEL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.blockkit import escape, fit
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, section
 from supervisor_core.handlers.newest_lines import Written
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.buttons import EFFECTS, command_button, confirm
+from bot.views.text import escape, fit
 from bot.views.told import LONGEST, Content, section
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command

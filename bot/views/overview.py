@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.buttons import ACTION, command_button
 from bot.views.form import OPEN
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, section, words
 from bot.views.who import who
 from supervisor_core.domain.code import count

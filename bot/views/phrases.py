@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.blockkit import escape, fit
+from bot.views.text import escape, fit
 from bot.views.told import moment
 from bot.views.who import UNSTYLED, who
 from supervisor_core.domain.errors import SupervisorError

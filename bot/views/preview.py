@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.blockkit import escape, fit
-from bot.blockkit.words import CUT
+from bot.views.text import CUT, escape, fit
 from supervisor_core.domain.code import count, short
 from supervisor_core.domain.observed import does_nothing
 from supervisor_core.domain.texts import one_line, sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from bot.blockkit import escape, fit
+from bot.views.text import escape, fit
 from bot.views.told import moment
 from supervisor_core.domain.jobs import FINAL, MOST_PROGRESS, Job, JobState, Progress
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 
-from bot.blockkit import escape
+from bot.views.text import escape
 
 MOST, FIRST = 8, 3
 """So many names are all told; of more than that the first few, and how many more there are. Nobody reads a page of

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.buttons import command_button
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, section, words
 from bot.views.who import who
 from supervisor_core.desk.schedules import Standing, when

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.blockkit import escape
+from bot.views.text import escape
 from bot.views.told import Content, words
 
 _BELONGS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.blockkit import fit
 from bot.views.overview import line, resting
 from bot.views.paging import part_of, sections_of, turning
 from bot.views.teams import headed, role_of
+from bot.views.text import fit
 from bot.views.told import Content, context, section
 from supervisor_core.domain.command import Command
 from supervisor_core.runtime.team_pictures import TeamPicture

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.blockkit import escape, fit
+from bot.views.text import escape, fit
 from bot.views.told import context, section
 from supervisor_core.domain.alerts import Alert
 from supervisor_core.domain.conditions import Condition

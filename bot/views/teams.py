@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.paging import part_of, turning
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, moment, section
 from supervisor_core.domain.code import count
 from supervisor_core.domain.command import Command

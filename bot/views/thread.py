@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.approval import Asking, title_of, why_of
 from bot.views.card import (
     COMMITS,
@@ -25,6 +24,7 @@ from bot.views.card import title_of as outcome_of
 from bot.views.preview import IN_A_THREAD, code, previews_as_text
 from bot.views.preview import is_cut as preview_is_cut
 from bot.views.progress import span
+from bot.views.text import escape, fit
 from bot.views.told import LONGEST, Content, context, section
 from bot.views.who import mentions, named
 from supervisor_core.domain.approvals import FINAL as DECIDED

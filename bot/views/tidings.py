@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.alert import WORDS, name_of
+from bot.views.text import escape, fit
 from bot.views.told import Content, moment, section, words
 from supervisor_core.domain.alerts import Alert, AlertState
 from supervisor_core.domain.code import count

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.blockkit import escape, fit
+from bot.views.text import escape, fit
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.grammar import render
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.blockkit import escape, fit
 from bot.views.approval import Asking, buttons, what
 from bot.views.paging import part_of, turning
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, moment, section, words
 from bot.views.who import asker
 from supervisor_core.domain.approvals import ApprovalState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from bot.blockkit import escape
+from bot.views.text import escape
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.texts import one_line
 

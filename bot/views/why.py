@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.blockkit import escape, fit
 from bot.views.buttons import command_button
 from bot.views.phrases import in_slack, named, typed
+from bot.views.text import escape, fit
 from bot.views.told import Content, context, moment, section
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.explanation import Explanation

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
+
+from supervisor_core.cli.playground_command import load
 
 HIGHEST_PORT = 65535
 
@@ -16,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run it until it is over. The demo is loaded by name: the core knows nothing of it."""
-    command = import_module("bot.demo.command")
+    command = load("bot.demo.command", "supervisor demo")
     code: int = command.run(port=options.port, guided=options.tour)
     return code
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
+from types import ModuleType
+
+from supervisor_core.domain.errors import SupervisorError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +18,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until interrupted. The playground is loaded by name: the core knows nothing of it."""
-    command = import_module("bot.playground.command")
-    code: int = command.run(
-        port=options.port, manifest=options.manifest, journal=options.journal, rate_limits=options.rate_limits
-    )
+    """Serve until interrupted. The playground is a distribution of its own, loaded only here."""
+    command = load("slack_playground.command", "supervisor playground")
+    code: int = command.run(options, program="supervisor")
     return code
+
+
+def load(module: str, command: str) -> ModuleType:
+    """A module that needs the distribution `slack-playground`; without it the command fails in one clear line."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "slack_playground":
+            raise
+        raise SupervisorError(
+            f"`{command}` needs the package slack-playground, which isn't installed.",
+            remedy="Install it with the extra `demo`: pip install 'supervisor-chatops[demo]'. In a checkout:"
+            " pip install ./playground.",
+        ) from error

@@ -22,7 +22,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.doctor import asking
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.cli import main
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.ledger import envelopes

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from slack_sdk import WebClient
 
-from bot.playground import Playground
 from bot.views.home import home
-from tests.support.browser import chromium
+from playground.tests.support.browser import chromium
+from slack_playground import Playground
 from tests.support.home_pictures import READERS, hostile, picture
 from tests.support.homes import ROOT
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bot.demo.stage import Stage, set_up
+from playground.tests.support.browser import ARGUMENTS, CHROMIUM
 from tests.support import page_story
-from tests.support.browser import ARGUMENTS, CHROMIUM
 from tests.support.skips import skip_or_fail
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bot.playground import Playground
-from bot.playground.story import Person
+from slack_playground import Playground
+from slack_playground.testing.people import Person
 from tests.support.homes import a_home, demo_command
 from tests.support.slack_home import SlackHome, a_slack_home, settled, started
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.domain.times import from_text
 from tests.support.homes import a_home, demo_command
 from tests.support.slack_home import ACCESS, SlackHome, asked, settled, started

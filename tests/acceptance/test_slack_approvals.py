@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
-from bot.playground.card import Card
+from slack_playground import Playground
+from slack_playground.testing.cards import Card
 from tests.support.checkout_homes import watcher
 from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
 from tests.support.pressing import pressing

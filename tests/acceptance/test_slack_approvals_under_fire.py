@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bot.playground import Playground
-from bot.playground.card import Card
+from slack_playground import Playground
+from slack_playground.testing.cards import Card
 from tests.support.pressing import pressing
 from tests.support.sampling import rounds
 from tests.support.slack_home import SlackHome, a_slack_home, settled, started

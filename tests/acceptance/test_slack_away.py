@@ -15,7 +15,7 @@ import pytest
 from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.playground import Playground, Timings
+from slack_playground import Playground, Timings
 from tests.support.homes import ROOT
 from tests.support.network import Network
 from tests.support.slack_home import SlackHome, a_slack_home, sent_by_shell, settled, started

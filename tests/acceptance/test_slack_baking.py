@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support.checkout_homes import WORKER, watcher
 from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
 from tests.support.slack_home import settled, started

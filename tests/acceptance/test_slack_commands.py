@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support.checkout_homes import watcher
 from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
 from tests.support.homes import Home, a_home, demo_command

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bot.playground import Playground
 from bot.views.form import SHORTCUT, SHORTCUT_ON_MESSAGE
+from slack_playground import Playground
 from tests.support.homes import ROOT, demo_command
 from tests.support.slack_home import SlackHome, a_slack_home, asked, settled, started
 

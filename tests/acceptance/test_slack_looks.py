@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.ledger import audit

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bot.playground import Playground
-from bot.playground.values import Timings
+from slack_playground import Playground
+from slack_playground.values import Timings
 from tests.support.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.domain.times import from_text
 from tests.support.network import Network
 from tests.support.schedule_homes import comes_due, scheduled

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bot.playground import Playground
-from bot.playground.card import Card
-from bot.playground.story import Place
+from slack_playground import Playground
+from slack_playground.testing.cards import Card
+from slack_playground.testing.people import Place
 from tests.support.checkout_homes import watcher
 from tests.support.code_in_slack import a_code_home_in_slack
 from tests.support.commits import straight

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.domain.conditions import Condition
 from supervisor_core.runtime.host import opened_ledger

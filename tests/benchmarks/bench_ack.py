@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.benchmarks.ack_peers import COMMAND, QUICK
 from tests.support.homes import ROOT, Home, a_home
 

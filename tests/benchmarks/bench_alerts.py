@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.domain.conditions import Sight
 from supervisor_core.domain.health import WorkerState
 from tests.support.alerting import NEVER, AlertDesk, an_alert_desk

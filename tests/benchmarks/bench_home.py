@@ -20,8 +20,8 @@ from sqlalchemy import Connection
 
 from bot.home import order
 from bot.outgoing import HOME
-from bot.playground import Playground
 from bot.views.home_values import Place
+from slack_playground import Playground
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.ledger import outbox

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bot.playground import Playground
-from bot.playground.story import Person
+from slack_playground import Playground
+from slack_playground.testing.people import Person
 from tests.support.homes import ROOT, a_home, demo_command
 from tests.support.remotes import Remote, hangs
 from tests.support.repositories import origin_and_checkout

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support import armed as arming
 from tests.support.homes import ROOT
 from tests.support.slack_home import SlackHome, a_slack_home, settled, started

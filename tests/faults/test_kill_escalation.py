@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support.armed import armed
 from tests.support.homes import a_home, demo_command
 from tests.support.slack_home import ACCESS, SlackHome, asked, settled, started

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
-from bot.playground.card import Modal
 from bot.views.form import SHORTCUT
+from slack_playground import Playground
+from slack_playground.testing.cards import Modal
 from tests.support.armed import armed
 from tests.support.homes import demo_command
 from tests.support.slack_home import SlackHome, a_slack_home, settled, started

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.playground import Playground
-from bot.playground.card import Card
+from slack_playground import Playground
+from slack_playground.testing.cards import Card
 from tests.faults.test_kill_at_every_step import IN_THE_HANDLER
 from tests.support import armed as arming
 from tests.support.armed import BESIDE

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support.armed import armed
 from tests.support.slack_home import SlackHome, a_slack_home, settled, started
 

@@ -13,11 +13,11 @@ import pytest
 from sqlalchemy import Connection
 
 from bot.alert_rows import told_of
-from bot.blockkit import check_message
 from bot.composing import Composing
 from bot.delivery import Delivery
 from bot.pace import Pace
 from bot.views.alert import alert_card
+from slack_playground.blockkit import check_message
 from supervisor_core.desk.alerts import AlertOver
 from supervisor_core.domain.alerts import LIVE, Alert, AlertState
 from supervisor_core.domain.conditions import Condition, Target

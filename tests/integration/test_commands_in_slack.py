@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.blockkit import check_message
-from bot.playground import Playground
+from slack_playground import Playground
+from slack_playground.blockkit import check_message
 from supervisor_core.desk.approvals import Approvals
 from supervisor_core.desk.observing import Previews
 from supervisor_core.domain.command import Command

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.slack_home import ACCESS, SlackHome, started

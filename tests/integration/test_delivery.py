@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 from bot.attached import Attached
 from bot.delivery import HOPELESS_ATTEMPTS, Delivery
 from bot.pace import Pace
-from bot.playground import Playground
 from bot.speaking import Speaker
 from bot.views.told import words
+from slack_playground import Playground
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain.command import Issuer
 from supervisor_core.ledger import jobs

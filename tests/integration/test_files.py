@@ -16,9 +16,9 @@ from bot.attached import MOST_BYTES, Attached
 from bot.delivery import Delivery
 from bot.outgoing import file_below, file_for
 from bot.pace import Pace
-from bot.playground import Playground
-from bot.playground.values import Json
 from bot.speaking import Speaker
+from slack_playground import Playground
+from slack_playground.values import Json
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain import crashpoints
 from supervisor_core.ledger import jobs

@@ -17,8 +17,8 @@ from bot.asked import Asked, Attention, Vote
 from bot.form_doors import FormDoors
 from bot.intake.dealing import Dealt
 from bot.people import UnverifiedError
-from bot.playground import Playground
 from bot.views import form as views
+from slack_playground import Playground
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.definitions import CommandDefinition

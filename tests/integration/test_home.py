@@ -21,9 +21,9 @@ from bot.home import FORGOTTEN, KEPT, Homes, forget_old, opened, order
 from bot.home_page import Composed, HomePages
 from bot.outgoing import HOME
 from bot.pace import Pace
-from bot.playground import Playground
 from bot.speaking import Speaker
 from bot.views.home_values import Place
+from slack_playground import Playground
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.domain.command import Issuer

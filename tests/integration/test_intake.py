@@ -19,9 +19,9 @@ from bot.intake.keeping import Keeping
 from bot.intake.keys import key_of
 from bot.intake.link import Link, SlackRefusedError
 from bot.intake.refusing import Refusing
-from bot.playground import Playground, Timings
-from bot.playground.card import Modal
 from bot.speaking import Speaker
+from slack_playground import Playground, Timings
+from slack_playground.testing.cards import Modal
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.ledger.envelopes import Received, keep, unhandled
 from supervisor_core.ledger.outbox import count_pending

@@ -17,7 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.intake import connection, link
 from bot.intake.connection import Connection, Envelope
 from bot.intake.link import Link
-from bot.playground import Playground
+from slack_playground import Playground
 
 Handler = Callable[[web.Request], Any]
 

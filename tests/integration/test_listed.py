@@ -10,7 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import listed
 from bot.listed import troubles
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 
 TEXT = """

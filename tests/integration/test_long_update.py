@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from bot.blockkit import check_message
 from bot.delivery import Delivery
 from bot.pace import Pace
+from slack_playground.blockkit import check_message
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.jobs import Job, Progress

@@ -10,7 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot import people as people_of_slack
 from bot.access import Person, Refusal
 from bot.people import PAGE, REMEMBERED_SECONDS, People, UnverifiedError
-from bot.playground import Playground
+from slack_playground import Playground
 
 
 @pytest.fixture(autouse=True)

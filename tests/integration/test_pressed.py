@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Update, func, select, update
 
-from bot.blockkit import check_message
-from bot.playground import Playground
 from bot.views.buttons import command_button, page_button
 from bot.views.home_parts import DO
+from slack_playground import Playground
+from slack_playground.blockkit import check_message
 from supervisor_core.ledger.tables import approvals, jobs
 from tests.support.approvals import Desk, a_desk
 from tests.support.slack_room import SlackRoom, texts

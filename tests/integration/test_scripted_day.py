@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.domain.alerts import AlertState
 from tests.support.scripted import Day
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.blockkit import check_message
 from bot.delivery import Delivery
-from bot.playground import Playground
 from bot.shut_out import KEYS, OF_A_CHANNEL, admins, tell_shut_out
 from bot.speaking import Speaker
 from bot.views.shut_out import shut_out
 from bot.views.told import words
+from slack_playground import Playground
+from slack_playground.blockkit import check_message
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config.chat import Slack
 from supervisor_core.ledger.steps import Message

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.playground import Playground
 from bot.views.approval import Asking, approval_card
 from bot.views.buttons import command_button
+from slack_playground import Playground
 from supervisor_core.domain.approvals import Approval, ApprovalState
 from tests.support.approvals import Desk, a_desk
 from tests.support.slack_room import SlackRoom, texts

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import Connection
 
 from bot import reports
-from bot.playground import Playground
-from bot.playground.values import Json
 from bot.reports import Reports
+from slack_playground import Playground
+from slack_playground.values import Json
 from supervisor_core.adapters.drive import DriveUnavailable
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.jobs import Job, JobState

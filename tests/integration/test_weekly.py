@@ -6,9 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from bot.blockkit import check_message
 from bot.views.alerts import listed
 from bot.views.tidings import week
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.alerts import Alert
 from supervisor_core.domain.conditions import Condition, Target
 from supervisor_core.domain.flips import Uptime

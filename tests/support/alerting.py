@@ -16,11 +16,11 @@ import yaml
 from sqlalchemy import Connection
 
 from bot.alert_rows import told_of
-from bot.blockkit import check_message
 from bot.composing import Composing
 from bot.outgoing import KINDS
 from bot.threads import is_lost, placed
 from bot.views.alert import alert_card
+from slack_playground.blockkit import check_message
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.desk.alerting import Alerting

@@ -7,10 +7,10 @@ from collections import defaultdict
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.playground.rates import Rates
-from bot.playground.values import Clock as PlaygroundClock
 from bot.speaking import Address, Speaker
 from bot.views.told import Content
+from slack_playground.values import Clock as PlaygroundClock
+from slack_playground.world.rates import Rates
 
 START = 1000.0  # seconds, of a clock that was not made for this
 PER_CARD_SECONDS = 2.0  # Slack asks for no more than an edit of a message in so long

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from bot.playground import elements
 from bot.views.inputs import VALUE
+from slack_playground.world import elements
 
 KEYS = {"users_select": "selected_user", "conversations_select": "selected_conversation"}
 

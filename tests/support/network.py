@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from bot.playground import Playground
+from slack_playground import Playground
 
 CHUNK = 65536
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from bot.playground.card import Card
-from bot.playground.story import Person
+from slack_playground.testing.cards import Card
+from slack_playground.testing.people import Person
 
 
 async def pressing(card: Card, name: str, person: Person) -> Callable[[], Awaitable[str]]:

@@ -18,8 +18,8 @@ from bot.composing import Composing
 from bot.delivery import Delivery
 from bot.outgoing import KINDS
 from bot.pace import Pace
-from bot.playground import Playground
 from bot.speaking import Speaker
+from slack_playground import Playground
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.desk.alerting import Alerting
 from supervisor_core.desk.alerts import Alerts

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support.homes import SUPERVISOR, Home, a_home
 from tests.support.waiting import wait_until
 

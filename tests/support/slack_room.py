@@ -19,9 +19,9 @@ from bot.home_doors import HomeDoors
 from bot.intake.dealing import Dealt
 from bot.judging import Judging
 from bot.people import People
-from bot.playground import Playground
 from bot.views.approval import Asking
 from bot.voting import Voting
+from slack_playground import Playground
 from supervisor_core.desk.alerts import Alerts
 from supervisor_core.domain.definitions import CommandDefinition
 from supervisor_core.ledger.envelopes import Received

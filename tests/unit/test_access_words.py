@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bot.access import Person, Refusal, Rules, may_approve, may_cancel, may_give, refusal
-from bot.blockkit import check_message
 from bot.views.told import LONGEST, words
+from slack_playground.blockkit import check_message
 from supervisor_core.config.chat import Access, Slack
 from supervisor_core.config.workers import Team, Worker
 from supervisor_core.domain.catalog import CATALOG

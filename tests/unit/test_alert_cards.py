@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.blockkit import check_message
 from bot.views.alert import WORDS, Told, alert_card, buttons, healed, reply
 from bot.views.alerts import listed, muted, unmuted
 from bot.views.told import Content
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.alerts import Alert, AlertState, Reason
 from supervisor_core.domain.command import Issuer, Outcome
 from supervisor_core.domain.conditions import Condition, Target

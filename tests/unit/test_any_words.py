@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.asked import Asked
-from bot.blockkit import check_message, check_view
 from bot.views import audit
 from bot.views.approval import Asking, approval_card, denial, question
 from bot.views.card import About, Undone, card
@@ -27,6 +26,7 @@ from bot.views.status import status
 from bot.views.teams import teams
 from bot.views.told import deaf, listing, others, with_hint, words
 from bot.views.waiting import waiting
+from slack_playground.blockkit import check_message, check_view
 from supervisor_core.domain.approvals import ApprovalState, Choice, Vote
 from supervisor_core.domain.baking import Bake, BakeState
 from supervisor_core.domain.command import Command, Issuer, Outcome

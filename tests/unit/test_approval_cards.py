@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from bot.asked import Asked
-from bot.blockkit import check_message, check_view
 from bot.views.approval import approval_card, denial, question
 from bot.views.waiting import waiting
+from slack_playground.blockkit import check_message, check_view
 from supervisor_core.domain.approvals import FINAL, ApprovalState
 from supervisor_core.domain.command import Command, Issuer
 from tests.support.asking import (

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.blockkit import check_message
 from bot.views.approval import Asking
 from bot.views.card import WORDS, About, card
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.baking import Bake, BakeState
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Issuer, Outcome

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from bot.blockkit import check_message
 from bot.views.buttons import named
 from bot.views.card import About, Undone, card
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.approvals import ApprovalState
 from supervisor_core.domain.baking import Bake, BakeState
 from supervisor_core.domain.command import Issuer, Outcome

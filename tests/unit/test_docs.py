@@ -16,7 +16,7 @@ from supervisor_core.ledger.tables import metadata
 from tests.support.homes import ROOT
 
 RUNBOOK = ROOT / "docs" / "SUPERVISOR_RUNBOOK.md"
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "playground").rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 

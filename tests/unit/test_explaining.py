@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.blockkit import check_message
 from bot.views.why import why
+from slack_playground.blockkit import check_message
 from supervisor_core.cli.explaining import in_words
 from supervisor_core.domain.baking import BakeState
 from supervisor_core.domain.command import Command, Issuer

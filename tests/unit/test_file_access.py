@@ -27,8 +27,6 @@ LISTED = {
     "bot/demo/daemon.py": "the demo's own log, in a temporary folder",
     "bot/demo/home.py": "the demo's home, in a temporary folder",
     "bot/heard.py": IN_STATE_DIR,
-    "bot/playground/journal.py": OF_PEOPLE,
-    "bot/playground/manifest.py": OF_PEOPLE,
     "bot/reports.py": "reports in the state folder; those on the drive through the door",
     "supervisor_core/adapters/beat_ages.py": IN_STATE_DIR,
     "supervisor_core/adapters/drive_identity.py": "the note of the drive's id in the state folder",

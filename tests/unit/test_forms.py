@@ -16,11 +16,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.blockkit import check_options, check_view
 from bot.forms import read
 from bot.views import form as views
 from bot.views.form import about, form, picker, submit
 from bot.views.inputs import LABEL, MOST_OPTIONS, TARGET, VALUE, block_of, matching
+from slack_playground.blockkit import check_options, check_view
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import CommandDefinition, TargetRule

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.attached import MOST_BYTES
-from bot.blockkit import check_message
 from bot.charts import draw
 from bot.views.history import ALT, answered, description, words_of
 from bot.views.told import words
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.command import Command, Issuer
 from supervisor_core.domain.conditions import Condition
 from supervisor_core.domain.flips import Stretch, Uptime, stretches

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.blockkit import check_view
 from bot.views.approval import decision
 from bot.views.home import COMMANDS, home, in_words, not_for_you, page_count
 from bot.views.home_parts import FOR_THE_PAUSED, FOR_THE_UNWELL, FOR_THE_WELL
 from bot.views.home_values import EVERYTHING, OF_TEAM, TROUBLE, OpenAlert, Picture, Place, Reader
+from slack_playground.blockkit import check_view
 from supervisor_core.domain.catalog import CATALOG
 from tests.support.home_pictures import NOW, READERS, UNTIL, asking, hostile, picture, texts, worker
 from tests.support.sampling import examples

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot.blockkit import check_message
 from bot.views.listed import SHOWN, unknown_ids
+from slack_playground.blockkit import check_message
 
 
 def test_it_names_the_host_and_each_trouble() -> None:

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from bot.access import Person
 from bot.attached import MOST_BYTES
-from bot.blockkit import check_message
 from bot.looking.audit import PAGE, filter_of, place_in, where, zone_of
 from bot.views.approval import Asking as Waits
 from bot.views.audit import NEWER, OLDER, Asking, Shown, audit_page
@@ -29,6 +28,7 @@ from bot.views.status import status
 from bot.views.teams import teams
 from bot.views.told import Content
 from bot.views.waiting import waiting
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.approvals import Approval, ApprovalState, Terms
 from supervisor_core.domain.audit import COLUMNS
 from supervisor_core.domain.audit_csv import DAMAGED, audit_csv

@@ -16,7 +16,7 @@ from bot import scopes
 from tests.support.homes import ROOT
 from tests.support.manifest_rules import problems
 
-NOT_THE_BOT = ("playground", "demo")
+NOT_THE_BOT = ("demo",)
 """Folders in bot/ whose code does not run with the bot's token."""
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from bot.blockkit import check_message
 from bot.views.schedules import SHOWN, listed, refused_run, schedule_card
 from bot.views.told import Content
+from slack_playground.blockkit import check_message
 from supervisor_core.desk.schedules import MOST, standing
 from supervisor_core.domain.command import Issuer
 from supervisor_core.domain.parameters import MAX_SCHEDULED

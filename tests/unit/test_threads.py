@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.attached import Attached
-from bot.blockkit import check_message
 from bot.views.approval import Asking
 from bot.views.attached import UNREADABLE, in_words
 from bot.views.card import COMMITS, ERROR, card
 from bot.views.thread import LONG, of_report, outcome, preview
 from bot.views.told import Content, words
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.approvals import FINAL, Approval, ApprovalState, Choice, Terms, Vote
 from supervisor_core.domain.command import Command, Issuer, Outcome
 from supervisor_core.domain.jobs import Job, JobState

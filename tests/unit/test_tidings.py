@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from bot.blockkit import check_message
 from bot.views.alert import alert_card
 from bot.views.alerts import listed
 from bot.views.tidings import call, call_elsewhere, morning, week
 from bot.views.told import Content
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.alerts import AlertState
 from supervisor_core.domain.conditions import FLAPPING, Condition, Severity, Target
 from supervisor_core.domain.flips import Uptime

@@ -6,11 +6,11 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.blockkit import check_message
 from bot.views.buttons import EFFECTS
 from bot.views.help import help_of
 from bot.views.overview import BUTTONS, SHOWN, asked_for, line, overview
 from bot.views.told import deaf, listing, others, plain, with_hint, words
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.catalog import CATALOG, FAMILIES
 
 NONCE = "20260205143000-ab12cd34e"

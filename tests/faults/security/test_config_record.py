@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support.armed import armed
 from tests.support.homes import a_home, demo_command
 from tests.support.slack_home import ACCESS, SlackHome, asked, sent_by_shell, settled, started

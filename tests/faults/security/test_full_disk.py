@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from tests.support.full_disk import Disk, a_small_disk
 from tests.support.slack_home import SlackHome, a_slack_home, asked, settled, started
 from tests.support.waiting import wait_until

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.adapters import starts
 from tests.support.armed import armed
 from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack

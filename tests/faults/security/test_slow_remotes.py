@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.playground import Playground
+from slack_playground import Playground
 from supervisor_core.domain.command import Command
 from supervisor_core.handlers import previews
 from tests.support.checkout_homes import a_code_home

@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import select
 
 from bot import people
-from bot.blockkit import check_message
 from bot.intake.dealing import Dealt
-from bot.playground import Playground
 from bot.views.approval import Asking, approval_card
 from bot.views.buttons import command_button
+from slack_playground import Playground
+from slack_playground.blockkit import check_message
 from supervisor_core.domain.approvals import ApprovalState
 from supervisor_core.ledger.tables import jobs
 from tests.support.approvals import Desk, a_desk

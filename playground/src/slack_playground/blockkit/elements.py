@@ -1,0 +1,313 @@
+"""The elements: what people press, choose and fill in, and the pictures beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+
+from slack_playground.blockkit.kinds import IDENTIFIER, Kind, ListOf, Number, String, choice, url
+from slack_playground.blockkit.objects import (
+    CONFIRM,
+    DISPATCH,
+    FEEDBACK,
+    FILTER,
+    IMAGE_FIELDS,
+    LINK_OPTION,
+    OPTION,
+    OPTION_GROUP,
+    RICH_OPTION,
+    WORKFLOW,
+    one_image,
+    plain,
+)
+from slack_playground.blockkit.problems import MODAL, Report
+from slack_playground.blockkit.richtext import RICH_TEXT, TEXT
+from slack_playground.blockkit.shapes import FLAG, Needed, Rule, Shape, in_order, join, not_together, one_of, shape
+
+_CLOCK = String(pattern=r"([01]\d|2[0-3]):[0-5]\d", form="a time such as 09:30")
+_DECIMAL = String(pattern=r"-?\d{1,30}(\.\d{1,30})?", form="a number in a text, such as '3'")
+_STYLE = choice("primary", "danger")
+_PLACEHOLDER = plain(150)
+_IDS = ListOf(IDENTIFIER)
+
+
+def _element(
+    name: str,
+    tag: str,
+    fields: Mapping[str, Kind | Needed],
+    *rules: Rule,
+    confirm: bool = True,
+    focus: bool = False,
+    places: frozenset[str] | None = None,
+) -> Shape:
+    """An interactive element: what is its own, and what nearly all of them have."""
+    known: dict[str, Kind | Needed] = {"action_id": IDENTIFIER, **fields}
+    if confirm:
+        known["confirm"] = CONFIRM
+    if focus:
+        known["focus_on_load"] = FLAG
+    if places is None:
+        return shape(name, known, tag=tag, rules=rules)
+    return shape(name, known, tag=tag, rules=rules, places=places)
+
+
+def _real_date(value: Mapping[str, object], path: str, report: Report) -> None:
+    day = value.get("initial_date")
+    if isinstance(day, str):
+        try:
+            ok = re.fullmatch(r"\d{4}-\d{2}-\d{2}", day) is not None and date.fromisoformat(day) is not None
+        except ValueError:
+            ok = False
+        if not ok:
+            report.add(join(path, "initial_date"), f"a date such as 2026-02-05 was expected, not {day[:40]!r}")
+
+
+def _offered(value: Mapping[str, object]) -> list[object]:
+    offered: list[object] = []
+    options, groups = value.get("options"), value.get("option_groups")
+    if isinstance(options, (list, tuple)):
+        offered.extend(options)
+    if isinstance(groups, (list, tuple)):
+        for group in groups:
+            inner = group.get("options") if isinstance(group, Mapping) else None
+            offered.extend(inner if isinstance(inner, (list, tuple)) else ())
+    return offered
+
+
+def _initial_offered(value: Mapping[str, object], path: str, report: Report) -> None:
+    """What is chosen at first must be one of the options, exactly as it stands there."""
+    offered = _offered(value)
+    if "initial_option" in value and value["initial_option"] not in offered:
+        report.add(join(path, "initial_option"), "this is not one of the options, exactly as it stands there")
+    chosen = value.get("initial_options")
+    if isinstance(chosen, (list, tuple)):
+        for index, each in enumerate(chosen):
+            if each not in offered:
+                where = f"{join(path, 'initial_options')}[{index}]"
+                report.add(where, "this is not one of the options, exactly as it stands there")
+
+
+def _choices_given(value: Mapping[str, object], path: str, report: Report) -> None:
+    if "options" not in value and "option_groups" not in value:
+        report.add(join(path, "options"), "a static menu needs its options or its option_groups")
+    not_together("options", "option_groups")(value, path, report)
+
+
+def _whole_where_asked(value: Mapping[str, object], path: str, report: Report) -> None:
+    if value.get("is_decimal_allowed") is False:
+        for key in ("initial_value", "min_value", "max_value"):
+            given = value.get(key)
+            if isinstance(given, str) and "." in given:
+                report.add(join(path, key), "a whole number was expected, since is_decimal_allowed is false")
+
+
+def _not_too_many_chosen(value: Mapping[str, object], path: str, report: Report) -> None:
+    most = value.get("max_selected_items")
+    if isinstance(most, bool) or not isinstance(most, int):
+        return
+    for key, chosen in value.items():
+        if str(key).startswith("initial_") and isinstance(chosen, (list, tuple)) and len(chosen) > most:
+            report.add(join(path, key), f"at most {most} may be chosen (max_selected_items); {len(chosen)} are")
+
+
+BUTTON = _element(
+    "a button",
+    "button",
+    {
+        "text": Needed(plain(75)),
+        "url": url(web=False),
+        "value": String(most=2000),
+        "style": _STYLE,
+        "accessibility_label": String(most=75),
+        "visible_to_user_ids": ListOf(IDENTIFIER, most=10),
+    },
+)
+CHECKBOXES = _element(
+    "a group of checkboxes",
+    "checkboxes",
+    {
+        "options": Needed(ListOf(RICH_OPTION, least=1, most=10)),
+        "initial_options": ListOf(RICH_OPTION, least=1, most=10),
+    },
+    _initial_offered,
+    focus=True,
+)
+RADIO_BUTTONS = _element(
+    "a group of radio buttons",
+    "radio_buttons",
+    {"options": Needed(ListOf(RICH_OPTION, least=1, most=10)), "initial_option": RICH_OPTION},
+    _initial_offered,
+    focus=True,
+)
+OVERFLOW = _element("an overflow menu", "overflow", {"options": Needed(ListOf(LINK_OPTION, least=1, most=5))})
+DATEPICKER = _element(
+    "a date picker",
+    "datepicker",
+    {"initial_date": String(), "placeholder": _PLACEHOLDER},
+    _real_date,
+    focus=True,
+)
+TIMEPICKER = _element(
+    "a time picker",
+    "timepicker",
+    {"initial_time": _CLOCK, "placeholder": _PLACEHOLDER, "timezone": String(least=1, most=100)},
+    focus=True,
+)
+DATETIMEPICKER = _element(
+    "a date and time picker",
+    "datetimepicker",
+    {"initial_date_time": Number(least=1_000_000_000, most=9_999_999_999)},
+    focus=True,
+)
+
+
+def _select(kind: str, one: str, initial: Kind, *rules: Rule, extra: Mapping[str, Kind] | None = None) -> list[Shape]:
+    """A menu for one choice and its twin for several: `static_select` and `multi_static_select`."""
+    common: dict[str, Kind | Needed] = {"placeholder": _PLACEHOLDER, **(extra or {})}
+    single: dict[str, Kind | Needed] = {**common, one: initial}
+    if kind in ("conversations", "channels"):
+        single["response_url_enabled"] = FLAG
+    several = {**common, f"{one}s": ListOf(initial, least=1), "max_selected_items": Number(least=1)}
+    return [
+        _element(f"a {kind} menu", f"{kind}_select", single, *rules, focus=True),
+        _element(
+            f"a {kind} menu for several",
+            f"multi_{kind}_select",
+            several,
+            *rules,
+            _not_too_many_chosen,
+            focus=True,
+        ),
+    ]
+
+
+_STATIC = _select(
+    "static",
+    "initial_option",
+    OPTION,
+    _choices_given,
+    _initial_offered,
+    extra={"options": ListOf(OPTION, least=1, most=100), "option_groups": ListOf(OPTION_GROUP, least=1, most=100)},
+)
+_EXTERNAL = _select("external", "initial_option", OPTION, extra={"min_query_length": Number(least=0)})
+_USERS = _select("users", "initial_user", IDENTIFIER)
+_CHANNELS = _select("channels", "initial_channel", IDENTIFIER)
+_CONVERSATIONS = _select(
+    "conversations",
+    "initial_conversation",
+    IDENTIFIER,
+    extra={"default_to_current_conversation": FLAG, "filter": FILTER},
+)
+SELECTS = (_STATIC[0], _EXTERNAL[0], _USERS[0], _CHANNELS[0], _CONVERSATIONS[0])
+MULTI_SELECTS = (_STATIC[1], _EXTERNAL[1], _USERS[1], _CHANNELS[1], _CONVERSATIONS[1])
+
+IMAGE = shape("an image", IMAGE_FIELDS, tag="image", rules=(one_image,))
+
+WORKFLOW_BUTTON = shape(
+    "a workflow button",
+    {
+        "action_id": IDENTIFIER,
+        "text": Needed(plain(75)),
+        "workflow": Needed(WORKFLOW),
+        "style": _STYLE,
+        "accessibility_label": String(most=75),
+    },
+    tag="workflow_button",
+)
+FEEDBACK_BUTTONS = _element(
+    "a pair of feedback buttons",
+    "feedback_buttons",
+    {"positive_button": Needed(FEEDBACK), "negative_button": Needed(FEEDBACK)},
+    confirm=False,
+)
+ICON_BUTTON = _element(
+    "an icon button",
+    "icon_button",
+    {
+        "icon": Needed(IDENTIFIER),
+        "text": Needed(plain(75)),
+        "value": String(most=2000),
+        "accessibility_label": String(most=75),
+        "visible_to_user_ids": ListOf(IDENTIFIER, most=10),
+    },
+)
+
+
+def _typed(name: str, tag: str, fields: Mapping[str, Kind | Needed], *rules: Rule) -> Shape:
+    """A field that people type into."""
+    known = {"placeholder": _PLACEHOLDER, "dispatch_action_config": DISPATCH, **fields}
+    return _element(name, tag, known, *rules, confirm=False, focus=True)
+
+
+PLAIN_TEXT_INPUT = _typed(
+    "a text field",
+    "plain_text_input",
+    {
+        "initial_value": String(most=3000),
+        "multiline": FLAG,
+        "min_length": Number(least=0, most=3000),
+        "max_length": Number(least=1, most=3000),
+    },
+    in_order("min_length", "max_length"),
+)
+EMAIL_INPUT = _typed("an email field", "email_text_input", {"initial_value": String(most=3000)})
+URL_INPUT = _typed("an address field", "url_text_input", {"initial_value": String(most=3000)})
+NUMBER_INPUT = _typed(
+    "a number field",
+    "number_input",
+    {
+        "is_decimal_allowed": Needed(FLAG),
+        "initial_value": _DECIMAL,
+        "min_value": _DECIMAL,
+        "max_value": _DECIMAL,
+    },
+    in_order("min_value", "max_value"),
+    in_order("min_value", "initial_value"),
+    in_order("initial_value", "max_value"),
+    _whole_where_asked,
+)
+RICH_TEXT_INPUT = _typed(
+    "a rich text field",
+    "rich_text_input",
+    {
+        "initial_value": one_of("the first value of a rich text field", RICH_TEXT, TEXT),
+        "min_lines": Number(least=1),
+        "max_lines": Number(least=1),
+    },
+    in_order("min_lines", "max_lines"),
+)
+FILE_INPUT = _element(
+    "a file field",
+    "file_input",
+    {"filetypes": ListOf(String(least=1, most=50)), "max_files": Number(least=1, most=10)},
+    confirm=False,
+    places=frozenset({MODAL}),
+)
+
+
+def no_dispatch_of_files(value: Mapping[str, object], path: str, report: Report) -> None:
+    """A rule of the input block: a file field sends no actions."""
+    element = value.get("element")
+    if value.get("dispatch_action") is True and isinstance(element, Mapping) and element.get("type") == "file_input":
+        report.add(join(path, "dispatch_action"), "a file field sends no actions; leave dispatch_action out")
+
+
+_ANYWHERE = (*SELECTS, *MULTI_SELECTS, CHECKBOXES, RADIO_BUTTONS, DATEPICKER, TIMEPICKER)
+
+IN_SECTION = one_of("the accessory of a section", *_ANYWHERE, BUTTON, OVERFLOW, IMAGE, WORKFLOW_BUTTON)
+IN_ACTIONS = one_of("an element of an actions block", *_ANYWHERE, DATETIMEPICKER, BUTTON, OVERFLOW, WORKFLOW_BUTTON)
+IN_INPUT = one_of(
+    "the element of an input block",
+    *_ANYWHERE,
+    DATETIMEPICKER,
+    PLAIN_TEXT_INPUT,
+    EMAIL_INPUT,
+    URL_INPUT,
+    NUMBER_INPUT,
+    RICH_TEXT_INPUT,
+    FILE_INPUT,
+)
+IN_CARD = one_of("an action of a card", BUTTON)
+IN_CONTEXT_ACTIONS = one_of("an element of a context_actions block", FEEDBACK_BUTTONS, ICON_BUTTON)
+URL_SOURCE = shape("a source", {"url": Needed(url()), "text": Needed(String(least=1))}, tag="url")

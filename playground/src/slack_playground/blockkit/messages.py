@@ -1,0 +1,155 @@
+"""Checking a message: its text, blocks, attachments and metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slack_playground.blockkit.blocks import MARKDOWN_TEXT, check_blocks
+from slack_playground.blockkit.kinds import AnyObject, Boolean, ListOf, Number, String, is_list, name_of
+from slack_playground.blockkit.objects import OPTION, OPTION_GROUP
+from slack_playground.blockkit.problems import MESSAGE, Problem, Report
+from slack_playground.blockkit.shapes import at_least_one, join, not_together, shape
+
+TEXT_OF_POST = 40_000  # beyond this Slack cuts the text without a word
+TEXT_OF_UPDATE = 4_000
+BLOCKS_OF_MESSAGE = 50
+TEXT_OF_BLOCKS = 13_200  # not published; where Slack has been seen to refuse
+ATTACHMENTS = 100
+
+_WEBHOOK = ("response_type", "replace_original", "delete_original")
+_COLOR = String(pattern=r"good|warning|danger|#?[0-9A-Fa-f]{6}|#?[0-9A-Fa-f]{3}", form="a colour such as #2eb886")
+_TEXT = String()
+_FIELD = shape("a field of an attachment", {"title": _TEXT, "value": _TEXT, "short": Boolean()})
+_ATTACHMENT = shape(
+    "an attachment",
+    {
+        **dict.fromkeys(("fallback", "pretext", "author_name", "author_link", "author_icon", "author_subname"), _TEXT),
+        **dict.fromkeys(("title", "title_link", "text", "image_url", "thumb_url", "footer_icon"), _TEXT),
+        **dict.fromkeys(("callback_id", "attachment_type", "from_url", "original_url", "service_name"), _TEXT),
+        "footer": String(most=300),
+        "color": _COLOR,
+        "fields": ListOf(_FIELD),
+        "mrkdwn_in": ListOf(_TEXT),
+        "actions": ListOf(AnyObject()),
+        "id": Number(),
+    },
+)
+
+
+def check_message(payload: Mapping[str, object], *, update: bool = False) -> list[Problem]:
+    """What Slack would refuse in a message; empty where it may be sent.
+
+    Looks at `text`, `markdown_text`, `blocks`, `attachments` and `metadata`; the other arguments of a method are
+    another's to judge. An answer through a response_url (it has `response_type`, `replace_original` or
+    `delete_original`) may repeat a block_id and carry any object as metadata, and one that deletes needs no content.
+    """
+    if name_of(payload) != "an object":
+        return [Problem("", f"a message is an object, not {name_of(payload)}", "invalid_arguments")]
+    webhook = any(key in payload for key in _WEBHOOK)
+    report = Report(MESSAGE, "invalid_blocks", unique_blocks=not webhook)
+    _check_text(payload, report, TEXT_OF_UPDATE if update else TEXT_OF_POST)
+    _check_markdown(payload, report)
+    if _given(payload, "blocks"):
+        _check_blocks(payload["blocks"], report)
+    if _given(payload, "attachments"):
+        _check_attachments(payload["attachments"], report)
+    if _given(payload, "metadata"):
+        _check_metadata(payload["metadata"], report, webhook=webhook)
+    if not _has_content(payload) and payload.get("delete_original") is not True:
+        report.add("text", "a message needs a text, blocks or attachments", "no_text")
+    return report.problems
+
+
+def _given(payload: Mapping[str, object], key: str) -> bool:
+    return payload.get(key) is not None
+
+
+def _has_content(payload: Mapping[str, object]) -> bool:
+    return any(payload.get(key) for key in ("text", "markdown_text", "blocks", "attachments"))
+
+
+def _check_text(payload: Mapping[str, object], report: Report, most: int) -> None:
+    text = payload.get("text")
+    if text is not None and not isinstance(text, str):
+        report.add("text", f"text was expected here, not {name_of(text)}", "invalid_arguments")
+    elif text is not None and len(text) > most:
+        report.add("text", f"at most {most} characters; this has {len(text)}", "msg_too_long")
+
+
+def _check_markdown(payload: Mapping[str, object], report: Report) -> None:
+    text = payload.get("markdown_text")
+    if text is None:
+        return
+    if payload.get("text") or payload.get("blocks"):
+        report.add("markdown_text", "this goes alone, without text and blocks", "markdown_text_conflict")
+    if not isinstance(text, str):
+        report.add("markdown_text", f"text was expected here, not {name_of(text)}", "invalid_arguments")
+    elif len(text) > MARKDOWN_TEXT:
+        report.add("markdown_text", f"at most {MARKDOWN_TEXT} characters; this has {len(text)}", "msg_too_long")
+
+
+def _check_blocks(blocks: object, report: Report) -> None:
+    if not is_list(blocks):
+        report.add("blocks", f"a list of blocks was expected here, not {name_of(blocks)}", "invalid_blocks_format")
+        return
+    check_blocks(blocks, "blocks", report, BLOCKS_OF_MESSAGE)
+    if report.text > TEXT_OF_BLOCKS:
+        words = f"at most {TEXT_OF_BLOCKS} characters in all texts of the blocks; there are {report.text}"
+        report.add("blocks", words, "msg_blocks_too_long")
+
+
+def _check_attachments(attachments: object, report: Report) -> None:
+    if not isinstance(attachments, (list, tuple)):
+        words = f"a list of attachments was expected here, not {name_of(attachments)}"
+        report.add("attachments", words, "invalid_attachments")
+        return
+    if len(attachments) > ATTACHMENTS:
+        words = f"at most {ATTACHMENTS} attachments; there are {len(attachments)}"
+        report.add("attachments", words, "too_many_attachments")
+    for index, each in enumerate(attachments):
+        _check_attachment(each, f"attachments[{index}]", report)
+
+
+def _check_attachment(attachment: object, path: str, report: Report) -> None:
+    outer, report.code = report.code, "invalid_attachments"
+    legacy = attachment
+    if isinstance(attachment, Mapping):
+        legacy = {key: value for key, value in attachment.items() if key not in ("blocks", "ts")}
+    _ATTACHMENT.check(legacy, path, report)
+    report.code = outer
+    if not isinstance(attachment, Mapping):
+        return
+    if "ts" in attachment and (
+        isinstance(attachment["ts"], bool) or not isinstance(attachment["ts"], (int, float, str))
+    ):
+        report.add(join(path, "ts"), "the seconds since 1970 were expected here", "invalid_attachments")
+    if "blocks" in attachment:
+        before, report.text = report.text, 0
+        with report.own_blocks():
+            check_blocks(attachment["blocks"], join(path, "blocks"), report, BLOCKS_OF_MESSAGE)
+        report.text = before
+
+
+def _check_metadata(metadata: object, report: Report, *, webhook: bool) -> None:
+    code = "invalid_metadata_format"
+    if not isinstance(metadata, Mapping):
+        report.add("metadata", f"an object was expected here, not {name_of(metadata)}", code)
+        return
+    if webhook or not metadata:  # {} takes the metadata away
+        return
+    for key in metadata:
+        if key not in ("event_type", "event_payload", "entities"):
+            report.add(join("metadata", str(key)), "metadata has event_type, event_payload and entities", code)
+    if not isinstance(metadata.get("event_type"), str) or not metadata["event_type"]:
+        report.add("metadata.event_type", "the name of the event was expected here", code)
+    if not isinstance(metadata.get("event_payload", {}), Mapping):
+        report.add("metadata.event_payload", "an object was expected here", code)
+
+
+def check_options(answer: Mapping[str, object]) -> list[Problem]:
+    """What Slack would refuse in the answer to a block_suggestion: its `options` or `option_groups`."""
+    report = Report(MESSAGE, "invalid_arguments")
+    both = {"options": ListOf(OPTION, most=100), "option_groups": ListOf(OPTION_GROUP, most=100)}
+    rules = (not_together("options", "option_groups"), at_least_one("options", "option_groups"))
+    shape("the answer", both, rules=rules).check(answer, "", report)
+    return report.problems

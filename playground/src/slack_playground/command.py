@@ -1,0 +1,99 @@
+"""The program `slack-playground`: serves one local Slack until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from slack_playground.server import Server
+from slack_playground.values import PlaygroundError
+from slack_playground.world import manifest as manifests
+from slack_playground.world.manifest import App
+from slack_playground.world.world import World
+
+PEOPLE = ("operator", "approver", "viewer")
+SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options; another program may offer them in a subcommand of its own."""
+    parser.add_argument("--port", type=int, default=0, metavar="P", help="where to listen on this machine; else any")
+    parser.add_argument("--manifest", metavar="FILE", help="the app's manifest; else ./manifest.yml, else any app")
+    parser.add_argument("--journal", metavar="FILE", help="write everything that happens there, as JSON lines")
+    parser.add_argument("--rate-limits", action="store_true", help="apply Slack's rate limits as well")
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run `slack-playground`; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="slack-playground", description="A local Slack in the browser, to try and to test any bot with."
+    )
+    configure(parser)
+    return run(parser.parse_args(args))
+
+
+def run(options: argparse.Namespace, program: str = "slack-playground") -> int:
+    """Serve; returns the exit code. Errors are printed under the name of the program."""
+    journal = options.journal
+    try:
+        app = _app(options.manifest)
+        path = Path(journal) if journal else None
+        server = Server(app, port=options.port, journal=path, rate_limits=options.rate_limits)
+        return asyncio.run(_serve(server))
+    except PlaygroundError as error:
+        print(f"{program}: {error.message}", file=sys.stderr)  # noqa: T201
+        return FAILURE if error.error == "port" else USAGE
+    except OSError as error:
+        print(f"{program}: the journal {journal} can't be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return USAGE
+
+
+def _app(path: str | None) -> App:
+    if path:
+        return manifests.read(path)
+    return manifests.read("manifest.yml") if Path("manifest.yml").exists() else App()
+
+
+def _settle(world: World) -> None:
+    """The people whom everybody meets here, from the beginning and after each reset."""
+    for name in PEOPLE:
+        world.add_user(name)
+    world.add_user("guest", is_restricted=True)
+    world.set_group("oncall", "On call", [world.workspace.user(name).id for name in ("operator", "approver")])
+
+
+async def _serve(server: Server) -> int:
+    stopped = asyncio.Event()
+    code = SUCCESS
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        nonlocal code
+        code = INTERRUPTED if number == signal.SIGINT else SUCCESS
+        stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if os.name == "posix":
+            loop.add_signal_handler(number, stop, number)
+        else:
+            signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(stop, got))
+    await server.start()
+    world = server.world
+    world.settle = partial(_settle, world)
+    world.settle()
+    lines = {"SLACK_API_URL": f"{world.base_url}/api/", "SLACK_BOT_TOKEN": world.bot_token}
+    lines |= {"SLACK_APP_TOKEN": world.app_token}
+    for name, value in lines.items():
+        print(f"{name}={value}")  # noqa: T201
+    print(f"{world.base_url}/", flush=True)  # noqa: T201
+    try:
+        await stopped.wait()
+    finally:
+        await server.stop()
+    return code

@@ -1,0 +1,1 @@
+"""The browser page and its HTTP interface under `/_playground/`; the page's own files are in `static/`."""

@@ -1,0 +1,247 @@
+"""A conversation as plain text, as a person would have seen it; what tests look for and what their failures print."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+from slack_playground.people.markup import unescape
+from slack_playground.values import Json
+from slack_playground.world.workspace import Channel, User, Workspace
+
+MARKUP = re.compile(r"<([^<>]*)>")
+CODE = re.compile(r"```\n?(.*?)\n?```|`([^`\n]+)`", re.DOTALL)
+STYLES = tuple(re.compile(rf"(?<![\w{c}]){c}(\S(?:[^{c}\n]*\S)?){c}(?![\w{c}])") for c in (r"\*", "_", "~"))
+PICKERS = {"datepicker": "a date", "timepicker": "a time", "datetimepicker": "a date and time"}
+
+
+def readable(text: str, space: Workspace) -> str:
+    """Slack's markup as people read it: names instead of ids, labels instead of links."""
+
+    def show(match: re.Match[str]) -> str:
+        inner, _, label = match[1].partition("|")
+        if inner.startswith("@"):
+            user = space.users.get(inner[1:])
+            return f"@{user.name if user else label or inner[1:]}"
+        if inner.startswith("#"):
+            channel = space.channels.get(inner[1:])
+            return f"#{channel.name if channel else label or inner[1:]}"
+        if inner.startswith("!subteam^"):
+            group = space.groups.get(inner.removeprefix("!subteam^"))
+            return f"@{group.handle if group else label}"
+        if inner.startswith("!"):
+            return label or f"@{inner[1:].partition('^')[0]}"
+        return f"{label} ({inner})" if label and label != inner else inner
+
+    return unescape(MARKUP.sub(show, _unstyled(text)))
+
+
+def _unstyled(text: str) -> str:
+    """Without the marks that make text bold, italic, struck or code."""
+    parts, end = [], 0
+    for match in CODE.finditer(text):
+        parts += [_plain(text[end : match.start()]), match[1] or match[2] or ""]
+        end = match.end()
+    return "".join([*parts, _plain(text[end:])])
+
+
+def _plain(text: str) -> str:
+    for style in STYLES:
+        text = style.sub(r"\1", text)
+    return text
+
+
+def message_lines(message: Json, space: Workspace) -> list[str]:
+    """What stands in one message."""
+    blocks = message.get("blocks") or []
+    lines = block_lines(blocks, space) if blocks else _texts(readable(message.get("text", ""), space))
+    for attachment in message.get("attachments") or []:
+        lines += [f"| {line}" for line in _attachment(attachment, space)]
+    lines += [f"(file: {file['title'] or file['name']})" for file in message.get("files") or []]
+    return lines
+
+
+def block_lines(blocks: list[Json], space: Workspace, values: Json | None = None) -> list[str]:
+    """What blocks show."""
+    return [line for block in blocks for line in _block(block, space, values or {})]
+
+
+def _texts(text: str) -> list[str]:
+    return text.split("\n") if text else []
+
+
+def _text(value: Json | None, space: Workspace) -> str:
+    if not value:
+        return ""
+    text = str(value.get("text", ""))
+    return readable(text, space) if value.get("type") == "mrkdwn" else text
+
+
+def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:  # noqa: C901 -- one case per kind
+    match block["type"]:
+        case "section":
+            yield from _texts(_text(block.get("text"), space))
+            for field in block.get("fields") or []:
+                yield from _texts(_text(field, space))
+            if block.get("accessory"):
+                yield _element(block["accessory"], space, values)
+        case "header":
+            yield f"# {_text(block['text'], space)}"
+        case "divider":
+            yield "---"
+        case "context":
+            yield "  ".join(_element(element, space, values) for element in block["elements"])
+        case "actions" | "context_actions":
+            yield " ".join(_element(element, space, values) for element in block["elements"])
+        case "image" | "video":
+            title = _text(block.get("title"), space)
+            yield f"({block['type']}: {title or block.get('alt_text', '')})"
+        case "input":
+            state = values.get(block["block_id"], {}).get(block["element"].get("action_id"), {})
+            typed = next((_typed(value) for key, value in state.items() if key != "type" and value), "")
+            yield f"{_text(block['label'], space)}: [{_named(typed, space)}]"
+        case "markdown":
+            yield from _texts(block["text"])
+        case "rich_text":
+            yield from _texts("\n".join(_rich(element, space) for element in block["elements"]))
+        case "table":
+            for row in block["rows"]:
+                yield " | ".join(_cell(cell, space) for cell in row)
+        case _:
+            yield from _anything(block, space)
+
+
+def _typed(value: object) -> str:
+    """What stands in a field; of files their names, of options their texts."""
+    if isinstance(value, list):
+        return ", ".join(_typed(each) for each in value)
+    if isinstance(value, dict):
+        option = (value.get("text") or {}).get("text") if isinstance(value.get("text"), dict) else None
+        return str(option or value.get("name", value))
+    return str(value)
+
+
+def _named(typed: str, space: Workspace) -> str:
+    """Somebody or a channel that was chosen, by name."""
+    user, channel = space.users.get(typed), space.channels.get(typed)
+    return f"@{user.name}" if user else f"#{channel.name or typed}" if channel else typed
+
+
+def _cell(cell: Json, space: Workspace) -> str:
+    return (
+        "\n".join(_rich(each, space) for each in cell["elements"]) if "elements" in cell else str(cell.get("text", ""))
+    )
+
+
+def _rich(element: Json, space: Workspace) -> str:
+    match element.get("type"):
+        case "rich_text_list":
+            return "\n".join(f"- {_rich(each, space)}" for each in element["elements"])
+        case "text":
+            return str(element["text"])
+        case "link":
+            return str(element.get("text") or element["url"])
+        case "user":
+            return readable(f"<@{element['user_id']}>", space)
+        case "channel":
+            return readable(f"<#{element['channel_id']}>", space)
+        case "usergroup":
+            return readable(f"<!subteam^{element['usergroup_id']}>", space)
+        case "broadcast":
+            return f"@{element['range']}"
+        case "emoji":
+            return f":{element['name']}:"
+    return "".join(_rich(each, space) for each in element.get("elements") or [])
+
+
+def _element(element: Json, space: Workspace, values: Json) -> str:
+    kind = element["type"]
+    if kind in ("mrkdwn", "plain_text"):
+        return _text(element, space)
+    if kind == "image":
+        return f"(image: {element.get('alt_text', '')})"
+    if kind in ("button", "workflow_button"):
+        return f"[{_text(element['text'], space)}]"
+    if kind in ("checkboxes", "radio_buttons"):
+        return " ".join(f"( ) {_text(option['text'], space)}" for option in element["options"])
+    if kind == "overflow":
+        return "[⋯]"
+    chosen: Json = next((v for block in values.values() for a, v in block.items() if a == element.get("action_id")), {})
+    option = chosen.get("selected_option") or element.get("initial_option")
+    if option:
+        return f"[{_text(option['text'], space)} ▾]"
+    return f"[{_text(element.get('placeholder'), space) or PICKERS.get(kind, kind)} ▾]"
+
+
+def _attachment(attachment: Json, space: Workspace) -> Iterator[str]:
+    for name in ("pretext", "author_name", "title", "text"):
+        yield from _texts(readable(str(attachment.get(name) or ""), space))
+    for field in attachment.get("fields") or []:
+        yield f"{field.get('title', '')}: {readable(str(field.get('value', '')), space)}"
+    yield from block_lines(attachment.get("blocks") or [], space)
+    if attachment.get("footer"):
+        yield str(attachment["footer"])
+
+
+def _anything(value: object, space: Workspace) -> Iterator[str]:
+    """Blocks of newer kinds: every text in them."""
+    if isinstance(value, dict):
+        if value.get("type") in ("mrkdwn", "plain_text", "text", "raw_text") and isinstance(value.get("text"), str):
+            yield _text(value, space)
+            return
+        for inner in value.values():
+            yield from _anything(inner, space)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _anything(inner, space)
+
+
+def visible(channel: Channel, viewer: User | None) -> list[Json]:
+    """The messages that this user sees; without one, those that all see."""
+    alone = (None, viewer.id) if viewer else (None,)
+    return [message for message in channel.messages.values() if message.get("ephemeral_for") in alone]
+
+
+def matching(channel: Channel, viewer: User | None, text: str, space: Workspace) -> list[Json]:
+    """The visible messages in which this text stands."""
+    return [m for m in visible(channel, viewer) if text in "\n".join(message_lines(m, space))]
+
+
+def conversation(channel: Channel, viewer: User | None, space: Workspace) -> list[str]:
+    """The whole conversation, replies under their parents."""
+    name = f"#{channel.name}" if channel.name else "direct message"
+    lines = [f"── {name}" + (f", as {viewer.name} sees it" if viewer else "") + " ──"]
+    shown = visible(channel, viewer)
+    for message in shown:
+        if message.get("thread_ts", message["ts"]) != message["ts"]:
+            continue
+        lines += _spoken(message, space, "")
+        for reply in shown:
+            if reply.get("thread_ts") == message["ts"] and reply is not message:
+                lines += _spoken(reply, space, "    ")
+    return lines if len(lines) > 1 else [*lines, "(nothing was said)"]
+
+
+def _spoken(message: Json, space: Workspace, indent: str) -> Iterator[str]:
+    author = space.users.get(message.get("user", ""))
+    name = message.get("username") or (author.real_name or author.name if author else message.get("user", "?"))
+    at = time.strftime("%H:%M:%S", time.gmtime(float(message["ts"])))
+    marks = " APP" if message.get("bot_id") else ""
+    marks += " (only visible to this user)" if message.get("ephemeral_for") else ""
+    marks += " (edited)" if message.get("edited") else ""
+    yield f"{indent}{name}{marks}  {at}"
+    for line in message_lines(message, space):
+        yield f"{indent}    {line}"
+    reactions = [f":{r['name']}: {r['count']}" for r in message.get("reactions") or []]
+    if reactions:
+        yield f"{indent}    {' '.join(reactions)}"
+
+
+def view_lines(view: Json, space: Workspace) -> list[str]:
+    """A modal or a Home."""
+    title = f"── {'modal' if view['type'] == 'modal' else 'Home'}: {_text(view.get('title'), space)} ──"
+    lines = [title, *(f"    {line}" for line in block_lines(view["blocks"], space, view["state"]["values"]))]
+    lines += [f"    ! {words}" for words in (view.get("errors") or {}).values()]
+    buttons = [f"[{_text(view[name], space)}]" for name in ("close", "submit") if view.get(name)]
+    return [*lines, *([f"    {' '.join(buttons)}"] if buttons else [])]

@@ -1,0 +1,71 @@
+"""The Events API over Socket Mode: what the bot hears of, delivered until it is acknowledged or given up."""
+
+from __future__ import annotations
+
+import asyncio
+
+from slack_playground.socket_mode.sockets import ACKED, NOBODY, Sockets
+from slack_playground.values import Json
+from slack_playground.world.world import World
+
+
+class Events:
+    """Hands events to the sockets, each in a task of its own, and again where no ack came."""
+
+    def __init__(self, world: World, sockets: Sockets) -> None:
+        self._world, self._sockets = world, sockets
+        self._tasks: set[asyncio.Task[None]] = set()
+        world.tell = self.tell
+
+    def tell(self, heard: Json) -> None:
+        """Deliver this, where the app subscribed to it and the bot is in the channel."""
+        channel = heard["channel"]
+        if not self._world.app.hears(heard["subscription"]):
+            return
+        if channel is not None and self._world.bot.id not in channel.members:
+            return
+        try:
+            task = asyncio.get_running_loop().create_task(self._deliver(self._callback(heard["event"])))
+        except RuntimeError:
+            return  # the workspace is still being furnished; nobody is connected yet
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _callback(self, event: Json) -> Json:
+        app = self._world.app
+        installed = {"enterprise_id": None, "team_id": app.team_id, "user_id": self._world.bot.id}
+        return {
+            "token": "playground",
+            "team_id": app.team_id,
+            "context_team_id": app.team_id,
+            "context_enterprise_id": None,
+            "api_app_id": app.app_id,
+            "event": event,
+            "type": "event_callback",
+            "event_id": self._world.workspace.new_id("Ev"),
+            "event_time": int(self._world.clock.now()),
+            "authorizations": [installed | {"is_bot": True, "is_enterprise_install": False}],
+            "is_ext_shared_channel": False,
+            "event_context": "playground",
+        }
+
+    async def _deliver(self, payload: Json) -> None:
+        waits = self._world.timings.redelivery
+        outcome = await self._sockets.deliver("events_api", payload, answers=False)
+        again = self._world.faults.strike("socket", "redeliver") is not None
+        for attempt, wait in enumerate(waits, start=1):
+            if outcome.outcome == ACKED and not again:
+                return
+            again = False
+            await asyncio.sleep(wait)
+            if outcome.outcome == NOBODY:
+                # Nobody was there: wait for somebody for as long as Slack would wait for its next attempt.
+                patience = waits[attempt] if attempt < len(waits) else waits[-1]
+                await self._world.feed.until(self._world.connections, patience)
+            outcome = await self._sockets.deliver("events_api", payload, answers=False, retry=(attempt, "timeout"))
+
+    async def close(self) -> None:
+        """Give up what is on its way."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

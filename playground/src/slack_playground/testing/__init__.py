@@ -1,0 +1,1 @@
+"""The language of tests: `Playground`, people, channels, cards and forms, with and without `await`."""

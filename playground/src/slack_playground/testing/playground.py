@@ -1,0 +1,226 @@
+"""`async with Playground() as slack:` a local Slack for one test, and the language that tests speak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from slack_playground.people import transcript
+from slack_playground.server import Server
+from slack_playground.testing.people import Person, Place
+from slack_playground.values import Json, PlaygroundError, Timings
+from slack_playground.world import manifest as manifests
+from slack_playground.world.faults import Fault
+from slack_playground.world.manifest import App
+from slack_playground.world.workspace import Channel, User
+
+T = TypeVar("T")
+
+PATIENCE = 5.0  # seconds to wait for what a test expects to see
+
+
+class NotSeen(AssertionError):
+    """What was expected was not seen; the message holds the conversation as a person would have seen it."""
+
+
+class Playground:
+    """A local Slack. Point a bot at `api_url` with `bot_token` and `app_token`, then act and look as people do."""
+
+    def __init__(
+        self,
+        manifest: str | Path | Json | None = None,
+        *,
+        port: int = 0,
+        timings: Timings | None = None,
+        journal: Path | None = None,
+        rate_limits: bool = False,
+        unknown_arguments: bool = False,
+        patience: float = PATIENCE,
+    ) -> None:
+        app = App() if manifest is None else _app(manifest)
+        self.patience = patience
+        self.server = Server(
+            app,
+            port=port,
+            timings=timings,
+            journal=journal,
+            rate_limits=rate_limits,
+            unknown_arguments=unknown_arguments,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.server.start()
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self.server.stop()
+
+    @staticmethod
+    def in_thread(manifest: str | Path | Json | None = None, **options: Any) -> AbstractContextManager[Any]:  # noqa: ANN401
+        """The same without await, for tests that are plain functions: `with Playground.in_thread() as slack:`."""
+        from slack_playground.testing.threads import in_thread
+
+        return in_thread(lambda: Playground(manifest, **options))
+
+    # What points a bot at it
+
+    @property
+    def url(self) -> str:
+        """The page's address."""
+        return f"{self.server.world.base_url}/"
+
+    @property
+    def api_url(self) -> str:
+        """The Web API, as `base_url` of Slack's own client."""
+        if not self.server.world.base_url:
+            # Slack's client would try an empty address for ever.
+            words = (
+                "This playground has not started: use it inside `async with`, or in the test itself, not in a fixture."
+            )
+            raise PlaygroundError("not_started", words)
+        return f"{self.server.world.base_url}/api/"
+
+    @property
+    def bot_token(self) -> str:
+        """The bot's token."""
+        return self.server.world.bot_token
+
+    @property
+    def app_token(self) -> str:
+        """The token for Socket Mode."""
+        return self.server.world.app_token
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The same as environment variables, for a bot in another process."""
+        names = {"SLACK_API_URL": self.api_url, "SLACK_BOT_TOKEN": self.bot_token}
+        return names | {"SLACK_APP_TOKEN": self.app_token}
+
+    async def connected(self, connections: int = 1) -> None:
+        """The bot has opened so many connections; waits for it."""
+        count = self.server.world.connections
+        await self.eventually(lambda: count() == connections, f"there were {count()} connections, not {connections}")
+
+    # People and places
+
+    def user(self, name: str, **about: object) -> Person:
+        """The user of this name, made on first mention: `user("guest", is_restricted=True)`."""
+        world = self.server.world
+        user = world.workspace.find_user(name)
+        if user is None:
+            user = world.add_user(name, **about)
+        elif about:
+            world.set_user(user, **about)
+        return Person(self, user)
+
+    def channel(self, name: str, *, private: bool = False, members: list[Person] | None = None) -> Place:
+        """The channel of this name, made on first mention; everybody and the bot are members, unless it is said."""
+        world = self.server.world
+        channel = world.workspace.find_channel(name)
+        if channel is None:
+            ids = None if members is None else [person.id for person in members]
+            channel = world.add_channel(name.removeprefix("#"), "private" if private else "public", ids)
+        return Place(self, channel)
+
+    def group(self, handle: str, *people: Person) -> str:
+        """A user group of these people; gives back its id."""
+        return self.server.world.set_group(handle, handle, [person.id for person in people]).id
+
+    # What goes wrong, and time
+
+    def fault(self, kind: str, method: str = "*", *, times: int = 1, after: int = 0, **parameters: object) -> Fault:
+        """Set a fault: `fault("ratelimited", "chat.postMessage", times=2, after=1, retry_after=3)`."""
+        return self.server.world.faults.add(kind, method, times=times, after=after, **parameters)
+
+    async def disconnect(self, do: str = "refresh", connection: int | None = None) -> None:
+        """End connections: `warning`, `refresh`, `link_disabled`, `drop`, `close`; or `freeze` and `thaw` them."""
+        await self.server.sockets.control(do, connection)
+
+    def revoke_token(self, *, revoked: bool = True) -> None:
+        """Take the bot's tokens away, or give them back."""
+        self.server.world.revoked = revoked
+
+    def advance(self, seconds: float) -> None:
+        """Put the clock forward, by which triggers, response_urls and schedules age."""
+        self.server.world.clock.ahead += seconds
+
+    # What happened
+
+    def calls(self, method: str) -> list[Json]:
+        """The calls of one method: `arguments`, `status`, `answer`, `ms`."""
+        return [entry for entry in self.server.world.journal.select(kind="api") if entry["method"] == method]
+
+    def journal(self, kind: str | None = None) -> list[Json]:
+        """The entries of the journal, all or of one kind."""
+        return self.server.world.journal.select(kind=kind)
+
+    def story(self) -> str:
+        """All conversations and open views, as people saw them."""
+        world = self.server.world
+        space = world.workspace
+        lines: list[str] = []
+        for channel in space.channels.values():
+            if channel.messages:
+                lines += transcript.conversation(channel, None, space)
+        for user in space.users.values():
+            alone = [
+                m for c in space.channels.values() for m in c.messages.values() if m.get("ephemeral_for") == user.id
+            ]
+            for message in alone:
+                name = space.channels[message["channel"]].name or "direct message"
+                lines += [f"── only {user.name} saw, in #{name} ──"]
+                lines += [f"    {line}" for line in transcript.message_lines(message, space)]
+            for view in [*space.modals.get(user.id, []), *([space.homes[user.id]] if user.id in space.homes else [])]:
+                lines += [f"{user.name}:", *transcript.view_lines(view, space)]
+        return "\n".join(lines) or "(nothing was said)"
+
+    # Underneath
+
+    def mark(self) -> str:
+        """A moment in the order of messages."""
+        return self.server.world.workspace.new_ts()
+
+    async def eventually(
+        self,
+        condition: Callable[[], T],
+        words: str,
+        *,
+        viewer: User | None = None,
+        channel: Channel | None = None,
+        now: Callable[[], str] | None = None,
+    ) -> Any:  # noqa: ANN401 -- the condition's first true answer
+        """The first true answer of the condition, or a failure in these words."""
+        __tracebackhide__ = True
+        answer = await self.server.world.feed.until(condition, self.patience)
+        if not answer:
+            shown = f"\nIt shows:\n{now() or '(nothing)'}" if now else ""
+            raise self.failure(f"{words} within {self.patience:g} s{shown}", viewer=viewer, channel=channel)
+        return answer
+
+    def check(self, what: str, outcome: str, expect: str, *, viewer: User | None = None) -> None:
+        """What came of it is what was expected."""
+        __tracebackhide__ = True
+        if outcome != expect:
+            raise self.failure(f"{what} came to {outcome}, not {expect}", viewer=viewer)
+
+    def failure(self, words: str, *, viewer: User | None = None, channel: Channel | None = None) -> NotSeen:
+        """An error that shows what people saw, and what went wrong on the wire."""
+        space = self.server.world.workspace
+        shown = "\n".join(transcript.conversation(channel, viewer, space)) if channel else self.story()
+        refused = [e for e in self.server.world.journal.select(kind="api") if e["answer"] and not e["answer"]["ok"]]
+        wire = "".join(f"\n  {e['method']}: {_refusal(e['answer'])}" for e in refused[-5:])
+        return NotSeen(f"{words}\n\n{shown}" + (f"\n\nSlack refused:{wire}" if wire else ""))
+
+
+def _refusal(answer: Json) -> str:
+    details = answer.get("response_metadata", {}).get("messages") or []
+    return " ".join([answer["error"], *map(str, details)])
+
+
+def _app(manifest: str | Path | Json) -> App:
+    return manifests.parse(manifest) if isinstance(manifest, dict) else manifests.read(manifest)

@@ -1,0 +1,100 @@
+"""What else a bot calls: response_urls, the second step of an upload, and the bytes of files."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+from aiohttp import web
+
+from slack_playground.values import Json, SlackError
+from slack_playground.web_api.answers import show
+from slack_playground.web_api.dispatcher import drop, strike
+from slack_playground.world.faults import HTTP_KINDS
+from slack_playground.world.grants import Grants
+from slack_playground.world.world import World
+
+INLINE = ("image/png", "image/jpeg", "image/gif", "image/webp")
+LOST = ("expired_url", "used_url")
+
+
+class BotHttp:
+    """Answers these addresses."""
+
+    def __init__(self, world: World, grants: Grants) -> None:
+        self._world, self._grants = world, grants
+
+    async def response_url(self, request: web.Request) -> web.StreamResponse:
+        """An answer to a command or a click."""
+        world = self._world
+        fault = world.faults.strike("response_url", *HTTP_KINDS)
+        struck = await strike(request, fault)
+        if struck is not None:
+            return struck
+        body: Json = {}
+        uses = 0
+        status, answer = HTTPStatus.OK, "ok"
+        try:
+            if fault and fault.kind == "error":
+                raise SlackError(str(fault["error"]))
+            url = self._grants.answer(request.path)
+            body = await _body(request)
+            show(world, url, body)
+            url.uses += 1
+            uses = url.uses
+        except SlackError as error:
+            status = HTTPStatus.NOT_FOUND if error.error in LOST else HTTPStatus.BAD_REQUEST
+            answer = json.dumps(error.to_json())
+        world.journal.write("response_url", url=request.path, body=body, status=int(status), answer=answer, uses=uses)
+        if fault and fault.kind == "drop_after":
+            return drop(request)
+        kind = "text/html" if status is HTTPStatus.OK else "application/json"
+        return web.Response(text=answer, status=status, content_type=kind)
+
+    async def upload(self, request: web.Request) -> web.StreamResponse:
+        """The bytes of a file, raw or as a form's only file."""
+        world = self._world
+        fault = world.faults.strike("upload", *HTTP_KINDS)
+        struck = await strike(request, fault)
+        if struck is not None:
+            return struck
+        file = world.workspace.files.get(request.match_info["file"])
+        if file is None or file.content or file.ready:
+            return web.Response(text="there is no upload at this address", status=HTTPStatus.NOT_FOUND)
+        if request.content_type.startswith("multipart/"):
+            parts = [part.file.read() for part in (await request.post()).values() if isinstance(part, web.FileField)]
+            content = parts[0] if parts else b""
+        else:
+            content = await request.read()
+        status = HTTPStatus.OK if len(content) == file.expected else HTTPStatus.BAD_REQUEST
+        if status is HTTPStatus.OK:
+            file.content = content
+        world.journal.write("upload", file=file.id, size=len(content), status=int(status))
+        if fault and fault.kind == "drop_after":
+            return drop(request)
+        words = f"OK - {len(content)}" if status is HTTPStatus.OK else f"{file.expected} bytes were announced"
+        return web.Response(text=words, status=status)
+
+    async def file(self, request: web.Request) -> web.StreamResponse:
+        """The bytes of a file. Nothing but a picture is ever shown as itself, so that no file can run as a page."""
+        file = self._world.workspace.files.get(request.match_info["file"])
+        if file is None:
+            raise web.HTTPNotFound
+        headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+        shown = file.mimetype in INLINE
+        headers["Content-Disposition"] = "inline" if shown else "attachment"
+        kind = file.mimetype if shown else "application/octet-stream"
+        return web.Response(body=file.content, content_type=kind, headers=headers)
+
+
+async def _body(request: web.Request) -> Json:
+    try:
+        if request.content_type == "application/x-www-form-urlencoded":
+            body = json.loads(str((await request.post()).get("payload", "{}")))
+        else:
+            body = json.loads(await request.text())
+    except json.JSONDecodeError:
+        raise SlackError("invalid_payload") from None
+    if not isinstance(body, dict):
+        raise SlackError("invalid_payload")
+    return body

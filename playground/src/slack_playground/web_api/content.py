@@ -1,0 +1,91 @@
+"""The content of a message as a bot sends it, judged: text, blocks, attachments, Markdown and metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slack_playground.values import Json, SlackError
+from slack_playground.web_api import checks
+from slack_playground.web_api.call import Call
+
+TEXT_TRUNCATED = 40_000  # characters
+TEXT_REFUSED_IN_UPDATE = 4_000
+MARKDOWN = 12_000
+ATTACHMENTS = 100
+METADATA = 16_384  # characters as JSON; Slack publishes no figure
+
+
+@dataclass(frozen=True)
+class Content:
+    """What was given; `None` for what was not."""
+
+    text: str | None
+    blocks: list[Json] | None
+    attachments: list[Json] | None
+    metadata: Json | None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return not (self.text and self.text.strip()) and not self.blocks and not self.attachments
+
+    def fields(self) -> Json:
+        """For a new message."""
+        return {"text": self.text or ""} | {
+            key: value
+            for key, value in (("blocks", self.blocks), ("attachments", self.attachments), ("metadata", self.metadata))
+            if value
+        }
+
+
+def read(call: Call) -> Content:
+    """The content among the arguments of a call."""
+    given = call.arguments
+    text = None if given.get("text") is None else call.text("text")
+    blocks = call.objects("blocks", "invalid_blocks_format")
+    attachments = call.objects("attachments", "invalid_attachments")
+    if given.get("markdown_text"):
+        markdown = call.text("markdown_text")
+        if text or blocks:
+            raise SlackError("markdown_text_conflict")
+        if len(markdown) > MARKDOWN:
+            raise SlackError("msg_too_long")
+        blocks = [{"type": "markdown", "text": markdown}]
+        text = markdown
+    if attachments and len(attachments) > ATTACHMENTS:
+        raise SlackError("too_many_attachments")
+    judge(text, blocks, attachments)
+    return Content(text, blocks, attachments, _metadata(call))
+
+
+def judge(text: str | None, blocks: list[Json] | None, attachments: list[Json] | None) -> None:
+    """Refuse what Slack would; a text that is too long is cut or refused by each method in its own way."""
+    payload = {"text": (text or "")[:TEXT_TRUNCATED], "blocks": blocks, "attachments": attachments}
+    if any(payload.values()):
+        checks.message({key: value for key, value in payload.items() if value})
+
+
+def _metadata(call: Call) -> Json | None:
+    value = call.json("metadata", "invalid_metadata_format")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise SlackError("invalid_metadata_format")
+    if not value:
+        return value
+    if not isinstance(value.get("event_type"), str) or not isinstance(value.get("event_payload"), dict):
+        raise SlackError("invalid_metadata_format")
+    if len(str(value)) > METADATA:
+        raise SlackError("metadata_too_large")
+    return value
+
+
+def bot_fields(call: Call) -> Json:
+    """Who speaks: the bot, under another name and picture only with the scope for it."""
+    world = call.world
+    app = world.app
+    fields: Json = {"user": world.bot.id, "bot_id": app.bot_id, "app_id": app.app_id, "team": app.team_id}
+    if app.has_scope("chat:write.customize"):
+        looks = ("username", "icon_emoji", "icon_url")
+        fields |= {name: call.text(name) for name in looks if call.arguments.get(name)}
+    return fields | {"bot_profile": {"id": app.bot_id, "app_id": app.app_id, "name": app.name, "deleted": False}}

@@ -1,0 +1,141 @@
+"""files.*: the upload in three steps, and what is known of a file."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+
+from slack_playground.values import Json, PlaygroundError, SlackError, names
+from slack_playground.web_api import checks, content
+from slack_playground.web_api.call import Call
+from slack_playground.web_api.methods import handles
+from slack_playground.world.workspace import Channel, File, User
+from slack_playground.world.world import World
+
+LARGEST = 1_000_000_000  # bytes
+LARGEST_SNIPPET = 1_000_000
+LONGEST_ALT = 1_000  # characters
+MOST_IN_FIELD = 10
+_SAME_TYPE = {"jpeg": "jpg", "htm": "html", "yml": "yaml"}
+TEXTS = ("text/", "application/json", "application/xml", "application/x-yaml", "application/javascript")
+
+
+@handles("files.getUploadURLExternal")
+def get_upload_url(call: Call) -> Json:
+    """The first step: an address for the bytes."""
+    length = call.number("length", 0)
+    if length <= 0:
+        raise SlackError("missing_argument")
+    if length > LARGEST:
+        raise SlackError("file_upload_size_restricted")
+    if call.text("snippet_type") and length > LARGEST_SNIPPET:
+        raise SlackError("snippet_too_large")
+    if len(call.text("alt_txt")) > LONGEST_ALT:
+        raise SlackError("alt_txt_too_large")
+    file = new_file(call.world, call.text("filename"), call.world.bot.id, expected=length)
+    file.alt_txt = call.text("alt_txt")
+    return {"ok": True, "upload_url": f"{call.world.base_url}/upload/v1/{file.id}", "file_id": file.id}
+
+
+def new_file(world: World, name: str, user: str, *, expected: int = 0, content: bytes = b"") -> File:
+    """A file, with its bytes or without them yet."""
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    ending = name.rpartition(".")[2].lower() if "." in name else "binary"
+    file = File(world.workspace.new_id("F"), name, name, user, int(world.clock.now()), kind, ending, content=content)
+    file.expected = expected
+    world.workspace.files[file.id] = file
+    return file
+
+
+def of_page(file: File) -> Json:
+    """For the page."""
+    about: Json = {"id": file.id, "name": file.name, "title": file.title, "mimetype": file.mimetype, "user": file.user}
+    about |= {"filetype": file.filetype, "size": len(file.content), "url": file.path, "alt_txt": file.alt_txt}
+    return about | {
+        "created": file.created,
+        "lines": file.content.count(b"\n") if file.mimetype.startswith(TEXTS) else 0,
+    }
+
+
+def told(world: World, file: File) -> Json:
+    """For the bot."""
+    address = world.base_url + file.path
+    about = of_page(file) | {"timestamp": file.created, "pretty_type": file.filetype.upper(), "mode": "hosted"}
+    about |= {"url_private": address, "url_private_download": address, "permalink": address, "is_external": False}
+    return about | {"is_public": False, "public_url_shared": False}
+
+
+def chosen(world: World, user: User, element: Json, value: object) -> list[Json]:
+    """The files that a user put into a field of a form, as the bot gets them; `value` is their ids."""
+    wanted = list(dict.fromkeys(map(str, names(value, "value"))))
+    most = element.get("max_files", MOST_IN_FIELD)
+    if len(wanted) > most:
+        raise PlaygroundError("too_many_files", f"This field takes {most} files at most, not {len(wanted)}.")
+    return [told(world, _own(world, user, element, each)) for each in wanted]
+
+
+def _own(world: World, user: User, element: Json, file_id: str) -> File:
+    file = world.workspace.files.get(file_id)
+    if file is None or not file.ready or file.user != user.id:
+        words = f"{user.name} has uploaded no file {file_id!r}; `file` does that first."
+        raise PlaygroundError("file_not_found", words, status=404)
+    types = [_SAME_TYPE.get(each.lower(), each.lower()) for each in element.get("filetypes") or []]
+    if types and _SAME_TYPE.get(file.filetype, file.filetype) not in types:
+        raise PlaygroundError("wrong_file_type", f"This field takes {', '.join(types)}; {file.name} is none of them.")
+    return file
+
+
+@handles("files.completeUploadExternal")
+def complete(call: Call) -> Json:
+    """The third step: the files are there, and are shared where that was asked for."""
+    files = [_uploaded(call, asked) for asked in call.objects("files", "invalid_arguments") or []]
+    if not files:
+        raise SlackError("invalid_arguments", "must provide at least one file [json-pointer:/files]")
+    words = [word for word in re.split(r"[,\s]+", call.text("channels")) if word]
+    channels = [_channel(call, word) for word in [call.text("channel_id"), *words] if word]
+    blocks = call.objects("blocks", "invalid_blocks")
+    if blocks:
+        checks.message({"blocks": blocks})
+    for file in files:
+        file.ready = True
+    about = [told(call.world, file) for file in files]
+    for channel in channels:
+        thread = channel.messages.get(call.text("thread_ts"))
+        fields: Json = {"text": call.text("initial_comment"), "blocks": blocks, "upload": True, "files": about}
+        if thread:
+            fields["thread_ts"] = thread.get("thread_ts") or thread["ts"]
+        call.world.post(channel, fields | content.bot_fields(call))
+    return {"ok": True, "files": about}
+
+
+def _uploaded(call: Call, asked: Json) -> File:
+    file = call.world.workspace.files.get(str(asked.get("id")))
+    if file is None or file.user != call.world.bot.id:
+        raise SlackError("file_not_found")
+    if len(file.content) != file.expected:
+        raise SlackError("file_update_failed")
+    file.title = str(asked.get("title") or file.name)
+    return file
+
+
+def _channel(call: Call, word: str) -> Channel:
+    world = call.world
+    if word in world.workspace.users:
+        raise SlackError("invalid_channel")
+    channel = world.workspace.channels.get(word)
+    if channel is None or (channel.kind != "public" and world.bot.id not in channel.members):
+        raise SlackError("channel_not_found")
+    if world.bot.id not in channel.members:
+        raise SlackError("not_in_channel")
+    if channel.archived:
+        raise SlackError("is_archived")
+    return channel
+
+
+@handles("files.info")
+def info(call: Call) -> Json:
+    """One file."""
+    file = call.world.workspace.files.get(call.text("file"))
+    if file is None or not file.ready:
+        raise SlackError("file_not_found")
+    return {"ok": True, "file": told(call.world, file), "comments": [], "response_metadata": {"next_cursor": ""}}

@@ -1,0 +1,94 @@
+"""Faults that are set on purpose: what strikes which call, after how many, and for how many."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack_playground.values import Json, PlaygroundError, number
+from slack_playground.world.feed import Feed
+
+HTTP_KINDS = ("ratelimited", "status", "error", "drop_before", "drop_after", "delay", "garbage")
+SOCKET_KINDS = ("duplicate", "redeliver", "lose", "lose_ack")
+FIRST_STATUS, LAST_STATUS = 200, 599
+PARAMETERS = {"retry_after": 1, "status": 500, "error": "internal_error", "seconds": 1.0}
+
+
+@dataclass
+class Fault:
+    """One fault that waits for its calls."""
+
+    id: str
+    kind: str
+    method: str
+    times: int = 1
+    after: int = 0
+    parameters: dict[str, Any] = field(default_factory=dict)
+    struck: int = 0
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 -- a number or a word, as JSON has it
+        return self.parameters.get(name, PARAMETERS.get(name))
+
+    def to_json(self) -> Json:
+        """As it was set."""
+        own = {key: value for key, value in vars(self).items() if key != "parameters"}
+        return own | self.parameters
+
+
+class Faults:
+    """All faults that are set, in their order; the first that fits a call strikes it."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._all: list[Fault] = []
+        self._n = 0
+
+    def add(self, kind: str, method: str = "*", *, times: int = 1, after: int = 0, **parameters: object) -> Fault:
+        """Set a fault."""
+        if kind not in HTTP_KINDS + SOCKET_KINDS:
+            kinds = ", ".join(HTTP_KINDS + SOCKET_KINDS)
+            raise PlaygroundError("unknown_fault", f"There is no fault {kind!r}; there are {kinds}.")
+        unknown = [name for name in parameters if name not in PARAMETERS]
+        if unknown:
+            raise PlaygroundError("unknown_parameter", f"A fault has no {unknown[0]!r}; it may have {[*PARAMETERS]}.")
+        for name in ("retry_after", "status", "seconds"):
+            number(parameters.get(name), name)
+        if not FIRST_STATUS <= number(parameters.get("status"), "status", FIRST_STATUS) <= LAST_STATUS:
+            raise PlaygroundError("bad_value", f"`status` is from {FIRST_STATUS} to {LAST_STATUS}.")
+        if kind in SOCKET_KINDS:
+            method = "socket"
+        self._n += 1
+        fault = Fault(f"F{self._n}", kind, method, int(number(times, "times")), int(number(after, "after")), parameters)
+        self._all.append(fault)
+        self._told()
+        return fault
+
+    def strike(self, method: str, *kinds: str) -> Fault | None:
+        """The fault that strikes this call; counts it."""
+        for fault in self._all:
+            if fault.kind not in kinds or not fnmatch.fnmatchcase(method, fault.method):
+                continue
+            if fault.after > 0:
+                fault.after -= 1
+                continue
+            fault.struck += 1
+            if fault.times and fault.struck >= fault.times:
+                self._all.remove(fault)
+            self._told()
+            return fault
+        return None
+
+    def clear(self, fault_id: str | None = None) -> None:
+        """Take back one, or all."""
+        if fault_id and not any(fault.id == fault_id for fault in self._all):
+            raise PlaygroundError("no_such_fault", f"There is no fault {fault_id!r} now.", status=404)
+        self._all = [fault for fault in self._all if fault_id and fault.id != fault_id]
+        self._told()
+
+    def to_json(self) -> list[Json]:
+        """All that are set."""
+        return [fault.to_json() for fault in self._all]
+
+    def _told(self) -> None:
+        self._feed.publish("faults", faults=self.to_json())

@@ -1,0 +1,98 @@
+"""The page draws every kind of block, at every width, and thousands of messages without a hitch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from slack_sdk import WebClient
+
+from playground.tests.support import blockkit_samples, page_app
+from playground.tests.support.browser import chromium
+from slack_playground import Playground
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.xdist_group("chromium")
+
+MANY = 5000
+POSTED = ("text", "blocks", "attachments", "markdown_text", "metadata")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def slack() -> Iterator[Any]:
+    with Playground.in_thread(page_app.MANIFEST) as playground:
+        playground.user("olga")
+        yield playground
+
+
+def samples() -> list[dict[str, Any]]:
+    messages = [sample for sample in blockkit_samples.MESSAGES.values() if "response_type" not in sample]
+    return [
+        {key: sample[key] for key in POSTED if key in sample} for sample in messages if "delete_original" not in sample
+    ]
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_valid_message_is_drawn_and_fits_the_width(browser: Browser, slack: Any, size: Any, scheme: Any) -> None:
+    client = WebClient(token=slack.bot_token, base_url=slack.api_url)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # some samples have no text on purpose
+        for sample in samples():
+            client.chat_postMessage(channel="general", **sample)
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{slack.url}#as=olga&in=general")
+    page.locator("#timeline .message").first.wait_for(state="attached")
+    feed = page.locator("#timeline")
+    drawn: set[str] = set()
+    for _ in range(60):
+        drawn |= set(feed.locator(".block").evaluate_all("all => all.map(each => each.dataset.type)"))
+        assert feed.get_by_text("cannot draw").count() == 0
+        assert feed.get_by_text("could not be drawn").count() == 0
+        assert feed.evaluate("node => node.scrollWidth <= node.clientWidth")
+        if feed.evaluate("node => { node.scrollTop -= 1500; return node.scrollTop; }") == 0:
+            break
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    context.close()
+    wanted = {block["type"] for sample in samples() for block in sample.get("blocks", [])}
+    assert errors == []
+    assert wanted <= drawn
+
+
+def test_five_thousand_messages_are_scrolled_with_few_rows_in_the_tree(browser: Browser, slack: Any) -> None:
+    olga = slack.user("olga")
+    for number in range(MANY):
+        olga.says(f"message {number}", in_="general")
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(f"{slack.url}#as=olga&in=general")
+    page.get_by_text(f"message {MANY - 1}", exact=True).wait_for()
+    page.evaluate(
+        """async () => { const feed = document.getElementById('timeline');
+        const { store } = await import('/page/store.js');
+        const channel = [...store.channels.values()].find(each => each.name === 'general').id;
+        while (store.more.get(channel)) await store.older(channel);
+        window.longest = 0; let before = performance.now();
+        const tick = now => { window.longest = Math.max(window.longest, now - before); before = now;
+            requestAnimationFrame(tick); };
+        await new Promise(done => setTimeout(done, 300)); before = performance.now(); requestAnimationFrame(tick);
+        for (let at = feed.scrollHeight; at > 0; at -= 4000) {
+            feed.scrollTop = at; await new Promise(requestAnimationFrame); }
+        feed.scrollTop = 0; }"""
+    )
+    page.get_by_text("message 0", exact=True).wait_for()
+    assert page.locator("#timeline .message").count() < 400
+    assert page.evaluate("window.longest") < 1000
+    page.close()

@@ -1,0 +1,61 @@
+"""`slack-playground`: prints what points a bot at it, one to a line, and serves until it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from playground.tests.support import page_app
+from slack_playground.command import main
+from slack_playground.testing.cards import Card, Element, Modal
+from slack_playground.testing.people import Person, Place
+from slack_playground.testing.playground import Playground
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="an interrupt is a signal here")
+def test_it_prints_its_addresses_serves_and_ends_with_130_when_interrupted(tmp_path: Path):
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps(page_app.MANIFEST))
+    code = "from slack_playground.command import main; raise SystemExit(main())"
+    words = [sys.executable, "-c", code, "--manifest", str(manifest)]
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert program.stdout
+    try:
+        lines = [program.stdout.readline().strip() for _ in range(4)]
+        assert lines[0].startswith("SLACK_API_URL=http://127.0.0.1:")
+        assert lines[1].startswith("SLACK_BOT_TOKEN=xoxb-")
+        assert lines[2].startswith("SLACK_APP_TOKEN=xapp-")
+        with urllib.request.urlopen(lines[3] + "_playground/state", timeout=10) as answer:
+            state = json.load(answer)
+        assert "/deploy" in [command["command"] for command in state["app"]["commands"]]
+    finally:
+        program.send_signal(signal.SIGINT)
+        assert program.wait(20) == 130
+        program.stdout.close()
+
+
+def test_a_manifest_that_is_not_there_is_wrong_usage_in_one_line(capsys: pytest.CaptureFixture[str]):
+    assert main(["--manifest", "nowhere.yml"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("slack-playground: ")
+    assert "nowhere.yml" in shown
+
+
+def test_the_readme_names_only_words_that_exist():
+    table = README.read_text(encoding="utf-8").split("## The language")[1]
+    for prefix, kind in (("slack", Playground), ("ann", Person), ("card", Card), ("modal", Modal)):
+        words = set(re.findall(rf"`{prefix}\.(\w+)", table))
+        assert words, prefix
+        assert [word for word in words if not hasattr(kind, word)] == []
+    assert all(hasattr(Element, word) for word in ("click", "choose", "offers", "types"))
+    assert all(hasattr(Place, word) for word in ("archive", "invite", "without_bot", "shows", "does_not_show"))

@@ -1,0 +1,56 @@
+"""Texts are cut where people would cut them, and say so."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.views.text import escape, fit, unescape
+
+
+def test_a_text_that_fits_stays_as_it_is() -> None:
+    assert fit("short", 5) == "short"
+
+
+def test_a_text_is_cut_after_a_line_where_little_is_lost() -> None:
+    assert fit("one line\nanother line that goes on", 20) == "one line … (cut)"
+
+
+def test_a_text_is_cut_after_a_word_where_there_is_no_line() -> None:
+    assert fit("several words that go on and on", 24) == "several words … (cut)"
+
+
+def test_a_text_without_a_gap_is_cut_where_it_must_be() -> None:
+    assert fit("x" * 50, 18) == "x" * 10 + " … (cut)"
+
+
+@pytest.mark.parametrize("limit", range(12, 20))
+def test_an_entity_is_never_cut_in_two(limit: int) -> None:
+    cut = fit(escape("&<>&<>&<>&<>"), limit).removesuffix(" … (cut)")
+    assert cut.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "") == ""
+
+
+def test_an_accent_stays_with_its_letter() -> None:
+    letter = "e\N{COMBINING ACUTE ACCENT}"
+    cut = fit(letter * 20, 19).removesuffix(" … (cut)")
+    assert cut == letter * (len(cut) // 2)
+    assert cut
+
+
+def test_markup_in_foreign_text_is_dead() -> None:
+    assert escape("<!channel> & <@U1>") == "&lt;!channel&gt; &amp; &lt;@U1&gt;"
+
+
+@given(st.text(), st.integers(min_value=0, max_value=60))
+def test_a_fitted_text_never_exceeds_its_limit_and_is_whole_where_it_may_be(text: str, limit: int) -> None:
+    fitted = fit(text, limit)
+    assert len(fitted) <= limit
+    assert (fitted == text) == (len(text) <= limit) or fitted == text[:limit]
+
+
+@given(st.text())
+def test_an_escaped_text_has_no_markup_and_comes_back_as_it_was(text: str) -> None:
+    assert "<" not in escape(text)
+    assert ">" not in escape(text)
+    assert unescape(escape(text)) == text
