@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select, update
 
 from supervisor_core.ledger import forward as forward_module
-from supervisor_core.ledger.forward import OtherHistory
+from supervisor_core.ledger.forward_changes import OtherHistory
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tables import jobs, workers
 from tests.support.forwarded import (

@@ -11,7 +11,9 @@ import pytest
 from sqlalchemy import Connection, delete, select
 
 from supervisor_core.domain.approvals import Choice
-from supervisor_core.ledger import forward_approvals
+from supervisor_core.ledger import forward_changes
+from supervisor_core.ledger.forward_changes import Scope
+from supervisor_core.ledger.forward_marks import Marks
 from supervisor_core.ledger.tables import approvals, forwarding, votes
 from tests.support.approvals import BOB, CARL, NOW, Desk, a_desk
 from tests.support.forwarded import bring_all, shared
@@ -57,7 +59,7 @@ def test_each_change_of_an_approval_is_brought_and_nothing_twice(desk: Desk, dat
 def test_a_database_made_anew_gets_all_of_them_again_however_many(
     desk: Desk, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forward_approvals, "MOST", 2)
+    monkeypatch.setattr(forward_changes, "MOST_APPROVALS", 2)
     for number in range(5):
         desk.ask(task_id=f"task_{number}")
         desk.approvals.vote(f"task_{number}", BOB, Choice.DENY, now=NOW)
@@ -76,15 +78,21 @@ def test_what_ended_long_ago_is_not_compared_any_more(desk: Desk, database_url: 
     desk.approvals.vote("task_1", BOB, Choice.DENY, now=NOW)
     with a_forwarding(desk.ledger, database_url) as made:
         bring_all(made)
-    with shared(database_url) as engine, engine.connect() as there:
-        later = NOW + forward_approvals.SLACK + timedelta(seconds=1)
-        for since, rows in ((None, 0), (NOW, 0)):
-            found = desk.ledger.read(
-                lambda local, since=since: forward_approvals.gather(local, there, "TestHost", since)  # type: ignore[misc]
-            )
-            assert len(found[0]) == rows
-        assert desk.ledger.read(lambda local: forward_approvals.gather(local, there, "TestHost", later)) == (
-            [],
-            [],
-            False,
-        )
+    later = NOW + forward_changes.APPROVALS_COMPARED_FOR + timedelta(seconds=1)
+    with shared(database_url) as engine:
+
+        def compared(brought_at: datetime, *, all_of_them: bool = False) -> int:
+            def look(local: Connection) -> int:
+                marks = Marks(forwarded_at=brought_at)
+                with engine.connect() as there:
+                    scope = Scope(local, there, "TestHost", marks, 500, 4_000_000, all_of_them, set())
+                    rows = forward_changes.approvals_that_differ(scope, approvals)
+                assert not scope.unfinished
+                return len(rows)
+
+            return desk.ledger.read(look)
+
+        assert (compared(later, all_of_them=True), compared(NOW), compared(later)) == (0, 0, 0)
+        with engine.begin() as there:
+            there.execute(delete(approvals))
+        assert (compared(later, all_of_them=True), compared(NOW), compared(later)) == (1, 1, 0)

@@ -15,7 +15,8 @@ from sqlalchemy import Connection, delete, insert
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain.audit import AuditEntry
 from supervisor_core.ledger import audit, audit_archive
-from supervisor_core.ledger.forward import Forwarding, OtherHistory
+from supervisor_core.ledger.forward import Forwarding
+from supervisor_core.ledger.forward_changes import OtherHistory
 from supervisor_core.ledger.forward_database import SharedDatabase
 from supervisor_core.ledger.forward_verify import verify_shared
 from supervisor_core.ledger.store import FILE_NAME, Ledger
