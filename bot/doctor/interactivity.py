@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bot.doctor.words import SETTINGS
 from supervisor_core.domain.times import to_text
-from supervisor_core.ledger.peek import received
+from supervisor_core.ledger.ledger_file import received
 from supervisor_core.runtime.doctor.checks import Check
 
 NAME = "slack_interactivity"

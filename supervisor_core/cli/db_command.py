@@ -8,8 +8,7 @@ from supervisor_core.cli import SUCCESS
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.ledger import audit_guard, schema
 from supervisor_core.ledger.forward_database import SharedDatabase
-from supervisor_core.ledger.peek import peek
-from supervisor_core.ledger.store import FILE_NAME
+from supervisor_core.ledger.ledger_file import FILE_NAME, file_state
 from supervisor_core.ledger.trouble import as_trouble
 from supervisor_core.runtime.forwarding import why_not
 from supervisor_core.runtime.host import opened_ledger
@@ -28,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     config = load_supervisor_config(options.config)
     path = config.state_dir / FILE_NAME
     with as_trouble(path):
-        before = peek(path, LOOK_SECONDS).version if path.exists() else None
+        before = file_state(path, LOOK_SECONDS).version if path.exists() else None
     with opened_ledger(config) as ledger:
         ledger.write(audit_guard.install)  # again, in case somebody removed them
         print(f"ledger {path}: {_in_words(before)}")

@@ -8,14 +8,13 @@ from supervisor_core.config.raw import RawConfig, state_dir_of
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.mistakes import GrammarError
 from supervisor_core.domain.targets import TEAM, GrammarContext, resolve, unknown
-from supervisor_core.ledger.peek_teams import TeamSeen, teams_seen
+from supervisor_core.ledger.ledger_file import FILE_NAME, TeamSeen, teams_seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-FILE_NAME = "ledger.db"
 ROLE = "MEMBER"
 """What a worker is in the team that the configuration gives it."""
 

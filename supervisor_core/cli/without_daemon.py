@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from supervisor_core.adapters.worker import Search
 from supervisor_core.config import load_supervisor_config
-from supervisor_core.ledger.peek import peek
-from supervisor_core.ledger.quick import FILE_NAME
+from supervisor_core.ledger.ledger_file import FILE_NAME, file_state
 from supervisor_core.ledger.trouble import LedgerDamaged, of_ledger
 from supervisor_core.runtime import runtime_file
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
@@ -80,7 +79,7 @@ def _ledger_problem(path: Path) -> str:
     if not path.exists():
         return ""
     try:
-        damage = peek(path, LOOK_SECONDS).damage
+        damage = file_state(path, LOOK_SECONDS).damage
     except sqlite3.Error as error:
         return str(of_ledger(path, error, "read") or f"The ledger {path} can't be read: {error}.")
     return str(LedgerDamaged(path, " ".join(damage.split()))) if damage else ""

@@ -34,9 +34,9 @@ from supervisor_core.handlers.context import Host
 from supervisor_core.handlers.diagnostics_heartbeat import heartbeat
 from supervisor_core.handlers.verify_database import database_name, database_url
 from supervisor_core.ledger import audit, jobs
-from supervisor_core.ledger.looking import look
 from supervisor_core.ledger.store import FILE_NAME
 from supervisor_core.ledger.verify import verify
+from supervisor_core.ledger.verify_session import look
 from supervisor_core.version import __version__
 
 LOG_LINES = 50

@@ -11,10 +11,11 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.domain.errors import SupervisorError
+from supervisor_core.ledger.ledger_file import VERSION
 from supervisor_core.ledger.tables import metadata
 
-HEAD = "0001"
-"""The newest revision in `migrations/versions`; a test compares the two."""
+HEAD = VERSION
+"""The newest revision in `migrations/versions`."""
 
 NEVER_RELEASED = frozenset(f"{number:04}" for number in range(2, 17))
 """Revisions from the time before the first release. The next migration is 0017, so none of them ever means another."""

@@ -18,15 +18,14 @@ from sqlalchemy.exc import DBAPIError
 from supervisor_core.domain import crashpoints
 from supervisor_core.domain.audit import GENESIS, AuditEntry, ChainHead
 from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError
-from supervisor_core.ledger import audit, quick, schema, steps
+from supervisor_core.ledger import audit, ledger_file, schema, steps
 from supervisor_core.ledger.engine import ledger_engine, reading
-from supervisor_core.ledger.peek import peek
 from supervisor_core.ledger.trouble import LedgerDamaged, of_ledger
 from supervisor_core.ledger.writer import Writer
 
 T = TypeVar("T")
 
-FILE_NAME = quick.FILE_NAME
+FILE_NAME = ledger_file.FILE_NAME
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +111,7 @@ class Ledger:
     def check(self, seconds: float) -> None:
         """Look through the file for damage, for so long; what is found is a `trouble` from then on."""
         try:
-            damage = peek(self.path, seconds).damage
+            damage = ledger_file.file_state(self.path, seconds).damage
         except sqlite3.Error as error:
             trouble = of_ledger(self.path, error, "read")
             self._damage = trouble if isinstance(trouble, LedgerDamaged) else self._damage

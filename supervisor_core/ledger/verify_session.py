@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import quote
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url, text
 
 from supervisor_core.domain.times import from_text
+from supervisor_core.ledger import ledger_file
 from supervisor_core.ledger.engine import shared_engine
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 5.0
 
 OF_THE_TIME_ALLOWED = 0.9
 """MariaDB is told to give up a little before we stop listening, so that it can still say so."""
@@ -40,13 +45,19 @@ def open_session(url: str, query_timeout: float) -> Engine:
 
 def sqlite_reader(path: Path, busy_seconds: float) -> Engine:
     """An engine that only reads this file, which must be there."""
-    address = f"file:{quote(str(path))}?mode=ro"
+    # Another thread ends a query that takes too long.
+    creator = partial(ledger_file.connect, path, "ro", busy_seconds, any_thread=True)
+    return create_engine("sqlite://", creator=creator, poolclass=NullPool)
 
-    def connect() -> sqlite3.Connection:
-        # Another thread ends a query that takes too long.
-        return sqlite3.connect(address, uri=True, timeout=busy_seconds, check_same_thread=False)
 
-    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
+def look(path: Path, question: Callable[[Connection], T]) -> T:
+    """The answer to a question about a ledger that isn't open; it changes nothing and waits for no writer."""
+    engine = sqlite_reader(path, BUSY_SECONDS)
+    try:
+        with engine.connect() as connection:
+            return question(connection)
+    finally:
+        engine.dispose()
 
 
 def limit(connection: Connection, query_timeout: float) -> None:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from supervisor_core.config import SupervisorConfig
-from supervisor_core.ledger import quick
+from supervisor_core.ledger import ledger_file
 from supervisor_core.ledger.heartbeats import Execute
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ class LedgerOnDemand:
 
     def __init__(self, config: SupervisorConfig) -> None:
         self._config = config
-        self._path = config.state_dir / quick.FILE_NAME
+        self._path = config.state_dir / ledger_file.FILE_NAME
         self._held = ExitStack()
         self._ledger: Ledger | None = None
 
     def nothing_waits(self, worker_id: str) -> bool:
         """Whether no job of this worker waits in it, and no result file."""
-        return quick.nothing_waits(self._path, worker_id, datetime.now(UTC))
+        return ledger_file.nothing_waits(self._path, worker_id, datetime.now(UTC))
 
     def open(self) -> Ledger:
         """The ledger itself, with its one writer."""
@@ -39,7 +39,7 @@ class LedgerOnDemand:
 
     def write(self, work: Callable[[Execute], None]) -> None:
         """Have plain SQL run in one transaction: by the writer where the ledger is open or must be, else quickly."""
-        if self._ledger is None and quick.write(self._path, work):
+        if self._ledger is None and ledger_file.write(self._path, work):
             return
         self.open().write(lambda connection: work(connection.exec_driver_sql))
 

@@ -21,7 +21,7 @@ from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.cli.status_targets import narrow
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.config.raw import read_raw
-from supervisor_core.ledger.peek_teams import teams_seen
+from supervisor_core.ledger.ledger_file import teams_seen
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.runtime.teams import TeamManager
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command

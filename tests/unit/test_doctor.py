@@ -14,7 +14,7 @@ from bot.doctor import app, people, places
 from bot.doctor.tokens import hidden
 from supervisor_core.adapters.mounts import remote_kind
 from supervisor_core.domain.errors import TemporaryError
-from supervisor_core.ledger.peek import peek, received
+from supervisor_core.ledger.ledger_file import file_state, received
 from supervisor_core.runtime.doctor import checks
 from supervisor_core.runtime.doctor.checks import Check
 from supervisor_core.runtime.doctor.clock import compared
@@ -122,8 +122,8 @@ def test_a_ledger_too_large_to_be_looked_through_is_no_damage(tmp_path: Path) ->
     connection.execute(f"INSERT INTO t {numbers} SELECT a FROM n")
     connection.commit()
     connection.close()
-    assert peek(path, 60.0).whole
-    seen = peek(path, -1.0)
+    assert file_state(path, 60.0).whole
+    seen = file_state(path, -1.0)
     assert (seen.version, seen.damage, seen.whole) == (None, "", False)
 
 

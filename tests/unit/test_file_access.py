@@ -68,7 +68,6 @@ LISTED = {
     "supervisor_core/handlers/diagnostics_parts.py": "folders that the door has opened",
     "supervisor_core/handlers/packages_before.py": IN_STATE_DIR,
     "supervisor_core/ledger/engine.py": IN_STATE_DIR,
-    "supervisor_core/ledger/quick.py": "the migrations, as installed",
     "supervisor_core/runtime/checkout_lock.py": IN_STATE_DIR,
     "supervisor_core/runtime/config_files.py": OF_CONFIG,
     "supervisor_core/runtime/config_record.py": IN_STATE_DIR,

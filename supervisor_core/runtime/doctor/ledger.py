@@ -9,8 +9,7 @@ from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger import audit_guard, schema
-from supervisor_core.ledger.peek import peek
-from supervisor_core.ledger.store import FILE_NAME
+from supervisor_core.ledger.ledger_file import FILE_NAME, file_state
 from supervisor_core.ledger.trouble import LedgerDamaged, of_ledger
 from supervisor_core.runtime.doctor.checks import Check
 
@@ -24,7 +23,7 @@ def look(config: SupervisorConfig) -> Check:
     if not path.exists():
         return Check(NAME, True, f"{path} is not there yet; the first run makes it")
     try:
-        seen = peek(path, LOOK_SECONDS)
+        seen = file_state(path, LOOK_SECONDS)
     except sqlite3.Error as error:
         trouble = of_ledger(path, error, "read")
         if trouble is None or not isinstance(trouble, LedgerDamaged):  # the disk: the pages weren't even looked at

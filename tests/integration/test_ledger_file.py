@@ -18,7 +18,7 @@ from supervisor_core.domain.errors import LedgerUnavailable
 from supervisor_core.domain.health import Heartbeat
 from supervisor_core.domain.heartbeats import SupervisorHeartbeat
 from supervisor_core.domain.jobs import Job
-from supervisor_core.ledger import jobs, outbox, quick, schema, store
+from supervisor_core.ledger import jobs, ledger_file, outbox
 from supervisor_core.ledger.heartbeats import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tables import workers
@@ -62,31 +62,26 @@ def altered(path: Path, statement: str) -> None:
         connection.commit()
 
 
-def test_it_knows_what_the_whole_ledger_knows() -> None:
-    assert quick.newest_version() == schema.HEAD
-    assert quick.FILE_NAME == store.FILE_NAME
-
-
 def test_nothing_waits_until_a_job_does_and_until_its_result_is_delivered(config: SupervisorConfig, path: Path) -> None:
     with opened_ledger(config) as ledger:
-        assert quick.nothing_waits(path, "OrionMX", NOW)
+        assert ledger_file.nothing_waits(path, "OrionMX", NOW)
         job = filed(ledger)
         for step in (None, jobs.claim(job, NOW), jobs.begin(job, NOW), jobs.finish(job, Outcome.done(), NOW, 0.1)):
             assert step is None or ledger.step(step, NOW)
-            assert not quick.nothing_waits(path, "OrionMX", NOW)
+            assert not ledger_file.nothing_waits(path, "OrionMX", NOW)
         (message,) = ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, NOW))
         assert ledger.step(outbox.sent(message, NOW), NOW)
-        assert quick.nothing_waits(path, "OrionMX", NOW)
+        assert ledger_file.nothing_waits(path, "OrionMX", NOW)
 
 
 def test_what_waits_for_another_worker_or_for_later_is_none_of_its(config: SupervisorConfig, path: Path) -> None:
     with opened_ledger(config) as ledger:
         job = filed(ledger, "West")
-        assert quick.nothing_waits(path, "OrionMX", NOW)
+        assert ledger_file.nothing_waits(path, "OrionMX", NOW)
         for step in (jobs.claim(job, NOW), jobs.begin(job, NOW), jobs.finish(job, Outcome.done(), NOW, 0.1)):
             ledger.step(step, NOW)
-        assert quick.nothing_waits(path, "OrionMX", NOW - timedelta(seconds=1))
-        assert not quick.nothing_waits(path, "OrionMX", NOW), "a result is anybody's to deliver"
+        assert ledger_file.nothing_waits(path, "OrionMX", NOW - timedelta(seconds=1))
+        assert not ledger_file.nothing_waits(path, "OrionMX", NOW), "a result is anybody's to deliver"
 
 
 @pytest.mark.parametrize(
@@ -103,10 +98,10 @@ def test_what_waits_for_another_worker_or_for_later_is_none_of_its(config: Super
     ids=["no file", "no database", "an empty file", "newer", "older", "no version", "a table is missing"],
 )
 def test_whatever_is_not_as_expected_is_for_the_whole_ledger(path: Path, spoil: Callable[[Path], object]) -> None:
-    assert quick.nothing_waits(path, "OrionMX", NOW)
+    assert ledger_file.nothing_waits(path, "OrionMX", NOW)
     spoil(path)
     there = path.exists()
-    assert not quick.nothing_waits(path, "OrionMX", NOW)
+    assert not ledger_file.nothing_waits(path, "OrionMX", NOW)
     assert path.exists() == there, "a look makes no file"
 
 
@@ -136,7 +131,7 @@ def test_a_ledger_that_is_not_there_yet_is_made_for_the_first_heartbeat(config: 
     with LedgerOnDemand(config) as ledger:
         assert not ledger.nothing_waits("OrionMX")
         ledger.write(report)
-    assert quick.nothing_waits(config.state_dir / quick.FILE_NAME, "OrionMX", NOW)
+    assert ledger_file.nothing_waits(config.state_dir / ledger_file.FILE_NAME, "OrionMX", NOW)
 
 
 def test_a_heartbeat_that_can_not_be_written_is_said_in_our_words(config: SupervisorConfig, path: Path) -> None:
