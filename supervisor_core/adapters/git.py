@@ -89,6 +89,10 @@ class GitError(SupervisorError):
     """Git could not do what it was asked."""
 
 
+class GitFailedError(GitError):
+    """A git command failed or was late."""
+
+
 class NoCheckout(GitError):
     """There is no checkout."""
 
@@ -170,25 +174,34 @@ class Git:
             raise GitLateError(f"There was no time left to look at {self.folder}.", remedy="Try again.")
         return min(most, left)
 
-    def run(self, *words: str, timeout: float = GIT_SECONDS) -> Ran:
-        """Run git in the checkout, whatever comes of it."""
+    def run(self, *words: str, timeout: float = GIT_SECONDS, given: bytes = b"") -> Ran:
+        """Run git in the checkout, whatever comes of it. Its standard input is `given`."""
         seconds = self.seconds_left(timeout)
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         command = ["git", "--no-pager", "-C", str(self.folder), *settings, *words]
         looks = self.deadline is not None
         return run_command(
-            command, env=self._environment, timeout=seconds, keep_bytes=READ_BYTES, exact=True, only_looks=looks
+            command,
+            env=self._environment,
+            given=given,
+            timeout=seconds,
+            keep_bytes=READ_BYTES,
+            exact=True,
+            only_looks=looks,
         )
 
     def ask(self, *words: str, timeout: float = GIT_SECONDS) -> str:
         """What git answers; `GitError` with its own words where it fails or is late."""
-        ran = self.run(*words, timeout=timeout)
+        return self.answer(words[0], self.run(*words, timeout=timeout), timeout)
+
+    def answer(self, name: str, ran: Ran, timeout: float) -> str:
+        """The output of a git command that was run; `GitError` where it failed or was late."""
         if ran.timed_out:
-            raise GitError(f"`git {words[0]}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
+            raise GitFailedError(f"`git {name}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
         if not ran.ok:
-            raise GitError(f"`git {words[0]}` in {self.folder} failed: {what_it_said(ran)}")
+            raise GitFailedError(f"`git {name}` in {self.folder} failed: {what_it_said(ran)}")
         if ran.truncated:
-            raise GitError(f"`git {words[0]}` in {self.folder} has more to say than can be read.")
+            raise GitError(f"`git {name}` in {self.folder} has more to say than can be read.")
         return ran.output
 
     def state(self, remote: str, branch: str, seconds: float = GIT_SECONDS) -> CodeState:

@@ -68,12 +68,13 @@ def run_command(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    given: bytes = b"",
     timeout: float = SECONDS,
     keep_bytes: int = KEPT_BYTES,
     exact: bool = False,
     only_looks: bool = False,
 ) -> Ran:
-    """Run a program without input, and come back when it has ended or its time is over.
+    """Run a program, and come back when it has ended or its time is over. Its standard input is `given`.
 
     What it says is decoded for people; with `exact`, so that names of files which are no UTF-8 are found by it again.
 
@@ -82,9 +83,11 @@ def run_command(
     everything later is in the answer.
     """
     begun = time.monotonic()
-    child = _start(words, cwd, env)
+    child = _start(words, cwd, env, asked=bool(given))
     if only_looks:
         _looking.add(child.pid)
+    if child.stdin is not None:  # in a thread, for a program may never read it
+        threading.Thread(target=_feed, args=(child.stdin, given), name="program-input", daemon=True).start()
     streams = [_Stream(pipe, keep_bytes) for pipe in (child.stdout, child.stderr) if pipe is not None]
     identity = identify(child.pid)  # until we have reaped it, it is known
     in_time = False
@@ -114,13 +117,15 @@ def _end_all() -> None:
         _end_group(pid)
 
 
-def _start(words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+def _start(
+    words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, *, asked: bool
+) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 (a list of words, and no shell)
             list(words),
             cwd=cwd,
             env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if asked else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             close_fds=True,
@@ -132,6 +137,12 @@ def _start(words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None
         raise ProgramError(f"There is no program {words[0]} here.", remedy=f"Install {words[0]}.") from None
     except (OSError, ValueError) as error:
         raise ProgramError(f"{words[0]} can't be run: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _feed(pipe: IO[bytes], given: bytes) -> None:
+    """Write a program's input. One that ended, or doesn't read, is no error."""
+    with contextlib.suppress(OSError), pipe:
+        pipe.write(given)
 
 
 class _Stream(threading.Thread):

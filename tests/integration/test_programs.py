@@ -34,6 +34,14 @@ def test_nothing_goes_through_a_shell_and_nothing_is_read_from_a_terminal(tmp_pa
     assert ran.output == ""
 
 
+def test_it_reads_what_it_is_given_and_need_not() -> None:
+    assert run_command(["cat"], given=b"one\ntwo").output == "one\ntwo"
+    much = b"x" * 5_000_000
+    assert python("import sys; print(len(sys.stdin.read()))", given=much).output == "5000000\n"
+    assert python("print(1)", given=much).ok
+    assert python("import time; time.sleep(99)", given=much, timeout=0.5).timed_out
+
+
 def test_its_environment_is_what_it_is_given(tmp_path: Path) -> None:
     ran = python("import os; print(sorted(os.environ), os.getcwd())", env={"ONLY": "1"}, cwd=tmp_path)
     assert ran.output.startswith("['LC_CTYPE', 'ONLY']") or ran.output.startswith("['ONLY']")
