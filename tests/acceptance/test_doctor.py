@@ -27,7 +27,7 @@ from supervisor_core.cli import main
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.ledger import envelopes
 from supervisor_core.runtime.host import opened_ledger
-from tests.support.homes import ROOT, Home, a_home
+from tests.support.homes import ROOT, Daemon, Home, a_home
 
 MANIFEST = str(ROOT / "manifest.yml")
 with_manifest = pytest.mark.playground(manifest=MANIFEST)
@@ -549,7 +549,7 @@ async def test_another_process_on_the_token_is_seen_and_left_alone(home: Home, s
     assert slack.journal("ack") == []
 
 
-async def started(home: Home, slack: Playground) -> subprocess.Popen[bytes]:
+async def started(home: Home, slack: Playground) -> Daemon:
     """The daemon of this home, connected to this Slack."""
     (home.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in slack.environment.items()))
     (home.folder / ".env").chmod(0o600)

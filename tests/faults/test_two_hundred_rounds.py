@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import json
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -24,7 +25,6 @@ from tests.support.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
-from tests.support.warm_shell import Done, WarmShell
 
 ROUNDS = rounds(50, sample=12)
 COLD_EVERY = 10
@@ -123,30 +123,28 @@ class Readers:
             self._over.wait(max(PAUSE_SECONDS, 2 * (time.monotonic() - asked)))
 
     def _shell_json(self) -> None:
-        with WarmShell(self._home.folder, self._home.environ) as shell:
-            for asked in self._looks():
-                done = shell("status", "--json")
-                self._judge(done, json.loads(done.stdout), asked)
+        for asked in self._looks():
+            done = self._home.quick("status", "--json")
+            self._judge(done, json.loads(done.stdout), asked)
 
     def _shell_plain(self) -> None:
-        with WarmShell(self._home.folder, self._home.environ) as shell:
-            for asked in self._looks():
-                done = shell("status", "--plain")
-                said = dict(line.split("=", 1) for line in done.stdout.splitlines())
-                pid = said["supervisor.pid"]
-                document = {
-                    "healthy": said["healthy"] == "true",
-                    "supervisor": {"state": said["supervisor.state"], "pid": int(pid) if pid.isdigit() else None},
-                    "workers": [
-                        {
-                            "id": each,
-                            "state": said[f"worker.{each}.state"],
-                            "pid": int(said[f"worker.{each}.pid"]) if said[f"worker.{each}.pid"].isdigit() else None,
-                        }
-                        for each in WORKERS
-                    ],
-                }
-                self._judge(done, document, asked)
+        for asked in self._looks():
+            done = self._home.quick("status", "--plain")
+            said = dict(line.split("=", 1) for line in done.stdout.splitlines())
+            pid = said["supervisor.pid"]
+            document = {
+                "healthy": said["healthy"] == "true",
+                "supervisor": {"state": said["supervisor.state"], "pid": int(pid) if pid.isdigit() else None},
+                "workers": [
+                    {
+                        "id": each,
+                        "state": said[f"worker.{each}.state"],
+                        "pid": int(said[f"worker.{each}.pid"]) if said[f"worker.{each}.pid"].isdigit() else None,
+                    }
+                    for each in WORKERS
+                ],
+            }
+            self._judge(done, document, asked)
 
     def _door(self) -> None:
         for asked in self._looks():
@@ -169,7 +167,7 @@ class Readers:
             if not any(self._timeline.held_against(each, document["pid"], asked, told) for each in states):
                 self.wrong.append(f"runtime.json says {document['running']}, pid {document['pid']}")
 
-    def _judge(self, done: Done | None, document: dict[str, Any], asked: float) -> None:
+    def _judge(self, done: subprocess.CompletedProcess[str] | None, document: dict[str, Any], asked: float) -> None:
         told = time.monotonic()
         state, pid = document["supervisor"]["state"], document["supervisor"]["pid"]
         silent = state == "unresponsive" and told - asked >= ANSWER_SECONDS  # then it is true, on a busy machine
@@ -212,23 +210,22 @@ def belonging_to(home: Host) -> set[int]:
 @pytest.mark.parametrize("number", range(4))
 def test_whoever_looks_is_told_the_truth_and_nothing_is_left_but_the_workers(home: Host, number: int) -> None:
     timeline = Timeline()
-    with WarmShell(home.folder, home.environ) as shell:
-        first = shell("start", cold=True)
-        assert (first.returncode, first.stderr) == (0, "")
-        wait_until(lambda: home.worker("North")["pid"] and home.worker("South")["pid"], 20, "the workers run")
-        home.json("send", "pause Idle", "--wait")
-        pids = {name: pid for name, pid in home.pids().items() if pid}
-        assert set(pids) == {"North", "South"}
-        timeline.now(RUNNING, home.daemon())
-        readers = Readers(home, timeline, pids)
-        with readers.reading():
-            for index in range(ROUNDS):
-                one_round(home, shell, timeline, ENDS[(index + number) % len(ENDS)], cold=index % COLD_EVERY == number)
-                assert not readers.wrong, readers.wrong
-            timeline.changing(STOPPED)
-            assert shell("stop").returncode == 0
-            timeline.now(STOPPED)
-        assert not readers.wrong, readers.wrong
+    first = home.quick("start", cold=True)
+    assert (first.returncode, first.stderr) == (0, "")
+    wait_until(lambda: home.worker("North")["pid"] and home.worker("South")["pid"], 20, "the workers run")
+    home.json("send", "pause Idle", "--wait")
+    pids = {name: pid for name, pid in home.pids().items() if pid}
+    assert set(pids) == {"North", "South"}
+    timeline.now(RUNNING, home.daemon())
+    readers = Readers(home, timeline, pids)
+    with readers.reading():
+        for index in range(ROUNDS):
+            one_round(home, timeline, ENDS[(index + number) % len(ENDS)], cold=index % COLD_EVERY == number)
+            assert not readers.wrong, readers.wrong
+        timeline.changing(STOPPED)
+        assert home.quick("stop").returncode == 0
+        timeline.now(STOPPED)
+    assert not readers.wrong, readers.wrong
     assert len(readers.looks) == 4
     assert min(readers.looks.values()) >= ROUNDS, readers.looks
     assert belonging_to(home) == set(pids.values())
@@ -237,27 +234,27 @@ def test_whoever_looks_is_told_the_truth_and_nothing_is_left_but_the_workers(hom
     assert started == dict.fromkeys(WORKERS, 1), "each was started once"
 
 
-def one_round(home: Host, shell: WarmShell, timeline: Timeline, end: str, *, cold: bool) -> None:
+def one_round(home: Host, timeline: Timeline, end: str, *, cold: bool) -> None:
     """Start, status, restart, status, and an end."""
     runs = daemon_holder(home.state_dir)
     if not runs:
         timeline.changing(RUNNING)
-    started = shell("start", cold=cold)
+    started = home.quick("start", cold=cold)
     if runs:
         assert (started.returncode, f"already running (pid {runs})" in started.stderr) == (1, True), started
     else:
         assert (started.returncode, started.stderr) == (0, ""), started
     begun = home.daemon()
     timeline.now(RUNNING, begun)
-    assert f"supervisor.pid={begun}\n" in shell("status", "--plain").stdout
+    assert f"supervisor.pid={begun}\n" in home.quick("status", "--plain").stdout
     timeline.changing(STOPPED)
     timeline.changing(RUNNING)
-    restarted = shell("restart", cold=cold)
+    restarted = home.quick("restart", cold=cold)
     assert (restarted.returncode, restarted.stderr) == (0, ""), restarted
     assert f"stopped: pid {begun}; workers that go on: North, South\n" in restarted.stdout
     begun = home.daemon()
     timeline.now(RUNNING, begun)
-    status = shell("status", "--plain")
+    status = home.quick("status", "--plain")
     assert (status.returncode, f"supervisor.pid={begun}\n" in status.stdout) == (0, True), status
     if end == "kill":
         timeline.changing(STALE)
@@ -265,6 +262,6 @@ def one_round(home: Host, shell: WarmShell, timeline: Timeline, end: str, *, col
         timeline.now(STALE)
     elif end == "stop":
         timeline.changing(STOPPED)
-        stopped = shell("stop")
+        stopped = home.quick("stop")
         assert (stopped.returncode, stopped.stderr) == (0, ""), stopped
         timeline.now(STOPPED)

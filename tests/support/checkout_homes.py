@@ -13,7 +13,7 @@ from typing import Any
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError
 from tests.support.armed import armed
 from tests.support.commits import History, straight
-from tests.support.homes import SUPERVISOR, Home, a_home
+from tests.support.homes import Home, a_home
 from tests.support.repositories import Clones, origin_and_checkout
 from tests.support.waiting import wait_until
 
@@ -109,7 +109,7 @@ class CodeHome(Home):
         self.order(handler, task_id, params)
         assert daemon.wait(30) == -signal.SIGKILL, self.daemon_log()
 
-    def one_pass(self, *words: str, program: Sequence[str] = SUPERVISOR) -> int:
+    def one_pass(self, *words: str, program: Sequence[str] | None = None) -> int:
         """A pass for the worker; its exit code."""
         return self.supervisor("once", "--worker-id", WORKER, *words, program=program).returncode
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,8 @@ import yaml
 from supervisor_core.adapters.processes_identity import identify
 from supervisor_core.adapters.processes_signals import KILL, send, wait_exit
 from supervisor_core.runtime.ownership import daemon_holder
-from tests.support.homes import Home
+from tests.support import warm
+from tests.support.homes import RUN_SECONDS, Home
 from tests.support.waiting import wait_until
 
 SLEEPER = {
@@ -29,9 +31,13 @@ class Host(Home):
 
     def started(self, *words: str) -> int:
         """`supervisor start`; the PID of the daemon."""
-        done = self.supervisor("start", *words)
+        done = self.quick("start", *words)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         return self.daemon()
+
+    def quick(self, *words: str, cold: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run the command line; a daemon that it starts is forked, or with `cold` the program from nothing."""
+        return warm.run(words, self.folder, self.environ, RUN_SECONDS, forks_daemons=not cold)
 
     def daemon(self) -> int:
         """The PID of the daemon that owns this home."""

@@ -26,6 +26,8 @@ START_SECONDS = 30.0
 RUN_SECONDS = 60.0
 SUPERVISOR = (sys.executable, "-m", "supervisor_core.cli")
 
+Daemon = subprocess.Popen[bytes] | warm.WarmProcess
+
 
 def demo_command(*options: str) -> list[str]:
     """The command of a demo worker that beats often."""
@@ -45,7 +47,7 @@ class Home:
         self.outbox = self.nas / "Worker_Outbox"
         self.config = folder / "config.yaml"
         self.worker_ids = tuple(workers)
-        self._daemons: list[subprocess.Popen[bytes]] = []
+        self._daemons: list[Daemon] = []
         document = {
             "supervisor": {"id": "TestHost", "state_dir": "var", "inbox_poll_seconds": 0.5},
             "nas": {"root": "nas"},
@@ -61,9 +63,12 @@ class Home:
         return {**kept, "PYTHONPATH": str(ROOT), "SUPERVISOR_CONFIG": str(self.config)}
 
     def supervisor(self, *words: str, program: Sequence[str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run the command line to its end; with a `program`, that one, started from nothing."""
+        """Run the command line to its end; with a `program`, that one, started from nothing unless it is armed."""
         if program is None:
             return warm.run(words, self.folder, self.environ, RUN_SECONDS)
+        if program is not SUPERVISOR and (forked := warm.warm_words(program)):
+            module, first = forked
+            return warm.run([*first, *words], self.folder, self.environ, RUN_SECONDS, module=module)
         return subprocess.run(
             [*program, *words],
             cwd=self.folder,
@@ -79,18 +84,22 @@ class Home:
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
-    def start_daemon(self, *, program: Sequence[str] = SUPERVISOR, wait: bool = True) -> subprocess.Popen[bytes]:
+    def start_daemon(self, *, program: Sequence[str] = SUPERVISOR, wait: bool = True) -> Daemon:
         """`supervisor run` in the background; with `wait`, it is up when this returns."""
+        daemon: Daemon
         with (self.folder / "daemon.log").open("ab") as log:
-            daemon = subprocess.Popen(
-                [*program, "run"], cwd=self.folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            if forked := warm.warm_words(program):
+                module, first = forked
+                daemon = warm.WarmProcess([*first, "run"], self.folder, self.environ, log, log, module=module)
+            else:
+                words, null = [*program, "run"], subprocess.DEVNULL
+                daemon = subprocess.Popen(words, cwd=self.folder, env=self.environ, stdin=null, stdout=log, stderr=log)
         self._daemons.append(daemon)
         if wait:
             wait_until(lambda: self.is_up(daemon), START_SECONDS, f"the daemon came up:\n{self.daemon_log()}")
         return daemon
 
-    def is_up(self, daemon: subprocess.Popen[bytes]) -> bool:
+    def is_up(self, daemon: Daemon) -> bool:
         """Whether it answers and all its services run."""
         assert daemon.poll() is None, f"the daemon ended with {daemon.returncode}:\n{self.daemon_log()}"
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import yaml
 
 from slack_playground import Playground
-from tests.support.homes import SUPERVISOR, Home, a_home
+from tests.support.homes import SUPERVISOR, Daemon, Home, a_home
 from tests.support.waiting import wait_until
 
 ACCESS = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER"]}
@@ -80,7 +79,7 @@ def a_slack_home(folder: Path, workers: dict[str, Any] | None = None, **slack: A
 
 async def started(
     home: Home, slack: Playground, program: Sequence[str] = SUPERVISOR, *, connections: int = 1
-) -> subprocess.Popen[bytes]:
+) -> Daemon:
     """The daemon, once it is up and this Slack has so many connections."""
     assert isinstance(home, SlackHome)
     for name in home.named():  # whom the configuration names, Slack knows
