@@ -72,11 +72,6 @@ class Refusal:
     again: bool = False
     """Whether the same request may go through when it's made again."""
 
-    @property
-    def by_role(self) -> bool:
-        """They may not because of the roles that they have: one that a group gives them would do."""
-        return bool(self.circles)
-
 
 @dataclass(frozen=True, slots=True)
 class _Named:

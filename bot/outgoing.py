@@ -12,7 +12,7 @@ from bot.views.told import Content
 from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
-from supervisor_core.ledger.replies import DETAILS, FILE, below
+from supervisor_core.ledger.replies import DETAILS, FILE
 from supervisor_core.ledger.schedules import TOLD
 from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.tidings import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
@@ -87,12 +87,6 @@ def file_in(asked: Asked, file: Attached) -> Message:
     """A file for everybody in the channel in which a button was pressed; once, however often it was pressed. Where the
     bot can't write there it goes to whoever pressed it."""
     return Message(FILE, _file_of(asked.press, ""), {**card_of(asked), **file.as_payload()})
-
-
-def file_below(task_id: str, file: Attached, about: str = "") -> Message:
-    """A file in the thread of a command's card, wherever that stands; it is sent once the card is told, and dropped
-    where there is none. Told as text where Slack takes no file, as with `file_for`."""
-    return Message(FILE, _file_of(task_id, about), {**below(CARD, task_id), **file.as_payload()})
 
 
 def _file_of(subject: str, about: str) -> str:

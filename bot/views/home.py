@@ -102,11 +102,6 @@ def footer(picture: Picture) -> Json:
     return {**context(said), "block_id": "footer"}
 
 
-def page_count(picture: Picture, only: str) -> int:
-    """How many pages there are for this choice."""
-    return len(_pages(_wanted(picture.workers, only)))
-
-
 def _title(host: str) -> Json:
     return {"type": "header", "text": {"type": "plain_text", "text": fit(host, 150) or "Supervisor"}}
 

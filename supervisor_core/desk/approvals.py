@@ -193,12 +193,6 @@ class Approvals:
         """Those whose commands have ended since: done or failed."""
         return self._carrying.settle(now or datetime.now(UTC))
 
-    def on_job_finished(self, task_id: str, now: datetime | None = None) -> None:
-        """A job has ended; with the last one of a command its approval is done or failed."""
-        approval = self.of_task(task_id)
-        if approval is not None:
-            self._carrying.settle_one(approval, now or datetime.now(UTC))
-
     def expire_due(self, now: datetime | None = None) -> list[Approval]:
         """End those that nobody decided in time; which they were."""
         moment = now or datetime.now(UTC)

@@ -73,13 +73,6 @@ def in_states(connection: Connection, states: Collection[AlertState], supervisor
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
-def of_target(connection: Connection, target: Target, limit: int = 20) -> list[Alert]:
-    """The newest alerts of this target, newest first."""
-    mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id)
-    query = select(alerts).where(*mine).order_by(alerts.c.opened_at.desc()).limit(limit)
-    return [from_row(row) for row in connection.execute(query).mappings()]
-
-
 def due(connection: Connection, supervisor_id: str, now: datetime, limit: int) -> list[Alert]:
     """Those about which something must be decided by now, the one that waits longest first."""
     query = select(alerts).where(alerts.c.state.in_(LIVE), alerts.c.due_at <= now)

@@ -152,12 +152,6 @@ def _waiting(row: RowMapping) -> Waiting:
     )
 
 
-def count_pending(connection: Connection, kind: str) -> int:
-    """How many of this kind wait."""
-    query = select(func.count()).select_from(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
-    return connection.execute(query).scalar_one()
-
-
 def sent(message: Waiting, now: datetime, address: Mapping[str, Any] | None = None) -> Step:
     """pending → sent, with where it stands; unless it was ordered anew meanwhile: then it stays pending."""
     values: dict[str, Any] = {"sent_at": now, "last_error": None}

@@ -19,6 +19,7 @@ from supervisor_core.domain.health import WorkerState
 from supervisor_core.domain.storms import GATHER
 from supervisor_core.ledger import alerts, flips
 from tests.support.alerting import AlertDesk
+from tests.support.rows import alerts_of
 from tests.support.sampling import examples
 
 NAMES = st.sampled_from(["North", "South"])
@@ -183,7 +184,7 @@ class Sequences(RuleBasedStateMachine):
         for name in ("North", "South", "West"):
             for kind in (WORKER, FLAPPING):
                 target = Target(kind, name)
-                found = self.desk.ledger.read(partial(alerts.of_target, target=target, limit=100))
+                found = self.desk.ledger.read(partial(alerts_of, target=target, limit=100))
                 yield target, [alert for alert in found if alert.state in LIVE]
 
     def _standing(self, target: Target) -> Condition | None:

@@ -77,7 +77,7 @@ def test_a_job_that_failed_makes_it_failed_and_names_those_that_were_not_begun(d
     desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
     desk.approvals.carry_on(NOW)
     desk.end_jobs(success=False, most=1)
-    desk.approvals.on_job_finished("task_1", NOW)
+    desk.approvals.settle(NOW)
     found = desk.approvals.of_task("task_1")
     assert found is not None
     assert (found.state, found.reason) == (S.FAILED, "It failed on North. Not begun: South.")
@@ -88,10 +88,10 @@ def test_a_job_that_failed_makes_it_failed_and_names_the_worker(desk: Desk) -> N
     desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
     desk.approvals.carry_on(NOW)
     desk.end_jobs(success=False, most=1)
-    desk.approvals.on_job_finished("task_1", NOW)
+    desk.approvals.settle(NOW)
     assert state(desk) is S.EXECUTING, "the other one is not over"
     desk.end_jobs()
-    desk.approvals.on_job_finished("task_1", NOW)
+    desk.approvals.settle(NOW)
     found = desk.approvals.of_task("task_1")
     assert found is not None
     assert (found.state, found.reason) == (S.FAILED, "It failed on North.")

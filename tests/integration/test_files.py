@@ -14,7 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.asked import Asked
 from bot.attached import MOST_BYTES, Attached
 from bot.delivery import Delivery
-from bot.outgoing import file_below, file_for
+from bot.outgoing import file_for
 from bot.pace import Pace
 from bot.speaking import Speaker
 from slack_playground import Playground
@@ -22,6 +22,7 @@ from slack_playground.values import Json
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.domain import crashpoints
 from supervisor_core.ledger import jobs
+from supervisor_core.ledger.replies import FILE, below
 from supervisor_core.ledger.steps import Message, record
 from supervisor_core.ledger.store import Ledger
 from tests.integration.test_delivery import NOW, order
@@ -69,6 +70,11 @@ class Outbox:
         """The state of each row of this kind, and its reason."""
         query = f"SELECT state, last_error FROM outbox_t WHERE kind = '{kind}' ORDER BY outbox_id"
         return [(row.state, row.last_error or "") for row in self.ledger.read(lambda c: c.exec_driver_sql(query).all())]
+
+
+def file_below(task_id: str, file: Attached) -> Message:
+    """A file in the thread of a command's card, wherever that stands."""
+    return Message(FILE, f"{task_id}/file", {**below(jobs.CARD, task_id), **file.as_payload()})
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.flag_intake import FlagIntake, Swept
 from supervisor_core.runtime.flag_triage import SETTLE_SECONDS
 from supervisor_core.runtime.host import opened_ledger
+from tests.support.rows import count_pending
 from tests.support.waiting import wait_until
 
 NAME = "supervisor_pause_OrionMX.flag"
@@ -429,7 +430,7 @@ def test_a_result_that_can_not_be_written_holds_up_no_other(scene: Scene) -> Non
         (job,) = scene.sweep().filed
         scene.finish(job, Outcome.done(share=float("nan") if name == "t1" else 0.5))
     assert [result["task_id"] for result in scene.results()] == ["t2"]
-    assert scene.ledger.read(lambda connection: outbox.count_pending(connection, jobs.RESULT_FILE)) == 1
+    assert scene.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE)) == 1
 
 
 def test_results_wait_for_the_drive_in_order(scene: Scene) -> None:
@@ -440,7 +441,7 @@ def test_results_wait_for_the_drive_in_order(scene: Scene) -> None:
     with pytest.raises(DriveUnavailable):
         scene.host.drive.call(release.wait, timeout=0.02)
     assert results.deliver(scene.host, scene.ledger) == 0
-    assert scene.ledger.read(lambda connection: outbox.count_pending(connection, jobs.RESULT_FILE)) == 1
+    assert scene.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE)) == 1
     release.set()
     wait_until(lambda: not scene.host.drive.hangs, 5, "the drive is back")
     later = datetime.now(UTC) + timedelta(seconds=outbox.LONGEST_RETRY_SECONDS)

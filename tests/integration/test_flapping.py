@@ -10,8 +10,9 @@ import pytest
 from supervisor_core.domain.alerts import Alert, AlertState
 from supervisor_core.domain.conditions import FLAPPING, Severity, Target
 from supervisor_core.domain.health import WorkerState
-from supervisor_core.ledger import alerts, flips
+from supervisor_core.ledger import flips
 from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.rows import alerts_of
 
 MINUTE = 60.0
 RULES = {"flapping": {"flips": 4, "within_minutes": 10}, "renotify_minutes": 0}
@@ -33,7 +34,7 @@ def flap(desk: AlertDesk, times: int = 1) -> None:
 
 
 def of_flapping(desk: AlertDesk) -> list[Alert]:
-    return desk.ledger.read(lambda connection: alerts.of_target(connection, Target(FLAPPING, "North")))
+    return desk.ledger.read(lambda connection: alerts_of(connection, Target(FLAPPING, "North")))
 
 
 def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: AlertDesk) -> None:

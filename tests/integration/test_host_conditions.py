@@ -17,13 +17,14 @@ from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.conditions import COMMAND, DATABASE, LINK, SUPERVISOR, Condition, Target
 from supervisor_core.domain.health import Heartbeat
 from supervisor_core.domain.host_conditions import Found, Trouble
-from supervisor_core.ledger import alerts, flips, jobs
+from supervisor_core.ledger import flips, jobs
 from supervisor_core.ledger.steps import take
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.host_conditions import HostConditions
 from supervisor_core.runtime.parts import Parts
 from tests.support.alerting import ANN, AlertDesk, an_alert_desk
+from tests.support.rows import alerts_of
 
 HOST = "TestHost"
 
@@ -57,7 +58,7 @@ class Looking:
 
     def one(self, kind: str, name: str = HOST) -> Alert:
         """The newest alert about this part."""
-        found = self.desk.ledger.read(lambda connection: alerts.of_target(connection, Target(kind, name)))
+        found = self.desk.ledger.read(lambda connection: alerts_of(connection, Target(kind, name)))
         return found[0]
 
 
@@ -144,7 +145,7 @@ def test_that_the_bot_was_deaf_is_kept_as_an_alert_that_is_over_and_told_once(lo
     for ended in (begun + timedelta(minutes=1), begun + timedelta(minutes=1), begun + timedelta(minutes=3)):
         tell = partial(heard.tell_gap, channel="C0OPS", host=HOST, since=begun, until=ended, away=False)
         desk.ledger.write(tell)
-    found = desk.ledger.read(lambda connection: alerts.of_target(connection, Target(LINK, HOST)))
+    found = desk.ledger.read(lambda connection: alerts_of(connection, Target(LINK, HOST)))
     assert [(each.condition, each.state) for each in found] == [(Condition.DEAF, AlertState.CLOSED)] * 2
     desk.tell()
     assert len(desk.heard()) == 1

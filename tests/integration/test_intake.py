@@ -24,10 +24,10 @@ from slack_playground import Playground, Timings
 from slack_playground.testing.cards import Modal
 from supervisor_core.adapters.head_file import HeadFile
 from supervisor_core.ledger.envelopes import Received, keep, unhandled
-from supervisor_core.ledger.outbox import count_pending
 from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tables import envelopes
+from tests.support.rows import count_pending
 
 SHORT = Timings(ack=1.0, redelivery=(0.0, 0.05, 0.1))
 

@@ -30,6 +30,7 @@ from supervisor_core.ledger import audit, jobs, outbox, schema
 from supervisor_core.ledger.steps import Message, record
 from supervisor_core.ledger.store import FILE_NAME, Ledger
 from supervisor_core.ledger.tables import audit_log, sightings
+from tests.support.rows import count_pending
 from tests.support.tampering import unguard
 from tests.support.waiting import wait_until
 
@@ -414,7 +415,7 @@ def test_a_job_is_filed_once_for_each_worker_and_runs_through_its_states(ledger:
     (row,) = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
     assert (row["action"], row["outcome"], row["label"]) == ("PAUSE", "success", "anna - hotfix")
     assert json.loads(row["details_json"])["duration_seconds"] == 1.235
-    assert ledger.read(lambda connection: outbox.count_pending(connection, jobs.RESULT_FILE)) == 1
+    assert ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE)) == 1
 
 
 def test_of_two_who_claim_one_job_one_gets_it(ledger: Ledger, folder: Path) -> None:

@@ -15,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from supervisor_core.domain.catalog import CATALOG
 from supervisor_core.domain.definitions import Spread
 from supervisor_core.domain.jobs import JobState, not_begun
-from supervisor_core.ledger import audit, jobs, outbox
+from supervisor_core.ledger import audit, jobs
 from tests.support.forwarded import opened
+from tests.support.rows import count_pending
 from tests.support.sampling import examples
 from tests.support.turns import Host
 
@@ -80,7 +81,7 @@ def test_after_the_first_failure_nobody_else_begins_and_each_of_them_is_told(hos
     assert str(left.outcome.error).startswith("Not begun: rollback failed on North before it was South's turn. ")
     assert host.told(task) == [("West", "success"), ("North", "failure"), ("South", "failure")]
     assert not not_begun(host.job(task, "North"))
-    results = host.ledger.read(lambda connection: outbox.count_pending(connection, jobs.RESULT_FILE))
+    results = host.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE))
     assert results == len(WORKERS), "each has its result file"
 
 

@@ -32,8 +32,9 @@ from supervisor_core.domain.conditions import WORKER, Condition, Reading, Sight,
 from supervisor_core.domain.flips import Flip
 from supervisor_core.domain.health import Heartbeat, Observation, WorkerState, health
 from supervisor_core.domain.restarts import Decision, Next, Reason
-from supervisor_core.ledger import alerts, audit, flips, outbox
+from supervisor_core.ledger import audit, flips, outbox
 from supervisor_core.ledger.store import FILE_NAME, Ledger
+from tests.support.rows import alerts_of
 
 BEGINNING = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
 CHANNEL = "C0OPS"
@@ -214,7 +215,7 @@ class AlertDesk:
 
     def of(self, name: str) -> list[Alert]:
         """The alerts of this worker, newest first."""
-        return self.ledger.read(lambda connection: alerts.of_target(connection, Target(WORKER, name)))
+        return self.ledger.read(lambda connection: alerts_of(connection, Target(WORKER, name)))
 
     def one(self, name: str) -> Alert:
         """Its newest alert."""

@@ -49,7 +49,7 @@ def test_it_names_people_groups_and_channels_and_the_keys_that_give_the_right() 
         "`teams.intake.operators`. Whoever is in one of the groups or channels that stand there may, too."
     )
     assert told.plain == "pause is for operators (slack.access.operators or teams.intake.operators)"
-    assert (told.missing, told.by_role, told.circles) == ("operators", True, frozenset({"S0OPS", "C0OPS", "G0OPS"}))
+    assert (told.missing, told.circles) == ("operators", frozenset({"S0OPS", "C0OPS", "G0OPS"}))
 
 
 def test_of_several_workers_it_names_those_that_are_not_covered() -> None:
@@ -94,7 +94,7 @@ def test_guests_and_strangers_hear_that_only_their_own_id_counts(person: Person,
     told = refused(person, "pause", "East")
     assert f"{said}, so only your own id gives you a right." in told.words
     assert "groups or channels" not in told.words
-    assert not told.by_role
+    assert not told.circles
 
 
 def test_a_guest_who_votes_is_not_told_to_be_listed() -> None:

@@ -22,7 +22,7 @@ from supervisor_core.adapters.git_changing import keep, kept_refs
 from supervisor_core.adapters.old_files import EVERY, MARK, PARTS, next_sweep
 from supervisor_core.desk.retention import RetentionChore
 from supervisor_core.ledger import jobs as job_rows
-from supervisor_core.ledger import outbox, tables
+from supervisor_core.ledger import tables
 from supervisor_core.ledger.columns import UtcDateTime
 from supervisor_core.ledger.forward_marks import Marks
 from supervisor_core.ledger.retention import BATCH, CHANGES_KEPT, RETENTIONS, WITHOUT, Scope, delete_batch
@@ -34,6 +34,7 @@ from tests.support.forwarded import do_job, file_job, forward, opened
 from tests.support.homes import ROOT, a_home
 from tests.support.passes import carry_out
 from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.rows import count_pending
 from tests.support.tampering import unguard
 
 WRITTEN = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
@@ -288,9 +289,9 @@ def test_a_result_that_the_drive_never_took_is_given_up_after_a_year_with_a_warn
     do_job(place.ledger, "t1")
     place.ledger.write(lambda connection: connection.execute(update(tables.outbox).values(created_at=WRITTEN)))
     sweep_all(place, LATER)
-    assert place.ledger.read(partial(outbox.count_pending, kind=job_rows.RESULT_FILE)) == 1
+    assert place.ledger.read(partial(count_pending, kind=job_rows.RESULT_FILE)) == 1
     sweep_all(place, MUCH_LATER)
-    assert place.ledger.read(partial(outbox.count_pending, kind=job_rows.RESULT_FILE)) == 0
+    assert place.ledger.read(partial(count_pending, kind=job_rows.RESULT_FILE)) == 0
     assert "gave up on 1 messages" in caplog.text
 
 
