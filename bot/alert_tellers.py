@@ -11,12 +11,11 @@ from bot.alert_rows import told_of
 from bot.alerts import DOOR
 from bot.informing import Question, Tell, saying
 from bot.intake.dealing import Dealt
-from bot.outgoing import answer, everybody
+from bot.outgoing import everybody, failure
 from bot.pools import quick
 from bot.views import alerts as views
 from bot.views.alert import Told
-from bot.views.phrases import said
-from bot.views.told import Content, words
+from bot.views.told import Content
 from bot.views.who import who
 from supervisor_core.desk.alerts import Alerts, Request
 from supervisor_core.domain.alerts import SHOWN
@@ -66,7 +65,7 @@ class AlertTellers:
         try:
             made = await quick(self._alerts.mute, command.workers, seconds, request)
         except SupervisorError as error:
-            return _failed(question, error)
+            return failure(question.asked, error)
         named = any(parse_duration(word) is not None for word in question.asked.text.split())
         return everybody(question.asked, views.muted(made, said=named), self._channel, " muting")
 
@@ -77,7 +76,7 @@ class AlertTellers:
             ended = await quick(unmute, command.workers, _request(question))
             still = (await quick(self._alerts.muted)).get(EVERYTHING.id)
         except SupervisorError as error:
-            return _failed(question, error)
+            return failure(question.asked, error)
         content = views.unmuted(ended, command.workers, who(question.issuer), still)
         return everybody(question.asked, content, self._channel if ended else "", " muting")
 
@@ -85,7 +84,3 @@ class AlertTellers:
 def _request(question: Question) -> Request:
     reason = str(question.command.params.get("reason") or "")
     return Request(question.issuer, DOOR, question.asked.task_id, reason)
-
-
-def _failed(question: Question, error: SupervisorError) -> Dealt:
-    return Dealt(messages=(answer(question.asked, words(f":warning: {said(error)}")),))

@@ -10,13 +10,12 @@ from bot.access import Person
 from bot.asked import Asked
 from bot.intake.dealing import Dealt
 from bot.offering import Offering
-from bot.outgoing import answer, everybody
+from bot.outgoing import answer, everybody, failure
 from bot.views.approval import Asking
 from bot.views.help import help_of
 from bot.views.overview import BUTTONS, monitoring, overview
 from bot.views.paging import page_in
-from bot.views.phrases import said
-from bot.views.told import Content, words
+from bot.views.told import Content
 from bot.views.waiting import waiting
 from supervisor_core.domain.catalog import OVERVIEW
 from supervisor_core.domain.command import Command, Issuer
@@ -126,6 +125,6 @@ class Informing:
         try:
             done = await self._monitoring(rests, question.issuer)
         except SupervisorError as error:
-            return Dealt(messages=(answer(question.asked, words(f":warning: {said(error)}")),))
+            return failure(question.asked, error)
         content = monitoring(done, question.issuer, rests=rests)
         return everybody(question.asked, content, self._channel, " monitoring")

@@ -8,7 +8,9 @@ from typing import Any
 from bot.asked import Asked
 from bot.attached import Attached
 from bot.intake.dealing import Dealt
-from bot.views.told import Content
+from bot.views.phrases import said
+from bot.views.told import Content, words
+from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.ledger.alerts import ALERT, LINE, REPLY
 from supervisor_core.ledger.approvals import ASKED
 from supervisor_core.ledger.jobs import CARD
@@ -58,6 +60,11 @@ def whisper(asked: Asked, content: Content, *, replace: bool = False, about: str
     place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
     way = {"response_url": asked.response_url, "replace": replace}
     return Message(WHISPER, f"{asked.key}{about}"[:SUBJECT], {**place, **way, "content": content})
+
+
+def failure(asked: Asked, error: SupervisorError) -> Dealt:
+    """Why nothing was done, and what to do: to the asker alone."""
+    return Dealt(messages=(whisper(asked, words(f":warning: {said(error)}")),))
 
 
 def _directly(asked: Asked, subject: str, content: Content) -> Message:

@@ -11,10 +11,9 @@ from bot.asked import Asked
 from bot.informing import Question, Tell
 from bot.intake.dealing import Dealt
 from bot.judging import Judging
-from bot.outgoing import answer, card_of, whisper
+from bot.outgoing import answer, card_of, failure, whisper
 from bot.pools import quick
 from bot.views import schedules as views
-from bot.views.phrases import said
 from bot.views.told import Content, with_hint, words
 from supervisor_core.adapters.zones import known_zone
 from supervisor_core.config import SupervisorConfig
@@ -96,7 +95,7 @@ class Scheduling:
                 card_of(asked),
             )
         except SupervisorError as error:
-            return _said(asked, error)
+            return failure(asked, error)
         return Dealt()
 
     async def _list(self, question: Question) -> Dealt:
@@ -112,7 +111,7 @@ class Scheduling:
         try:
             gone = await quick(self._schedules.remove, str(question.command.params["name"]), issuer, asked.task_id)
         except SupervisorError as error:
-            return _said(asked, error)
+            return failure(asked, error)
         on_card = await quick(self._schedules.told_in, gone) == asked.channel
         if asked.button and not asked.replaces:
             return Dealt()  # on its card, which says so
@@ -157,10 +156,6 @@ def _signed(message: Message, schedule: Schedule) -> Message:
     if message.kind == FILE:
         payload["comment"] = f"{payload['comment']}\n{signature}"
     return replace(message, payload=payload)
-
-
-def _said(asked: Asked, error: SupervisorError) -> Dealt:
-    return Dealt(messages=(whisper(asked, words(f":warning: {said(error)}")),))
 
 
 def _notice(asked: Asked, content: Content) -> Message:

@@ -14,7 +14,7 @@ from bot.views.text import escape, fit
 from bot.views.told import LONGEST, Content, context, moment, section
 from bot.views.who import asker, who
 from supervisor_core.config.chat import DIRECT
-from supervisor_core.domain.approvals import OPEN, Approval, ApprovalState, Choice, Vote, to_go_on
+from supervisor_core.domain.approvals import OPEN, Approval, ApprovalState, Choice, Vote, count_of, to_go_on
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.observed import effect
@@ -169,16 +169,10 @@ def _text(asking: Asking, title: str) -> str:
     approval = asking.approval
     said = [f"{title}.", escape(_effect(approval))]
     if approval.state is ApprovalState.PENDING:
-        said.append(f"Asked by {asker(approval.requester)}; {_count(asking)}.")
+        said.append(f"Asked by {asker(approval.requester)}; {count_of(approval, asking.votes)}.")
     elif approval.reason:
         said.append(f"Why: {why_of(approval)}")
     return fit(" ".join(said), LONGEST)
-
-
-def _count(asking: Asking) -> str:
-    agreed = sum(1 for vote in asking.votes if vote.choice is Choice.APPROVE)
-    needed = asking.approval.terms.votes_needed
-    return f"{agreed} of {needed} {'vote' if needed == 1 else 'votes'}"
 
 
 def _facts(asking: Asking) -> list[str]:
@@ -187,7 +181,7 @@ def _facts(asking: Asking) -> list[str]:
     if approval.command.label:
         facts.append(f"label: {escape(approval.command.label)}")
     if approval.state is ApprovalState.PENDING:
-        facts += [_count(asking), f"expires {moment(approval.expires_at)}"]
+        facts += [count_of(approval, asking.votes), f"expires {moment(approval.expires_at)}"]
     elif approval.finished_at is not None:
         facts.append(f"ended {moment(approval.finished_at)}")
     return [*facts, f"`{approval.task_id}`", f"approval `{approval.approval_id}`"]

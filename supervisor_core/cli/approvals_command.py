@@ -21,7 +21,7 @@ from supervisor_core.cli.table import folded_table
 from supervisor_core.cli.who import shell_issuer
 from supervisor_core.config import SupervisorConfig, load_supervisor_config
 from supervisor_core.desk.approvals import Approvals, Decision
-from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Vote, to_go_on
+from supervisor_core.domain.approvals import Approval, ApprovalState, Choice, Vote, count_of, to_go_on
 from supervisor_core.domain.durations import MINUTE, format_duration
 from supervisor_core.domain.errors import UsageError
 from supervisor_core.domain.observed import effect
@@ -154,13 +154,6 @@ def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
         case _:
             said = f"{approval.state}: {approval.again}{f'. {reason}' if reason else '.'}"
             return f"{said} {in_shell(to_go_on(approval))}".rstrip()
-
-
-def count_of(approval: Approval, votes: Sequence[Vote]) -> str:
-    """`1 of 2 votes`."""
-    agreed = sum(1 for vote in votes if vote.choice is Choice.APPROVE)
-    needed = approval.terms.votes_needed
-    return f"{agreed} of {needed} {'vote' if needed == 1 else 'votes'}"
 
 
 def document(approval: Approval, votes: Sequence[Vote]) -> dict[str, Any]:

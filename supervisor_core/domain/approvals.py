@@ -17,6 +17,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from supervisor_core.domain.code import count
 from supervisor_core.domain.command import Command, Issuer, person_of
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.domain.grammar import render
@@ -233,6 +234,12 @@ def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: date
     if mine is not None:
         return f"You have already voted to {mine.choice}; each person votes once. An approver may still cancel it."
     return ""
+
+
+def count_of(approval: Approval, votes: Iterable[Vote]) -> str:
+    """`1 of 2 votes`."""
+    agreed = sum(1 for vote in votes if vote.choice is Choice.APPROVE)
+    return f"{agreed} of {count(approval.terms.votes_needed, 'vote')}"
 
 
 def to_go_on(approval: Approval) -> Words:
