@@ -10,7 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.speaking import Address, Speaker
 from bot.views.told import Content
 from slack_playground.values import Clock as PlaygroundClock
-from slack_playground.world.rates import Rates
+from slack_playground.world.faults import Rates
 
 START = 1000.0  # seconds, of a clock that was not made for this
 PER_CARD_SECONDS = 2.0  # Slack asks for no more than an edit of a message in so long

@@ -1,4 +1,4 @@
-"""For pytest: the fixture `slack`, a playground for one test, whether that is `def` or `async def`.
+"""The pytest plugin: the fixture `slack`, a playground for one test, for `def` and `async def` alike.
 
 An `async def` test that asks for `slack` runs in a loop of its own, so that no other plugin is needed. The mark
 `@pytest.mark.playground(manifest="manifest.yml", rate_limits=True)` carries the arguments of `Playground`. pytest

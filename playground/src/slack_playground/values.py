@@ -1,4 +1,4 @@
-"""The words that all parts of the playground share: JSON objects, refusals in Slack's words, and timings."""
+"""Values that all parts of the playground share: JSON objects, errors in Slack's words, timings and the clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SlackError(Exception):
 
 
 class PlaygroundError(Exception):
-    """What a person or a test asked of the playground can't be done; `error` is a word, the message a sentence."""
+    """A request of a person or a test can't be carried out; `error` is a word, the message a sentence."""
 
     def __init__(self, error: str, message: str, *, status: int = 400, **fields: object) -> None:
         self.error, self.message, self.status = error, message, status

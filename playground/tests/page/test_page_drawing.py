@@ -81,7 +81,7 @@ def test_five_thousand_messages_are_scrolled_with_few_rows_in_the_tree(browser: 
     page.get_by_text(f"message {MANY - 1}", exact=True).wait_for()
     page.evaluate(
         """async () => { const feed = document.getElementById('timeline');
-        const { store } = await import('/page/store.js');
+        const { store } = await import('/page/base/store.js');
         const channel = [...store.channels.values()].find(each => each.name === 'general').id;
         while (store.more.get(channel)) await store.older(channel);
         window.longest = 0; let before = performance.now();

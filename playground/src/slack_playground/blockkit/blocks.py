@@ -54,7 +54,7 @@ def _collapsed_only_if_collapsible(value: Mapping[str, object], path: str, repor
 
 @dataclass(frozen=True)
 class ContextPart:
-    """What stands in a context block: a text or a picture."""
+    """One element of a context block: a text or a picture."""
 
     def check(self, value: object, path: str, report: Report) -> None:
         tag = value.get("type") if isinstance(value, Mapping) else None

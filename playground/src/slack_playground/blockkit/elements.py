@@ -76,7 +76,7 @@ def _offered(value: Mapping[str, object]) -> list[object]:
 
 
 def _initial_offered(value: Mapping[str, object], path: str, report: Report) -> None:
-    """What is chosen at first must be one of the options, exactly as it stands there."""
+    """The initial choice must be one of the options, exactly as it is listed."""
     offered = _offered(value)
     if "initial_option" in value and value["initial_option"] not in offered:
         report.add(join(path, "initial_option"), "this is not one of the options, exactly as it stands there")

@@ -19,7 +19,7 @@ class Kind(Protocol):
 
 
 def name_of(value: object) -> str:
-    """What a JSON value is, in a word for people."""
+    """The kind of a JSON value, in a word for people."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -36,7 +36,7 @@ def name_of(value: object) -> str:
 
 
 def is_list(value: object) -> bool:
-    """Whether this is a JSON list; a text is a sequence too, but no list."""
+    """True for a JSON list; a text is a sequence too, but no list."""
     return isinstance(value, (list, tuple))
 
 

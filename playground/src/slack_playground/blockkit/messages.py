@@ -37,7 +37,7 @@ _ATTACHMENT = shape(
 
 
 def check_message(payload: Mapping[str, object], *, update: bool = False) -> list[Problem]:
-    """What Slack would refuse in a message; empty where it may be sent.
+    """Problems for which Slack would refuse a message; empty where it may be sent.
 
     Looks at `text`, `markdown_text`, `blocks`, `attachments` and `metadata`; the other arguments of a method are
     another's to judge. An answer through a response_url (it has `response_type`, `replace_original` or
@@ -147,7 +147,7 @@ def _check_metadata(metadata: object, report: Report, *, webhook: bool) -> None:
 
 
 def check_options(answer: Mapping[str, object]) -> list[Problem]:
-    """What Slack would refuse in the answer to a block_suggestion: its `options` or `option_groups`."""
+    """Problems in the answer to a block_suggestion: its `options` or `option_groups`."""
     report = Report(MESSAGE, "invalid_arguments")
     both = {"options": ListOf(OPTION, most=100), "option_groups": ListOf(OPTION_GROUP, most=100)}
     rules = (not_together("options", "option_groups"), at_least_one("options", "option_groups"))

@@ -1,4 +1,4 @@
-"""What the checker found: problems with their place, and the report that gathers them."""
+"""Problems with their place, and the report that gathers them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Problem:
 
 @dataclass
 class Report:
-    """What is known while one message or view is walked: the problems so far, and what may stand only once."""
+    """The problems so far in one message or view, and the ids that may occur only once."""
 
     surface: str
     code: str

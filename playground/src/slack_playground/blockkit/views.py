@@ -57,7 +57,7 @@ _VIEWS: Mapping[str, Shape] = {
 
 
 def check_view(view: Mapping[str, object]) -> list[Problem]:
-    """What Slack would refuse in a modal or a home tab; empty where it may be shown."""
+    """Problems for which Slack would refuse a modal or a home tab; empty where it may be shown."""
     if name_of(view) != "an object":
         return [Problem("", f"a view is an object, not {name_of(view)}", "invalid_arguments")]
     kind = view.get("type")

@@ -10,7 +10,7 @@ from slack_playground.people.conversations import People
 from slack_playground.people.interactions import Acting
 from slack_playground.socket_mode.sockets import Outcome
 from slack_playground.values import Json, PlaygroundError, names
-from slack_playground.web_api.files import of_page
+from slack_playground.web_api.files import for_page
 from slack_playground.world.workspace import User
 from slack_playground.world.world import World
 
@@ -117,7 +117,7 @@ class PersonHttp:
 
     async def _file(self, user: User, body: Json) -> Json:
         file = self._people.file(user, str(body.get("name") or "file"), _content(body))
-        return {"ok": True, "file": of_page(file)}
+        return {"ok": True, "file": for_page(file)}
 
     async def _read(self, user: User, body: Json) -> Json:
         self._world.read(self._people.place(user, body.get("channel")), user.id, str(body.get("ts") or ""))

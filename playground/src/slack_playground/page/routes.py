@@ -15,7 +15,7 @@ from slack_playground.page.person_actions import PersonHttp
 from slack_playground.page.world_actions import WorldHttp
 from slack_playground.people import transcript
 from slack_playground.values import Json, PlaygroundError, number
-from slack_playground.web_api.files import of_page
+from slack_playground.web_api.files import for_page
 from slack_playground.world.world import World
 
 PAGE = Path(__file__).parent / "static"
@@ -140,7 +140,7 @@ class PageHttp:
                 "homes": space.homes,
                 "modals": {user: views for user, views in space.modals.items() if views},
                 "faults": world.faults.to_json(),
-                "files": [of_page(file) for file in space.files.values() if file.ready],
+                "files": [for_page(file) for file in space.files.values() if file.ready],
             }
         )
 

@@ -1,4 +1,4 @@
-"""The world over HTTP: its people, channels, groups, faults, connections, clock; and waiting for what is seen."""
+"""Actions on the world over HTTP: people, channels, groups, faults, connections, the clock, and waiting for a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAGS = ("is_bot", "is_admin", "is_restricted", "is_ultra_restricted", "deleted"
 
 
 class WorldHttp:
-    """Each of these by its name."""
+    """The actions on the world by name."""
 
     def __init__(self, world: World, sockets: Sockets) -> None:
         self._world, self._sockets = world, sockets

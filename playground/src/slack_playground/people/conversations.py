@@ -1,14 +1,14 @@
-"""What people do in conversations: talk, command, react, join and leave."""
+"""Actions of people in conversations: talk, command, react, join and leave."""
 
 from __future__ import annotations
 
-from slack_playground.people.markup import marked_up
+from slack_playground.people.markup import escape, to_markup
 from slack_playground.socket_mode.payloads import Payloads
 from slack_playground.socket_mode.sockets import ACKED, Outcome, Sockets
 from slack_playground.values import Json, PlaygroundError, SlackError
 from slack_playground.web_api import views
-from slack_playground.web_api.answers import show
-from slack_playground.web_api.files import new_file, of_page
+from slack_playground.web_api.bot_endpoints import show_answer
+from slack_playground.web_api.files import for_page, new_file
 from slack_playground.world import event_payloads
 from slack_playground.world.grants import Grants
 from slack_playground.world.workspace import Channel, File, User
@@ -56,7 +56,7 @@ class People:
             raise PlaygroundError("message_not_found", f"There is no message {thread_ts} to answer to.", status=404)
         if not text.strip() and not files:
             raise PlaygroundError("no_text", "There is nothing to say.")
-        fields: Json = {"user": user.id, "team": user.team_id, "text": marked_up(text, self._world.workspace)}
+        fields: Json = {"user": user.id, "team": user.team_id, "text": to_markup(text, self._world.workspace)}
         fields |= {"client_msg_id": self._world.fresh(), "files": files, "upload": True if files else None}
         if parent:
             fields |= {"thread_ts": parent.get("thread_ts") or parent["ts"], "broadcast": broadcast or None}
@@ -73,9 +73,9 @@ class People:
             known = ", ".join(each["command"] for each in self._world.app.commands)
             raise PlaygroundError("unknown_command", f"{word} is not a valid command; the app has {known or 'none'}.")
         if command.get("should_escape"):
-            rest = marked_up(rest.strip(), self._world.workspace, names=True)
+            rest = to_markup(rest.strip(), self._world.workspace, names=True)
         else:
-            rest = rest.strip().replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+            rest = escape(rest.strip())
         payload = self._payloads.command(user, channel, word, rest)
         outcome = await self._sockets.deliver("slash_commands", payload, answers=True)
         if outcome.outcome != ACKED:
@@ -83,7 +83,7 @@ class People:
         elif outcome.payload:
             path = payload["response_url"].removeprefix(self._world.base_url)
             try:
-                show(self._world, self._grants.urls[path], outcome.payload)
+                show_answer(self._world, self._grants.urls[path], outcome.payload)
             except SlackError as error:
                 self._world.notice(user, channel, f'{word} failed with the error "{error.error}"')
         return outcome
@@ -94,14 +94,14 @@ class People:
         channel = world.direct([world.bot.id, user.id])
         self.note(user, "home", tab=tab)
         view = world.workspace.homes.get(user.id)
-        told = views.told(view) if view else None
+        told = views.for_bot(view) if view else None
         world.tell(event_payloads.of_home(user, tab, channel, told, world.workspace.new_ts()))
 
     def edit(self, user: User, channel: Channel, ts: str, text: str) -> None:
         """Change an own message."""
         message = self._own(user, channel, ts)
         self.note(user, "edit", channel=channel.id, ts=ts, text=text)
-        self._world.change(channel, message, by=user.id, text=marked_up(text, self._world.workspace))
+        self._world.change(channel, message, by=user.id, text=to_markup(text, self._world.workspace))
 
     def delete(self, user: User, channel: Channel, ts: str) -> None:
         """Take back an own message, or dismiss one that only this user sees."""
@@ -118,7 +118,7 @@ class People:
 
     def upload(self, user: User, channel: Channel, name: str, content: bytes, text: str, thread_ts: str = "") -> Json:
         """Share a file."""
-        return self.post(user, channel, text, thread_ts=thread_ts, files=[of_page(self.file(user, name, content))])
+        return self.post(user, channel, text, thread_ts=thread_ts, files=[for_page(self.file(user, name, content))])
 
     def file(self, user: User, name: str, content: bytes) -> File:
         """Upload a file without sharing it, for a field of a form."""

@@ -1,4 +1,4 @@
-"""What people do with what a bot shows them: press, choose, type, submit and close."""
+"""Actions of people on buttons, menus, fields and views: press, choose, type, submit and close."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TROUBLE = "We had some trouble connecting. Try again?"
 
 @dataclass(frozen=True)
 class Place:
-    """Where an element stands: in a message, or in a view."""
+    """The message or view that an element stands in."""
 
     user: User
     blocks: list[Json]
@@ -32,7 +32,7 @@ class Place:
     view: Json | None = None
 
     def values(self) -> Json:
-        """What this user chose and typed there so far."""
+        """The values that this user chose and typed there so far."""
         if self.view is not None:
             values: Json = self.view["state"]["values"]
             return values
@@ -93,7 +93,7 @@ class Acting:
         return await self._sockets.deliver("interactive", payload, answers=False)
 
     async def options(self, place: Place, found: Found, query: str) -> Json:
-        """What an external select offers for these words."""
+        """The options that an external select offers for these words."""
         payload = self._on(place, "block_suggestion")
         payload |= {"block_id": found.block["block_id"], "action_id": found.element["action_id"], "value": query}
         for name in ("trigger_id", "response_url"):
@@ -148,11 +148,11 @@ class Acting:
             case "errors":
                 return {"errors": self._wrong(user, view, payload.get("errors"))}
             case "update":
-                views.replace(world, view, views.judged(payload.get("view") or {}))
+                views.replace(world, view, views.check(payload.get("view") or {}))
             case "push":
                 if len(stack) >= views.STACK:
                     raise SlackError("push_limit_reached")
-                added = views.made(world, views.judged(payload.get("view") or {}), user.id, stack)
+                added = views.create(world, views.check(payload.get("view") or {}), user.id, stack)
                 world.set_modals(user.id, [*stack, added])
             case other:
                 raise SlackError("invalid_arguments", f"unknown response_action {other!r}")
@@ -205,7 +205,7 @@ class Acting:
 
     def _state(self, user: User, element: Json, value: object) -> Json:
         if element["type"] == "file_input":
-            return {"type": "file_input", "files": files.chosen(self._world, user, element, value)}
+            return {"type": "file_input", "files": files.choose(self._world, user, element, value)}
         return elements.state(element, value, self._world.workspace)
 
     def _on(self, place: Place, kind: str) -> Json:
@@ -232,7 +232,7 @@ class Acting:
 
 
 def _missing(view: Json) -> Json:
-    """What Slack's own form would not let through: what is required and empty, and what is too short or too long."""
+    """The errors of Slack's own form: required fields that are empty, and values that are too short or too long."""
     wrong: Json = {}
     for block in view["blocks"]:
         if block["type"] != "input":

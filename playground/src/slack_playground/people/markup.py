@@ -1,4 +1,4 @@
-"""What people type, as Slack hands it on: escaped, with mentions and links in angle brackets."""
+"""Slack's markup: made from what people type, and turned back into what they read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import re
 from slack_playground.world.workspace import Workspace
 
 WORDS = re.compile(r"(?P<url>https?://[^\s<>|]+)|(?<![\w.])@(?P<user>[\w.-]+)|(?<!\w)#(?P<channel>[\w-]+)")
+MARKUP = re.compile(r"<([^<>]*)>")
+CODE = re.compile(r"```\n?(.*?)\n?```|`([^`\n]+)`", re.DOTALL)
+STYLES = tuple(re.compile(rf"(?<![\w{c}]){c}(\S(?:[^{c}\n]*\S)?){c}(?![\w{c}])") for c in (r"\*", "_", "~"))
 BROADCASTS = ("here", "channel", "everyone")
 
 
@@ -20,7 +23,7 @@ def unescape(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def marked_up(text: str, workspace: Workspace, *, names: bool = False) -> str:
+def to_markup(text: str, workspace: Workspace, *, names: bool = False) -> str:
     """A message or a command's text; with `names`, mentions carry the name as well, as in slash commands."""
 
     def mark(match: re.Match[str]) -> str:
@@ -43,3 +46,39 @@ def marked_up(text: str, workspace: Workspace, *, names: bool = False) -> str:
         return f"<#{channel.id}|{channel.name}>" if names else f"<#{channel.id}>"
 
     return WORDS.sub(mark, escape(text))
+
+
+def to_text(text: str, space: Workspace) -> str:
+    """Slack's markup as people read it: names instead of ids, labels instead of links."""
+
+    def show(match: re.Match[str]) -> str:
+        inner, _, label = match[1].partition("|")
+        if inner.startswith("@"):
+            user = space.users.get(inner[1:])
+            return f"@{user.name if user else label or inner[1:]}"
+        if inner.startswith("#"):
+            channel = space.channels.get(inner[1:])
+            return f"#{channel.name if channel else label or inner[1:]}"
+        if inner.startswith("!subteam^"):
+            group = space.groups.get(inner.removeprefix("!subteam^"))
+            return f"@{group.handle if group else label}"
+        if inner.startswith("!"):
+            return label or f"@{inner[1:].partition('^')[0]}"
+        return f"{label} ({inner})" if label and label != inner else inner
+
+    return unescape(MARKUP.sub(show, _unstyled(text)))
+
+
+def _unstyled(text: str) -> str:
+    """Without the marks that make text bold, italic, struck or code."""
+    parts, end = [], 0
+    for match in CODE.finditer(text):
+        parts += [_plain(text[end : match.start()]), match[1] or match[2] or ""]
+        end = match.end()
+    return "".join([*parts, _plain(text[end:])])
+
+
+def _plain(text: str) -> str:
+    for style in STYLES:
+        text = style.sub(r"\1", text)
+    return text

@@ -1,61 +1,21 @@
-"""A conversation as plain text, as a person would have seen it; what tests look for and what their failures print."""
+"""A conversation as plain text, as a person sees it: tests search it, and their failures print it."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 
-from slack_playground.people.markup import unescape
+from slack_playground.people.markup import to_text
 from slack_playground.values import Json
 from slack_playground.world.workspace import Channel, User, Workspace
 
-MARKUP = re.compile(r"<([^<>]*)>")
-CODE = re.compile(r"```\n?(.*?)\n?```|`([^`\n]+)`", re.DOTALL)
-STYLES = tuple(re.compile(rf"(?<![\w{c}]){c}(\S(?:[^{c}\n]*\S)?){c}(?![\w{c}])") for c in (r"\*", "_", "~"))
 PICKERS = {"datepicker": "a date", "timepicker": "a time", "datetimepicker": "a date and time"}
 
 
-def readable(text: str, space: Workspace) -> str:
-    """Slack's markup as people read it: names instead of ids, labels instead of links."""
-
-    def show(match: re.Match[str]) -> str:
-        inner, _, label = match[1].partition("|")
-        if inner.startswith("@"):
-            user = space.users.get(inner[1:])
-            return f"@{user.name if user else label or inner[1:]}"
-        if inner.startswith("#"):
-            channel = space.channels.get(inner[1:])
-            return f"#{channel.name if channel else label or inner[1:]}"
-        if inner.startswith("!subteam^"):
-            group = space.groups.get(inner.removeprefix("!subteam^"))
-            return f"@{group.handle if group else label}"
-        if inner.startswith("!"):
-            return label or f"@{inner[1:].partition('^')[0]}"
-        return f"{label} ({inner})" if label and label != inner else inner
-
-    return unescape(MARKUP.sub(show, _unstyled(text)))
-
-
-def _unstyled(text: str) -> str:
-    """Without the marks that make text bold, italic, struck or code."""
-    parts, end = [], 0
-    for match in CODE.finditer(text):
-        parts += [_plain(text[end : match.start()]), match[1] or match[2] or ""]
-        end = match.end()
-    return "".join([*parts, _plain(text[end:])])
-
-
-def _plain(text: str) -> str:
-    for style in STYLES:
-        text = style.sub(r"\1", text)
-    return text
-
-
 def message_lines(message: Json, space: Workspace) -> list[str]:
-    """What stands in one message."""
+    """The lines of one message."""
     blocks = message.get("blocks") or []
-    lines = block_lines(blocks, space) if blocks else _texts(readable(message.get("text", ""), space))
+    lines = block_lines(blocks, space) if blocks else _texts(to_text(message.get("text", ""), space))
     for attachment in message.get("attachments") or []:
         lines += [f"| {line}" for line in _attachment(attachment, space)]
     lines += [f"(file: {file['title'] or file['name']})" for file in message.get("files") or []]
@@ -63,7 +23,7 @@ def message_lines(message: Json, space: Workspace) -> list[str]:
 
 
 def block_lines(blocks: list[Json], space: Workspace, values: Json | None = None) -> list[str]:
-    """What blocks show."""
+    """The lines of some blocks."""
     return [line for block in blocks for line in _block(block, space, values or {})]
 
 
@@ -75,7 +35,7 @@ def _text(value: Json | None, space: Workspace) -> str:
     if not value:
         return ""
     text = str(value.get("text", ""))
-    return readable(text, space) if value.get("type") == "mrkdwn" else text
+    return to_text(text, space) if value.get("type") == "mrkdwn" else text
 
 
 def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:  # noqa: C901 -- one case per kind
@@ -113,7 +73,7 @@ def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:  # noq
 
 
 def _typed(value: object) -> str:
-    """What stands in a field; of files their names, of options their texts."""
+    """The value of a field as text: names of files, texts of options."""
     if isinstance(value, list):
         return ", ".join(_typed(each) for each in value)
     if isinstance(value, dict):
@@ -143,11 +103,11 @@ def _rich(element: Json, space: Workspace) -> str:
         case "link":
             return str(element.get("text") or element["url"])
         case "user":
-            return readable(f"<@{element['user_id']}>", space)
+            return to_text(f"<@{element['user_id']}>", space)
         case "channel":
-            return readable(f"<#{element['channel_id']}>", space)
+            return to_text(f"<#{element['channel_id']}>", space)
         case "usergroup":
-            return readable(f"<!subteam^{element['usergroup_id']}>", space)
+            return to_text(f"<!subteam^{element['usergroup_id']}>", space)
         case "broadcast":
             return f"@{element['range']}"
         case "emoji":
@@ -176,9 +136,9 @@ def _element(element: Json, space: Workspace, values: Json) -> str:
 
 def _attachment(attachment: Json, space: Workspace) -> Iterator[str]:
     for name in ("pretext", "author_name", "title", "text"):
-        yield from _texts(readable(str(attachment.get(name) or ""), space))
+        yield from _texts(to_text(str(attachment.get(name) or ""), space))
     for field in attachment.get("fields") or []:
-        yield f"{field.get('title', '')}: {readable(str(field.get('value', '')), space)}"
+        yield f"{field.get('title', '')}: {to_text(str(field.get('value', '')), space)}"
     yield from block_lines(attachment.get("blocks") or [], space)
     if attachment.get("footer"):
         yield str(attachment["footer"])

@@ -1,4 +1,4 @@
-"""The Events API over Socket Mode: what the bot hears of, delivered until it is acknowledged or given up."""
+"""The Events API over Socket Mode: delivers each event until it is acknowledged or its retries are used up."""
 
 from __future__ import annotations
 

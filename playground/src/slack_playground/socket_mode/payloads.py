@@ -38,7 +38,7 @@ class Payloads:
         }
 
     def base(self, kind: str, user: User) -> Json:
-        """What all interactive payloads begin with."""
+        """The common part of all interactive payloads."""
         app, team = self._world.app, self._world.workspace.team
         who = {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id}
         return {
@@ -74,7 +74,7 @@ class Payloads:
         """Something done in a modal or in the Home."""
         container = {"type": "view", "view_id": view["id"]}
         trigger = self._grants.trigger(user.id, view["id"] if view["type"] == "modal" else "")
-        return self.base(kind, user) | {"container": container, "trigger_id": trigger, "view": views.told(view)}
+        return self.base(kind, user) | {"container": container, "trigger_id": trigger, "view": views.for_bot(view)}
 
     def action(self, block: Json, element: Json, state: Json) -> Json:
         """One action of a block."""

@@ -23,7 +23,7 @@ REMEMBERED = 10_000  # envelopes whose late acks are still known
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one envelope."""
+    """The outcome of one envelope."""
 
     outcome: str
     envelope_id: str

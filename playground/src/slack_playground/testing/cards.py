@@ -1,4 +1,4 @@
-"""What a bot shows, as tests speak of it: a card in a channel, a modal, the Home, and the elements on them."""
+"""Cards in a channel, modals and the Home as tests use them, and the elements on them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Shown:
         self._slack, self._user = slack, user
 
     async def surface(self, user: User) -> Surface:
-        """Where it is, for whoever acts."""
+        """Its place, for the user who acts."""
         raise NotImplementedError
 
     def lines(self) -> list[str]:
-        """What stands there now; nothing while it is not there."""
+        """The lines that it shows now; none while it isn't there."""
         raise NotImplementedError
 
     @property
     def text(self) -> str:
-        """What stands there now."""
+        """The text that it shows now."""
         return "\n".join(self.lines())
 
     async def shows(self, text: str) -> None:
@@ -287,7 +287,7 @@ class Element:
 
 
 def _answers_to(found: Found, name: str) -> bool:
-    """Whether people, or the bot, would call this element so."""
+    """True if people, or the bot, call this element by this name."""
     element, block = found.element, found.block
     words = [element["action_id"], block["block_id"], element.get("accessibility_label")]
     words += [(element.get(key) or {}).get("text") for key in ("text", "placeholder")]

@@ -1,4 +1,4 @@
-"""What a test says: people who act, channels that show, and failures that print what a person would have seen."""
+"""People who act and channels that show messages, in the words of tests."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Place:
         return self
 
     def messages(self) -> list[Json]:
-        """What all can see, as the Web API has it."""
+        """The messages that all can see, as the Web API has them."""
         return transcript.visible(self.channel, None)
 
     def conversation(self, as_: Person | None = None) -> str:

@@ -23,7 +23,7 @@ PATIENCE = 5.0  # seconds to wait for what a test expects to see
 
 
 class NotSeen(AssertionError):
-    """What was expected was not seen; the message holds the conversation as a person would have seen it."""
+    """An expectation failed; the message holds the conversation as a person would have seen it."""
 
 
 class Playground:
@@ -203,7 +203,7 @@ class Playground:
         return answer
 
     def check(self, what: str, outcome: str, expect: str, *, viewer: User | None = None) -> None:
-        """What came of it is what was expected."""
+        """Fail unless the outcome is the expected one."""
         __tracebackhide__ = True
         if outcome != expect:
             raise self.failure(f"{what} came to {outcome}, not {expect}", viewer=viewer)

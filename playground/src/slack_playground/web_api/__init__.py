@@ -3,7 +3,7 @@
 One module per family of methods; importing this package registers them all. People and the page don't belong here.
 """
 
-from slack_playground.web_api import chat, conversations, files, scheduling, users, views
+from slack_playground.web_api import chat, conversations, files, users, views
 from slack_playground.web_api.dispatcher import Dispatcher
 
-__all__ = ["Dispatcher", "chat", "conversations", "files", "scheduling", "users", "views"]
+__all__ = ["Dispatcher", "chat", "conversations", "files", "users", "views"]

@@ -1,4 +1,4 @@
-"""What else a bot calls: response_urls, the second step of an upload, and the bytes of files."""
+"""HTTP addresses that a bot calls beside the Web API: response URLs, file uploads and the bytes of files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from http import HTTPStatus
 from aiohttp import web
 
 from slack_playground.values import Json, SlackError
-from slack_playground.web_api.answers import show
+from slack_playground.web_api import content
 from slack_playground.web_api.dispatcher import drop, strike
 from slack_playground.world.faults import HTTP_KINDS
-from slack_playground.world.grants import Grants
+from slack_playground.world.grants import Grants, ResponseUrl
 from slack_playground.world.world import World
 
 INLINE = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -39,7 +39,7 @@ class BotHttp:
                 raise SlackError(str(fault["error"]))
             url = self._grants.answer(request.path)
             body = await _body(request)
-            show(world, url, body)
+            show_answer(world, url, body)
             url.uses += 1
             uses = url.uses
         except SlackError as error:
@@ -98,3 +98,48 @@ async def _body(request: web.Request) -> Json:
     if not isinstance(body, dict):
         raise SlackError("invalid_payload")
     return body
+
+
+def _own(world: World) -> Json:
+    app = world.app
+    return {"user": world.bot.id, "bot_id": app.bot_id, "app_id": app.app_id, "team": app.team_id}
+
+
+def _read(body: Json) -> content.Content:
+    """The content of an answer, judged."""
+    text, blocks, attachments = body.get("text"), body.get("blocks"), body.get("attachments")
+    for name, value, kind in (("text", text, str), ("blocks", blocks, list), ("attachments", attachments, list)):
+        if value is not None and not isinstance(value, kind):
+            raise SlackError("invalid_payload", f"must be of another kind [json-pointer:/{name}]")
+    content.check_content(text, blocks, attachments)
+    return content.Content(text, blocks, attachments, body.get("metadata"))
+
+
+def show_answer(world: World, url: ResponseUrl, body: Json) -> None:
+    """Show an answer where its command or click was, replace the original by it, or delete that."""
+    channel = world.workspace.channels.get(url.channel)
+    if channel is None:  # it was before everything was forgotten
+        raise SlackError("expired_url")
+    original = channel.messages.get(url.message)
+    if body.get("delete_original"):
+        if original is not None:
+            world.delete(channel, original)
+        return
+    given = _read(body)
+    if given.empty:
+        raise SlackError("no_text")
+    if body.get("replace_original") and original is not None:
+        fields: Json = {"text": given.text or "", "blocks": given.blocks, "attachments": given.attachments}
+        world.change(channel, original, **fields)
+        return
+    alone = body.get("response_type", "ephemeral") != "in_channel"
+    if channel.archived and not alone:
+        raise SlackError("is_archived")
+    fields = given.fields() | _own(world)
+    parent = channel.messages.get(str(body.get("thread_ts") or ""))
+    if parent is not None:
+        fields["thread_ts"] = parent.get("thread_ts") or parent["ts"]
+    if alone:
+        fields["ephemeral_for"] = url.user
+    message = world.post(channel, fields)
+    url.message = url.message or message["ts"]

@@ -1,6 +1,8 @@
-"""chat.*: posting, changing, deleting, and what only one user sees."""
+"""chat.*: posting, changing, deleting, scheduling, and messages for one user alone."""
 
 from __future__ import annotations
+
+import asyncio
 
 from slack_playground.values import Json, SlackError
 from slack_playground.web_api import content
@@ -8,12 +10,13 @@ from slack_playground.web_api.call import Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world.event_payloads import plain
 from slack_playground.world.workspace import Channel
+from slack_playground.world.world import World
 
 KEEPS = ("blocks", "attachments")
 
 
 def target(call: Call) -> Channel:
-    """Where to post: a channel by id or name, or a user's direct message; with the right to post there."""
+    """The conversation to post in, by id or name or as a user's direct message; with the right to post there."""
     world, word = call.world, call.text("channel")
     user = world.workspace.users.get(word)
     if user is not None:
@@ -146,3 +149,40 @@ def get_permalink(call: Call) -> Json:
 def _own_channel(call: Call) -> Channel:
     """A channel by its id alone, as these methods take it."""
     return call.channel()
+
+
+FARTHEST = 120 * 24 * 3600  # seconds
+LOOKS_EVERY = 0.1  # seconds; the clock may be put forward at any moment
+
+
+@handles("chat.scheduleMessage")
+def schedule(call: Call) -> Json:
+    """Keep a message until its time."""
+    world = call.world
+    channel = target(call)
+    given = content.read(call)
+    if given.empty:
+        raise SlackError("no_text")
+    if len(given.text or "") > content.TEXT_TRUNCATED:
+        raise SlackError("msg_too_long")
+    at, now = call.number("post_at", 0, "invalid_time"), world.clock.now()
+    if at <= now:
+        raise SlackError("time_in_past")
+    if at > now + FARTHEST:
+        raise SlackError("time_too_far")
+    message_id = world.workspace.new_id("Q")
+    fields = given.fields() | thread(call, channel) | content.bot_fields(call)
+    world.scheduled.append({"id": message_id, "at": at, "channel": channel.id, "fields": fields})
+    answer = {"ok": True, "channel": channel.id, "scheduled_message_id": message_id, "post_at": at}
+    return answer | {"message": {"type": "delayed_message"} | fields}
+
+
+async def post_what_is_due(world: World) -> None:
+    """Post each scheduled message when its time comes; runs until it is canceled."""
+    while True:
+        await asyncio.sleep(LOOKS_EVERY)
+        for item in [item for item in world.scheduled if item["at"] <= world.clock.now()]:
+            world.scheduled.remove(item)
+            channel = world.workspace.channels.get(item["channel"])
+            if channel is not None and not channel.archived:
+                world.post(channel, item["fields"])

@@ -1,11 +1,13 @@
-"""The content of a message as a bot sends it, judged: text, blocks, attachments, Markdown and metadata."""
+"""The content of messages and views as a bot sends it: read, and refused where Slack would refuse it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slack_playground import blockkit
+from slack_playground.blockkit import Problem
 from slack_playground.values import Json, SlackError
-from slack_playground.web_api import checks
 from slack_playground.web_api.call import Call
 
 TEXT_TRUNCATED = 40_000  # characters
@@ -17,7 +19,7 @@ METADATA = 16_384  # characters as JSON; Slack publishes no figure
 
 @dataclass(frozen=True)
 class Content:
-    """What was given; `None` for what was not."""
+    """The given parts of a message; `None` for the others."""
 
     text: str | None
     blocks: list[Json] | None
@@ -26,7 +28,7 @@ class Content:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to show."""
+        """True if there is nothing to show."""
         return not (self.text and self.text.strip()) and not self.blocks and not self.attachments
 
     def fields(self) -> Json:
@@ -54,15 +56,15 @@ def read(call: Call) -> Content:
         text = markdown
     if attachments and len(attachments) > ATTACHMENTS:
         raise SlackError("too_many_attachments")
-    judge(text, blocks, attachments)
+    check_content(text, blocks, attachments)
     return Content(text, blocks, attachments, _metadata(call))
 
 
-def judge(text: str | None, blocks: list[Json] | None, attachments: list[Json] | None) -> None:
+def check_content(text: str | None, blocks: list[Json] | None, attachments: list[Json] | None) -> None:
     """Refuse what Slack would; a text that is too long is cut or refused by each method in its own way."""
     payload = {"text": (text or "")[:TEXT_TRUNCATED], "blocks": blocks, "attachments": attachments}
     if any(payload.values()):
-        checks.message({key: value for key, value in payload.items() if value})
+        check_message({key: value for key, value in payload.items() if value})
 
 
 def _metadata(call: Call) -> Json | None:
@@ -81,7 +83,7 @@ def _metadata(call: Call) -> Json | None:
 
 
 def bot_fields(call: Call) -> Json:
-    """Who speaks: the bot, under another name and picture only with the scope for it."""
+    """The author: the bot, under another name and picture only with the scope for it."""
     world = call.world
     app = world.app
     fields: Json = {"user": world.bot.id, "bot_id": app.bot_id, "app_id": app.app_id, "team": app.team_id}
@@ -89,3 +91,21 @@ def bot_fields(call: Call) -> Json:
         looks = ("username", "icon_emoji", "icon_url")
         fields |= {name: call.text(name) for name in looks if call.arguments.get(name)}
     return fields | {"bot_profile": {"id": app.bot_id, "app_id": app.app_id, "name": app.name, "deleted": False}}
+
+
+def check_message(payload: Json) -> None:
+    """Refuse a message that Slack would refuse."""
+    _refuse(blockkit.check_message(payload), {})
+
+
+def check_view(payload: Json) -> None:
+    """Refuse a view that Slack would refuse; for views Slack's word is `invalid_arguments`."""
+    _refuse(blockkit.check_view(payload), {"invalid_blocks": "invalid_arguments"})
+
+
+def _refuse(problems: Sequence[Problem], codes: dict[str, str]) -> None:
+    if not problems:
+        return
+    words = [f"{problem.what} [json-pointer:{problem.pointer}]" for problem in problems]
+    code = codes.get(problems[0].code, problems[0].code)
+    raise SlackError(code, *words, **({"errors": words} if code == "invalid_blocks" else {}))

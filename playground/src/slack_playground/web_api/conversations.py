@@ -49,7 +49,7 @@ def list_(call: Call) -> Json:
 
 @handles("conversations.members")
 def members(call: Call) -> Json:
-    """Who is in a conversation."""
+    """The members of a conversation."""
     channel = call.channel()
     call.needs(channel, "read")
     page, after = call.page(channel.members, 100)
@@ -104,7 +104,7 @@ def _opened(call: Call, channel: Channel, *, was_open: bool) -> Json:
 
 @handles("conversations.history")
 def history(call: Call) -> Json:
-    """What was said in a conversation, newest first; replies only where they were sent to the channel as well."""
+    """The messages of a conversation, newest first; replies only where they were sent to the channel as well."""
     channel = call.channel(member=True)
     call.needs(channel, "history")
     seen = [m for m in _span(call, channel) if m.get("thread_ts", m["ts"]) == m["ts"] or m.get("broadcast")]

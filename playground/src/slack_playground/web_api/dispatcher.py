@@ -1,4 +1,4 @@
-"""The door of the Web API: faults, token, scopes, arguments and rates are judged here, then the handler runs."""
+"""The entrance of the Web API: checks faults, token, scopes, arguments and rates, then runs the handler."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]
 
 
 async def strike(request: web.Request, fault: Fault | None) -> web.Response | None:
-    """What a fault answers instead of us; nothing where the call goes on."""
+    """The answer of a fault instead of ours; nothing where the call goes on."""
     match fault.kind if fault else None:
         case "delay":
             await asyncio.sleep(float(fault["seconds"]) if fault else 0)

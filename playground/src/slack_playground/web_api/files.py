@@ -6,7 +6,7 @@ import mimetypes
 import re
 
 from slack_playground.values import Json, PlaygroundError, SlackError, names
-from slack_playground.web_api import checks, content
+from slack_playground.web_api import content
 from slack_playground.web_api.call import Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world.workspace import Channel, File, User
@@ -47,7 +47,7 @@ def new_file(world: World, name: str, user: str, *, expected: int = 0, content: 
     return file
 
 
-def of_page(file: File) -> Json:
+def for_page(file: File) -> Json:
     """For the page."""
     about: Json = {"id": file.id, "name": file.name, "title": file.title, "mimetype": file.mimetype, "user": file.user}
     about |= {"filetype": file.filetype, "size": len(file.content), "url": file.path, "alt_txt": file.alt_txt}
@@ -57,21 +57,21 @@ def of_page(file: File) -> Json:
     }
 
 
-def told(world: World, file: File) -> Json:
+def for_bot(world: World, file: File) -> Json:
     """For the bot."""
     address = world.base_url + file.path
-    about = of_page(file) | {"timestamp": file.created, "pretty_type": file.filetype.upper(), "mode": "hosted"}
+    about = for_page(file) | {"timestamp": file.created, "pretty_type": file.filetype.upper(), "mode": "hosted"}
     about |= {"url_private": address, "url_private_download": address, "permalink": address, "is_external": False}
     return about | {"is_public": False, "public_url_shared": False}
 
 
-def chosen(world: World, user: User, element: Json, value: object) -> list[Json]:
+def choose(world: World, user: User, element: Json, value: object) -> list[Json]:
     """The files that a user put into a field of a form, as the bot gets them; `value` is their ids."""
     wanted = list(dict.fromkeys(map(str, names(value, "value"))))
     most = element.get("max_files", MOST_IN_FIELD)
     if len(wanted) > most:
         raise PlaygroundError("too_many_files", f"This field takes {most} files at most, not {len(wanted)}.")
-    return [told(world, _own(world, user, element, each)) for each in wanted]
+    return [for_bot(world, _own(world, user, element, each)) for each in wanted]
 
 
 def _own(world: World, user: User, element: Json, file_id: str) -> File:
@@ -95,10 +95,10 @@ def complete(call: Call) -> Json:
     channels = [_channel(call, word) for word in [call.text("channel_id"), *words] if word]
     blocks = call.objects("blocks", "invalid_blocks")
     if blocks:
-        checks.message({"blocks": blocks})
+        content.check_message({"blocks": blocks})
     for file in files:
         file.ready = True
-    about = [told(call.world, file) for file in files]
+    about = [for_bot(call.world, file) for file in files]
     for channel in channels:
         thread = channel.messages.get(call.text("thread_ts"))
         fields: Json = {"text": call.text("initial_comment"), "blocks": blocks, "upload": True, "files": about}
@@ -138,4 +138,4 @@ def info(call: Call) -> Json:
     file = call.world.workspace.files.get(call.text("file"))
     if file is None or not file.ready:
         raise SlackError("file_not_found")
-    return {"ok": True, "file": told(call.world, file), "comments": [], "response_metadata": {"next_cursor": ""}}
+    return {"ok": True, "file": for_bot(call.world, file), "comments": [], "response_metadata": {"next_cursor": ""}}

@@ -16,7 +16,7 @@ Handler = Callable[["Call"], "Json | Awaitable[Json]"]
 
 @dataclass(frozen=True)
 class Method:
-    """What is known of one method before its handler runs. Any one of the scopes is enough at the door."""
+    """One method before its handler runs. Any one of the scopes is enough for the dispatcher."""
 
     scopes: tuple[str, ...]
     tier: str

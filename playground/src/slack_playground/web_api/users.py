@@ -1,4 +1,4 @@
-"""Who is who, and small things: auth, teams, bots, users, user groups, reactions and pins."""
+"""Small families of methods: auth, teams, bots, users, user groups, reactions and pins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def connections_open(call: Call) -> Json:
 
 @handles("auth.test")
 def auth_test(call: Call) -> Json:
-    """Who the token is."""
+    """The identity behind the token."""
     world = call.world
     return {
         "ok": True,
@@ -112,7 +112,7 @@ def usergroups_list(call: Call) -> Json:
 
 @handles("usergroups.users.list")
 def usergroups_users(call: Call) -> Json:
-    """Who is in a user group."""
+    """The members of a user group."""
     group = call.world.workspace.groups.get(call.text("usergroup"))
     if group is None or (group.disabled and not call.flag("include_disabled")):
         raise SlackError("no_such_subteam")

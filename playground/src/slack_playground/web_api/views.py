@@ -6,7 +6,7 @@ import copy
 import json
 
 from slack_playground.values import Json, SlackError
-from slack_playground.web_api import checks
+from slack_playground.web_api import content
 from slack_playground.web_api.call import Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world import elements
@@ -17,7 +17,7 @@ LARGEST = 250_000  # bytes as JSON
 STACK = 3
 
 OWN = ("user", "errors", "current")
-"""What the playground notes on a view, and a bot is not told of."""
+"""Notes of the playground on a view, which the bot doesn't get."""
 
 PARTS = ("type", "title", "submit", "close", "blocks", "private_metadata", "callback_id", "external_id")
 
@@ -25,29 +25,29 @@ PARTS = ("type", "title", "submit", "close", "blocks", "private_metadata", "call
 @handles("views.open")
 def open_(call: Call) -> Json:
     """Show a modal for what the user just did."""
-    payload, trigger = _asked(call), _trigger(call)
+    payload, trigger = _read_modal(call), _trigger(call)
     stack = call.world.workspace.modals.get(trigger.user, [])
     stack = stack if trigger.view_id and any(view["id"] == trigger.view_id for view in stack) else []
-    return _put(call, trigger, stack, payload)
+    return _push(call, trigger, stack, payload)
 
 
 @handles("views.push")
 def push(call: Call) -> Json:
     """Put a modal on top of those that are open."""
-    payload, trigger = _asked(call), _trigger(call)
+    payload, trigger = _read_modal(call), _trigger(call)
     stack = call.world.workspace.modals.get(trigger.user, [])
     if not stack:
         raise SlackError("not_found")
-    return _put(call, trigger, stack, payload)
+    return _push(call, trigger, stack, payload)
 
 
-def _put(call: Call, trigger: Trigger, stack: list[Json], payload: Json) -> Json:
+def _push(call: Call, trigger: Trigger, stack: list[Json], payload: Json) -> Json:
     if len(stack) >= STACK:
         raise SlackError("push_limit_reached")
     trigger.used = True
-    view = made(call.world, payload, trigger.user, stack, trigger.channel)
+    view = create(call.world, payload, trigger.user, stack, trigger.channel)
     call.world.set_modals(trigger.user, [*stack, view])
-    return {"ok": True, "view": told(view)}
+    return {"ok": True, "view": for_bot(view)}
 
 
 @handles("views.update")
@@ -68,7 +68,7 @@ def update(call: Call) -> Json:
         raise SlackError("invalid_arguments", "the type of a view can't change [json-pointer:/view/type]")
     _unique_name(world, payload, view)
     replace(world, view, payload)
-    return {"ok": True, "view": told(view)}
+    return {"ok": True, "view": for_bot(view)}
 
 
 @handles("views.publish")
@@ -88,14 +88,14 @@ def publish(call: Call) -> Json:
         raise SlackError("hash_conflict")
     _unique_name(world, payload, view)
     if view is None:
-        view = made(world, payload, user.id, [])
+        view = create(world, payload, user.id, [])
         world.set_home(user, view)
     else:
         replace(world, view, payload)
-    return {"ok": True, "view": told(view)}
+    return {"ok": True, "view": for_bot(view)}
 
 
-def _asked(call: Call) -> Json:
+def _read_modal(call: Call) -> Json:
     payload = _read(call)
     if payload["type"] != "modal":
         raise SlackError("invalid_arguments", "must be a modal view [json-pointer:/view/type]")
@@ -107,14 +107,14 @@ def _read(call: Call) -> Json:
     payload = call.json("view", "invalid_arguments")
     if not isinstance(payload, dict):
         raise SlackError("invalid_arguments", "must provide an object [json-pointer:/view]")
-    return judged(payload)
+    return check(payload)
 
 
-def judged(payload: Json) -> Json:
+def check(payload: Json) -> Json:
     """A view as a bot sends it, refused where Slack would."""
     if len(json.dumps(payload, ensure_ascii=False).encode(errors="backslashreplace")) > LARGEST:
         raise SlackError("view_too_large")
-    checks.view(payload)
+    content.check_view(payload)
     return payload
 
 
@@ -133,7 +133,7 @@ def _unique_name(world: World, payload: Json, itself: Json | None) -> None:
         raise SlackError("duplicate_external_id")
 
 
-def made(world: World, payload: Json, user: str, stack: list[Json], channel: str = "") -> Json:
+def create(world: World, payload: Json, user: str, stack: list[Json], channel: str = "") -> Json:
     """A new view, on top of this stack; `channel`: what its user was looking at when the first of them was opened."""
     view_id = world.workspace.new_id("V")
     view: Json = {"id": view_id, "team_id": world.app.team_id, "app_id": world.app.app_id, "bot_id": world.app.bot_id}
@@ -178,6 +178,6 @@ def _fill(world: World, view: Json, payload: Json, kept: Json) -> None:
     view["state"] = {"values": values}
 
 
-def told(view: Json) -> Json:
+def for_bot(view: Json) -> Json:
     """A view as the bot is told of it."""
     return {key: copy.deepcopy(value) for key, value in view.items() if key not in OWN}

@@ -101,7 +101,7 @@ def current(element: Json, workspace: Workspace, channel_id: str) -> Json | None
 
 
 def offers(element: Json, channel: Channel, workspace: Workspace) -> bool:
-    """Whether a menu of conversations has this one, by its filter."""
+    """True if a menu of conversations offers this one, by its filter."""
     asked = element.get("filter") or {}
     if asked.get("include") and channel.kind not in asked["include"]:
         return False
@@ -150,7 +150,7 @@ def state(element: Json, value: object, workspace: Workspace) -> Json:
 
 
 def is_empty(state: Json) -> bool:
-    """Whether nothing was chosen or typed."""
+    """True if nothing is chosen or typed."""
     return not any(value for key, value in state.items() if key != "type")
 
 

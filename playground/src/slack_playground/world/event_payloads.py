@@ -1,4 +1,4 @@
-"""What a bot hears of: the inner events of the Events API that follow from each change."""
+"""The inner events of the Events API that follow from each change."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def of_message(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
     }
     if message.get("broadcast"):
         event["subtype"] = "thread_broadcast"
-    yield _heard(SUBSCRIPTIONS[channel.kind], event, channel)
+    yield _event(SUBSCRIPTIONS[channel.kind], event, channel)
     if f"<@{bot}>" in message["text"] and message.get("user") != bot and channel.kind != "im":
         mention = {key: value for key, value in event.items() if key not in ("channel_type", "subtype")}
-        yield _heard("app_mention", mention | {"type": "app_mention"}, channel)
+        yield _event("app_mention", mention | {"type": "app_mention"}, channel)
 
 
 def of_change(message: Json, before: Json, channel: Channel) -> Json:
     """An edited message."""
-    return _heard(
+    return _event(
         SUBSCRIPTIONS[channel.kind],
         {
             "type": "message",
@@ -56,7 +56,7 @@ def of_change(message: Json, before: Json, channel: Channel) -> Json:
 
 def of_deletion(message: Json, channel: Channel, ts: str) -> Json:
     """A deleted message."""
-    return _heard(
+    return _event(
         SUBSCRIPTIONS[channel.kind],
         {
             "type": "message",
@@ -77,18 +77,18 @@ def of_reaction(name: str, message: Json, channel: Channel, user: User, emoji: s
     """A reaction that was added or removed."""
     item = {"type": "message", "channel": channel.id, "ts": message["ts"]}
     event = {"type": name, "user": user.id, "reaction": emoji, "item": item, "event_ts": ts}
-    return _heard(name, event | {"item_user": message.get("user")}, channel)
+    return _event(name, event | {"item_user": message.get("user")}, channel)
 
 
 def of_membership(name: str, channel: Channel, user: User) -> Json:
     """Somebody joined or left."""
     event = {"type": name, "user": user.id, "channel": channel.id, "team": user.team_id}
-    return _heard(name, event | {"channel_type": CHANNEL_TYPES[channel.kind][0].upper()}, channel)
+    return _event(name, event | {"channel_type": CHANNEL_TYPES[channel.kind][0].upper()}, channel)
 
 
 def of_user(user: User) -> Json:
     """Somebody's record changed."""
-    return _heard("user_change", {"type": "user_change", "user": user.to_slack(email=True)}, None)
+    return _event("user_change", {"type": "user_change", "user": user.to_slack(email=True)}, None)
 
 
 def of_home(user: User, tab: str, channel: Channel, view: Json | None, ts: str) -> Json:
@@ -96,8 +96,8 @@ def of_home(user: User, tab: str, channel: Channel, view: Json | None, ts: str) 
     event: Json = {"type": "app_home_opened", "user": user.id, "channel": channel.id, "tab": tab, "event_ts": ts}
     if view and tab == "home":
         event["view"] = view
-    return _heard("app_home_opened", event, None)
+    return _event("app_home_opened", event, None)
 
 
-def _heard(subscription: str, event: Json, channel: Channel | None) -> Json:
+def _event(subscription: str, event: Json, channel: Channel | None) -> Json:
     return {"subscription": subscription, "channel": channel, "event": event}

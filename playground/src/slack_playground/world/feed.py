@@ -1,17 +1,19 @@
-"""The live events of the playground: numbered, kept for a while, and awaited by the page and by tests."""
+"""The live feed, which the page and tests follow, and the journal of all traffic and all actions of people."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import IO, TypeVar
 
 from slack_playground.values import Clock, Json
 
 T = TypeVar("T")
 
-KEPT = 20_000  # events; a page that was away for longer fetches the state again
+EVENTS_KEPT = 20_000  # events; a page that was away for longer fetches the state again
 
 
 class Feed:
@@ -20,7 +22,7 @@ class Feed:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.seq = 0
-        self._kept: deque[Json] = deque(maxlen=KEPT)
+        self._kept: deque[Json] = deque(maxlen=EVENTS_KEPT)
         self._queues: set[asyncio.Queue[Json]] = set()
         self._waiters: set[asyncio.Event] = set()
 
@@ -66,3 +68,37 @@ class Feed:
             return condition()
         finally:
             self._waiters.discard(waiter)
+
+
+ENTRIES_KEPT = 50_000  # entries in memory; the file has them all
+
+
+class Journal:
+    """Numbered entries, kept in memory, written to a file where one is named, and told to the feed."""
+
+    def __init__(self, clock: Clock, feed: Feed, path: Path | None = None) -> None:
+        self._clock, self._feed = clock, feed
+        self._file: IO[str] | None = path.open("a", encoding="utf-8", errors="backslashreplace") if path else None
+        self.entries: deque[Json] = deque(maxlen=ENTRIES_KEPT)
+        self._n = 0
+
+    def write(self, kind: str, **fields: object) -> Json:
+        """Add one entry."""
+        self._n += 1
+        entry = {"n": self._n, "at": round(self._clock.now(), 6), "kind": kind, **fields}
+        self.entries.append(entry)
+        if self._file:
+            self._file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
+            self._file.flush()
+        self._feed.publish("traffic", entry=entry)
+        return entry
+
+    def select(self, *, kind: str | None = None, since: int = 0) -> list[Json]:
+        """The entries after `since`, all or of one kind."""
+        return [e for e in self.entries if e["n"] > since and kind in (None, e["kind"])]
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+            self._file = None

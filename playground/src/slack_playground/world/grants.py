@@ -1,4 +1,4 @@
-"""What is granted for a while: triggers for views, response_urls, and tickets for a socket."""
+"""Short-lived permissions: triggers for views, response URLs, and tickets for a socket."""
 
 from __future__ import annotations
 
@@ -89,6 +89,6 @@ class Grants:
         return ticket
 
     def redeem(self, ticket: str) -> bool:
-        """Whether this ticket is good; it is not a second time."""
+        """True if this ticket is valid; it is used up by that."""
         granted = self._tickets.pop(ticket, None)
         return granted is not None and self._world.clock.now() - granted <= self._world.timings.ticket

@@ -36,11 +36,11 @@ class App:
     team_id: str = field(default="T0PLAYGROUND")
 
     def has_scope(self, *wanted: str) -> bool:
-        """Whether one of these scopes was granted."""
+        """True if one of these scopes is granted."""
         return ANY in self.scopes or not wanted or any(scope in self.scopes for scope in wanted)
 
     def hears(self, event: str) -> bool:
-        """Whether the app subscribed to this event."""
+        """True if the app subscribes to this event."""
         return event in self.events
 
     def command(self, word: str) -> Json | None:

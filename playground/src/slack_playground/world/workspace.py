@@ -143,12 +143,12 @@ class File:
 
     @property
     def path(self) -> str:
-        """Where its bytes are."""
+        """The path of its bytes."""
         return f"/files/{self.id}/{re.sub(r'[^A-Za-z0-9._-]', '_', self.name)}"
 
 
 class Workspace:
-    """All there is. It changes nothing by itself and judges nothing."""
+    """Holds all of it. It changes nothing by itself and checks nothing."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

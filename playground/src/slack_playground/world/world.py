@@ -1,4 +1,4 @@
-"""The world: the workspace with everything around it, and every change, told to the page and to the bot."""
+"""The world: the workspace with everything around it. It publishes every change to the page and to the bot."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 
 from slack_playground.values import Clock, Json, Timings
 from slack_playground.world import elements, event_payloads
-from slack_playground.world.faults import Faults
-from slack_playground.world.feed import Feed
-from slack_playground.world.journal import Journal
+from slack_playground.world.faults import Faults, Rates
+from slack_playground.world.feed import Feed, Journal
 from slack_playground.world.manifest import App
-from slack_playground.world.rates import Rates
 from slack_playground.world.workspace import Channel, User, UserGroup, Workspace
 
 BOT_TOKEN = "xoxb-playground-bot"  # noqa: S105 -- the playground's own, worth nothing elsewhere
@@ -41,7 +39,7 @@ class World:
         self.tell: Callable[[Json], None] = lambda _event: None
         """Hands an event to Socket Mode."""
         self.settle: Callable[[], None] = lambda: None
-        """Who is there from the beginning: called anew after each reset."""
+        """Adds the people who are there from the beginning; called again after each reset."""
         self.fill()
 
     def app_json(self) -> Json:

@@ -1,19 +1,19 @@
 // The page: where one is, as whom, and what is drawn again when something happens.
 
-import { blocks } from "./blocks.js";
-import { composer } from "./composer.js";
-import { el, fill, keepFocus, say, toast, visible } from "./dom.js";
-import { faultsPanel } from "./faults.js";
-import { closeMenus } from "./menu.js";
-import { nameOf, row } from "./message.js";
-import { drawModals } from "./modals.js";
-import { asTyped } from "./mrkdwn.js";
-import { post } from "./net.js";
-import { drawSidebar } from "./sidebar.js";
-import { isReply, shownTo, store } from "./store.js";
-import { Thread } from "./thread.js";
-import { Timeline } from "./timeline.js";
-import { trafficPanel } from "./traffic.js";
+import { blocks } from "./blocks/blocks.js";
+import { composer } from "./conversation/composer.js";
+import { el, fill, keepFocus, say, toast, visible } from "./base/dom.js";
+import { faultsPanel } from "./panels/faults.js";
+import { closeMenus } from "./base/menu.js";
+import { nameOf, row } from "./conversation/message.js";
+import { drawModals } from "./panels/modals.js";
+import { asTyped } from "./blocks/mrkdwn.js";
+import { post } from "./base/net.js";
+import { drawSidebar } from "./conversation/sidebar.js";
+import { isReply, shownTo, store } from "./base/store.js";
+import { Thread } from "./conversation/thread.js";
+import { Timeline } from "./conversation/timeline.js";
+import { trafficPanel } from "./panels/traffic.js";
 
 const $ = (id) => document.getElementById(id);
 const here = { channel: null, tab: "messages", panel: null, firstUnread: null };

@@ -1,6 +1,6 @@
 // Standard Markdown, as markdown blocks have it: headings, lists, quotes, code, tables, rules and inline styles.
 
-import { el, link, text } from "./dom.js";
+import { el, link, text } from "../base/dom.js";
 
 export function markdown(source) {
   const lines = String(source ?? "").replace(/\r\n?/g, "\n").split("\n");

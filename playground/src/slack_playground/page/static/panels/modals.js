@@ -1,12 +1,12 @@
 // The modals of the acting user: the top of the stack in a dialog, with its errors and what was typed so far.
 
-import { blocks } from "./blocks.js";
-import { el, fill, keepFocus, say } from "./dom.js";
-import { closeMenus } from "./menu.js";
-import { wordsOf } from "./mrkdwn.js";
-import { post } from "./net.js";
-import { underWay } from "./pickers.js";
-import { store } from "./store.js";
+import { blocks } from "../blocks/blocks.js";
+import { el, fill, keepFocus, say } from "../base/dom.js";
+import { closeMenus } from "../base/menu.js";
+import { wordsOf } from "../blocks/mrkdwn.js";
+import { post } from "../base/net.js";
+import { underWay } from "../blocks/pickers.js";
+import { store } from "../base/store.js";
 
 const drafts = new Map(); // view id -> Map of what is being typed
 let dialog = null;

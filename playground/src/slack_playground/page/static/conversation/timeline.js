@@ -1,6 +1,6 @@
 // A long list that keeps only what is near the view in the tree: rows come in chunks, and far chunks are empty boxes.
 
-import { el, keepFocus } from "./dom.js";
+import { el, keepFocus } from "../base/dom.js";
 
 const CHUNK = 25;
 const GUESS = 64; // pixels of a row that was never drawn

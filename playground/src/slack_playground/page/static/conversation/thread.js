@@ -1,9 +1,9 @@
 // A thread beside the channel: its parent, its replies, and a composer of its own.
 
 import { composer } from "./composer.js";
-import { el, fill, toast } from "./dom.js";
+import { el, fill, toast } from "../base/dom.js";
 import { row } from "./message.js";
-import { store } from "./store.js";
+import { store } from "../base/store.js";
 import { Timeline } from "./timeline.js";
 
 export class Thread {

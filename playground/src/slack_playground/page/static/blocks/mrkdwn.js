@@ -1,8 +1,8 @@
 // Slack's mrkdwn as nodes: bold, italics, strikes, code, quotes, links, mentions, dates and emoji.
 
-import { el, link, text, visible } from "./dom.js";
-import { emoji } from "./emoji.js";
-import { store } from "./store.js";
+import { el, link, text, visible } from "../base/dom.js";
+import { emoji } from "../base/emoji.js";
+import { store } from "../base/store.js";
 
 const ENTITIES = { "&amp;": "&", "&lt;": "<", "&gt;": ">" };
 

@@ -1,11 +1,11 @@
 // The sidebar: channels, direct messages and apps of the acting user, with what is unread.
 
-import { icon } from "./icons.js";
-import { el, fill, keepFocus, toast } from "./dom.js";
-import { openMenu } from "./menu.js";
+import { icon } from "../base/icons.js";
+import { el, fill, keepFocus, toast } from "../base/dom.js";
+import { openMenu } from "../base/menu.js";
 import { avatar } from "./message.js";
-import { post } from "./net.js";
-import { store } from "./store.js";
+import { post } from "../base/net.js";
+import { store } from "../base/store.js";
 
 export function drawSidebar(nav, here, go) {
   keepFocus(nav, () => {

@@ -1,10 +1,10 @@
 // Menus of every kind: static, external, people, channels, conversations, each for one or several; and overflow.
 
-import { el, fill, web } from "./dom.js";
+import { el, fill, web } from "../base/dom.js";
 import { keep, keyOf, stateOf, use } from "./elements.js";
-import { closeMenus, menuButton, openMenu, relabel } from "./menu.js";
+import { closeMenus, menuButton, openMenu, relabel } from "../base/menu.js";
 import { wordsOf } from "./mrkdwn.js";
-import { store } from "./store.js";
+import { store } from "../base/store.js";
 
 const STATE_KEYS = { users: "selected_user", channels: "selected_channel", conversations: "selected_conversation" };
 

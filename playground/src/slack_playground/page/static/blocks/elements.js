@@ -1,13 +1,13 @@
 // The interactive elements: what is pressed, chosen and filled in, and what happens then.
 
-import { icon } from "./icons.js";
+import { icon } from "../base/icons.js";
 import { image } from "./blocks.js";
 import { confirmWith } from "./confirm.js";
-import { el, freshId, link, toast, web } from "./dom.js";
+import { el, freshId, link, toast, web } from "../base/dom.js";
 import { picker } from "./pickers.js";
 import { textObject, wordsOf } from "./mrkdwn.js";
 import { select } from "./selects.js";
-import { unanswered } from "./shortcuts.js";
+import { unanswered } from "../conversation/shortcuts.js";
 
 /** What a user chose so far: what they are typing, else what the playground keeps, else what it starts with. */
 export function stateOf(element, block, ctx) {

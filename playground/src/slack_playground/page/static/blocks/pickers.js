@@ -1,9 +1,9 @@
 // What is typed or picked: text, numbers, addresses, dates, times, files.
 
-import { el, fill, say, toast } from "./dom.js";
+import { el, fill, say, toast } from "../base/dom.js";
 import { keep, keyOf, stateOf, use } from "./elements.js";
 import { wordsOf } from "./mrkdwn.js";
-import { base64, post } from "./net.js";
+import { base64, post } from "../base/net.js";
 
 const KINDS = {
   plain_text_input: { key: "value", initial: "initial_value", type: "text" },

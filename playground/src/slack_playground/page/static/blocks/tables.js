@@ -1,6 +1,6 @@
 // Tables, and data tables with pages and sorting.
 
-import { el, fill } from "./dom.js";
+import { el, fill } from "../base/dom.js";
 import { plainText } from "./mrkdwn.js";
 import { richText } from "./richtext.js";
 

@@ -1,8 +1,8 @@
 // Using an app's shortcut, and the words for an app that did not answer.
 
-import { toast } from "./dom.js";
-import { post } from "./net.js";
-import { store } from "./store.js";
+import { toast } from "../base/dom.js";
+import { post } from "../base/net.js";
+import { store } from "../base/store.js";
 
 const UNANSWERED = { dispatch_failed: "The app is not connected.", operation_timeout: "The app did not answer within 3 seconds." };
 

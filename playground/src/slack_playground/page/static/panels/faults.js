@@ -1,8 +1,8 @@
 // The fault panel: what goes wrong next, for which call and how often, and what is done to the connections.
 
-import { el, fill, say, toast } from "./dom.js";
-import { post, remove } from "./net.js";
-import { store } from "./store.js";
+import { el, fill, say, toast } from "../base/dom.js";
+import { post, remove } from "../base/net.js";
+import { store } from "../base/store.js";
 
 const FAULTS = {
   ratelimited: { words: "429 with Retry-After", fields: { retry_after: ["Retry-After, seconds", 1] } },

@@ -1,15 +1,15 @@
 // One message as a row: who, when, what, and what can be done with it.
 
-import { icon } from "./icons.js";
-import { blocks, image, ownFile } from "./blocks.js";
-import { ask } from "./confirm.js";
-import { add, el, link, toast, visible, web } from "./dom.js";
-import { COMMON, emoji, emojiNames } from "./emoji.js";
-import { openMenu } from "./menu.js";
-import { mrkdwn, unescape } from "./mrkdwn.js";
-import { post } from "./net.js";
+import { icon } from "../base/icons.js";
+import { blocks, image, ownFile } from "../blocks/blocks.js";
+import { ask } from "../blocks/confirm.js";
+import { add, el, link, toast, visible, web } from "../base/dom.js";
+import { COMMON, emoji, emojiNames } from "../base/emoji.js";
+import { openMenu } from "../base/menu.js";
+import { mrkdwn, unescape } from "../blocks/mrkdwn.js";
+import { post } from "../base/net.js";
 import { useShortcut } from "./shortcuts.js";
-import { store } from "./store.js";
+import { store } from "../base/store.js";
 
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });

@@ -1,6 +1,6 @@
 // Charts as SVG, each with the same figures as a table for those who do not see it.
 
-import { el, svg, visible } from "./dom.js";
+import { el, svg, visible } from "../base/dom.js";
 
 const WIDTH = 460;
 const HEIGHT = 220;

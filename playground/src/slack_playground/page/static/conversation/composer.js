@@ -1,12 +1,12 @@
 // Where messages are written: grows as needed, completes commands, people, channels and emoji, sends with Enter.
 
-import { icon } from "./icons.js";
-import { el, fill, freshId, say, toast } from "./dom.js";
-import { emoji, emojiNames } from "./emoji.js";
-import { openMenu } from "./menu.js";
-import { base64, post } from "./net.js";
+import { icon } from "../base/icons.js";
+import { el, fill, freshId, say, toast } from "../base/dom.js";
+import { emoji, emojiNames } from "../base/emoji.js";
+import { openMenu } from "../base/menu.js";
+import { base64, post } from "../base/net.js";
 import { useShortcut } from "./shortcuts.js";
-import { store } from "./store.js";
+import { store } from "../base/store.js";
 
 const WORD = /(^|\s)([@#:])([\p{L}\p{N}_.+-]*)$/u;
 const drafts = new Map();

@@ -1,6 +1,6 @@
 // Asking before something happens, in a dialog of its own.
 
-import { el } from "./dom.js";
+import { el } from "../base/dom.js";
 import { textObject, wordsOf } from "./mrkdwn.js";
 
 /** Shows a confirm object; true when the person agrees. The focus goes back to where it came from. */

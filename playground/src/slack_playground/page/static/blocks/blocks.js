@@ -1,13 +1,13 @@
 // Block Kit: each type of block as it is drawn.
 
-import { icon } from "./icons.js";
-import { el, freshId, link, web } from "./dom.js";
+import { icon } from "../base/icons.js";
+import { el, freshId, link, web } from "../base/dom.js";
 import { visualization } from "./charts.js";
 import { element } from "./elements.js";
 import { markdown } from "./markdown.js";
 import { textObject, wordsOf } from "./mrkdwn.js";
 import { richText } from "./richtext.js";
-import { store } from "./store.js";
+import { store } from "../base/store.js";
 import { dataTable, table } from "./tables.js";
 
 /** A picture. What is not of the playground itself is never fetched: its place shows its words and a link. */

@@ -1,7 +1,7 @@
 // rich_text: sections, lists, code and quotes, and the pieces in them.
 
-import { el, link, text } from "./dom.js";
-import { emoji } from "./emoji.js";
+import { el, link, text } from "../base/dom.js";
+import { emoji } from "../base/emoji.js";
 import { channel, group, mention, moment } from "./mrkdwn.js";
 
 const STYLES = [["bold", "strong"], ["italic", "em"], ["strike", "s"], ["underline", "u"], ["code", "code"]];

@@ -1,7 +1,7 @@
 // The inspector: what went over the wire, in both directions, with acks and their times.
 
-import { el, fill } from "./dom.js";
-import { store } from "./store.js";
+import { el, fill } from "../base/dom.js";
+import { store } from "../base/store.js";
 
 const SHOWN = 250;
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
