@@ -17,10 +17,11 @@ from playground.tests.support.browser import chromium, olgas_page, row, say
 from slack_playground import Playground, Timings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, FilePayload, Locator, Page
+    from playwright.sync_api import Browser, FilePayload, Locator, Page, Route
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.filterwarnings("ignore:.*text. argument is missing")]
 
+POST = "**/_playground/post"
 TIMINGS = Timings(ack=0.7, redelivery=(0.0, 0.2, 0.2))
 
 
@@ -168,6 +169,18 @@ def test_the_panel_counts_how_often_a_fault_will_still_strike(page: Page) -> Non
     faults.get_by_text("None is set.").wait_for()
     say(page, "/deploy web")
     row(page, "Deploy web?").wait_for()
+
+
+def test_a_message_typed_while_another_is_on_its_way_is_sent_after_it(page: Page) -> None:
+    held: list[Route] = []
+    page.route(POST, lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request(POST):
+        say(page, "the first")
+    say(page, "the second")
+    held[0].continue_()
+    row(page, "the second").wait_for()
+    said = page.locator("#timeline .message").all_inner_texts()
+    assert re.findall(r"the (\w+)", " ".join(said)) == ["first", "second"]
 
 
 def test_the_server_itself_lets_pictures_come_from_nowhere_else(page: Page, slack: Any) -> None:

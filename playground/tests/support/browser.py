@@ -65,7 +65,10 @@ def olgas_page(browser: Browser, slack: Any) -> Iterator[Page]:
 def say(page: Page, text: str) -> None:
     """Type into the composer and send."""
     box = page.get_by_role("textbox", name="Message #")
-    box.fill(text)
+    for _ in range(20):
+        box.fill(text)
+        if box.input_value() == text:  # else the page drew the composer again in between
+            break
     box.press("Enter")
 
 

@@ -30,6 +30,7 @@ export function composer({ where, key, label, thread = false, done = () => {} })
     el("div.composer-bar", {}, clip, file, bolt, also && el("label.small", { for: also.id }, also, " Also send to the channel"), el("span.grow"), el("span.dim.small.keys", { "aria-hidden": "true" }, "Enter sends · Shift+Enter new line"), send));
   let items = [];
   let current = -1;
+  const waiting = [];  // Enter was pressed while an earlier message was on its way.
 
   const grow = () => {
     field.style.height = "auto";
@@ -72,27 +73,33 @@ export function composer({ where, key, label, thread = false, done = () => {} })
     list.hidden = true;
     field.removeAttribute("aria-activedescendant");
   };
-  const submit = async () => {
+  const submit = () => {
     const text = field.value.trim();
-    if (!text || form.getAttribute("aria-busy")) return;
+    if (!text) return;
     hide();
-    problem.textContent = "";
-    form.setAttribute("aria-busy", "true");
     field.value = "";
     drafts.delete(key);
     grow();
+    if (form.getAttribute("aria-busy")) waiting.push(text);
+    else transmit(text);
+  };
+  const transmit = async (text) => {
+    problem.textContent = "";
+    form.setAttribute("aria-busy", "true");
     try {
       await post("post", { as: store.acting, text, ...where(), broadcast: also?.checked || undefined });
       if (also) also.checked = false;
       done();
     } catch (error) {
-      if (!field.value) field.value = text;
+      const unsent = [text, ...waiting.splice(0)].join("\n");
+      if (!field.value) field.value = unsent;
       drafts.set(key, field.value);
       problem.textContent = error.message;
       grow();
     } finally {
       form.removeAttribute("aria-busy");
       if (form.isConnected && !document.querySelector("dialog[open]")) field.focus();
+      if (waiting.length) transmit(waiting.shift());
     }
   };
   const upload = async () => {
