@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import databases, sampling
+from tests.support import databases, process_backends, sampling
 
 # How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
 for profile, most in (("test", 20), ("faults", 300)):
@@ -68,6 +68,13 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         return
     with databases.new_database(request.getfixturevalue(request.param)) as url:
         yield url
+
+
+@pytest.fixture(params=process_backends.BACKENDS)
+def process_backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of the process backend in use: each of the two in turn."""
+    with process_backends.swapped(request.param):
+        yield request.param
 
 
 LONGEST = (

@@ -16,11 +16,14 @@ import pytest
 from supervisor_core.adapters.processes_claims import Claim, profile_of
 from supervisor_core.adapters.processes_find import Presence
 from supervisor_core.adapters.processes_identity import identify
+from supervisor_core.adapters.processes_records import read_record
 from supervisor_core.config import load_supervisor_config
 from supervisor_core.runtime.doors import open_doors
 from supervisor_core.runtime.observing import Seen, look
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("process_backend")
 
 
 class ByHand:
@@ -89,6 +92,9 @@ def test_a_pass_takes_it_over_and_starts_no_second_one(hand: ByHand) -> None:
     assert hand.home.running_copies("OrionMX") == [pid]
     (worker,) = hand.home.json("status")["workers"]
     assert (worker["pid"], worker["state"], worker["health"]) == (pid, "running", "healthy")
+    record = read_record(hand.home.state_dir, "OrionMX")
+    assert record is not None
+    assert record.identity == identify(pid), "the programs use the same backend as this test"
 
 
 def test_a_daemon_takes_it_over_and_leaves_it_running_when_it_stops(hand: ByHand) -> None:

@@ -1,4 +1,4 @@
-"""What every door to worker processes promises: the real one and the fake pass the same tests."""
+"""What every door to worker processes promises: the real one with either backend, and the fake."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from supervisor_core.adapters.processes_values import Life, ProcessIdentity
 from supervisor_core.domain.errors import RefusedError, UsageError
 from tests.integration.test_processes_start import ID, IDLE, Home
 from tests.integration.test_processes_stop import DAEMON, DEAF
+from tests.support.process_backends import BACKENDS, swapped
 from tests.support.waiting import wait_until
 
 
@@ -162,17 +163,18 @@ class FakeStage(Stage):
         return LaunchSpec(ID, ("program",), self.folder, {}, self.folder / "log")
 
 
-@pytest.fixture(params=["real", "fake"])
+@pytest.fixture(params=[*BACKENDS, "fake"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     if request.param == "fake":
         yield FakeStage(tmp_path)
         return
-    made = RealStage(tmp_path)
-    yield made
-    made.home.end()
-    if made.program is not None:
-        made.program.kill()
-        made.program.wait()
+    with swapped(request.param):
+        made = RealStage(tmp_path)
+        yield made
+        made.home.end()
+        if made.program is not None:
+            made.program.kill()
+            made.program.wait()
 
 
 def test_a_started_worker_is_found_alive(stage: Stage) -> None:

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from supervisor_core.adapters import platform_linux
 from supervisor_core.adapters.processes import Processes
 from supervisor_core.adapters.processes_find import Presence
 from supervisor_core.adapters.processes_identity import identify, platform, state
@@ -27,8 +29,14 @@ from supervisor_core.adapters.processes_set import process_set
 from supervisor_core.adapters.processes_signals import send, wait_ended
 from supervisor_core.adapters.processes_values import GENERATION_VARIABLE, Life, ProcessIdentity
 from supervisor_core.domain.errors import RefusedError
-from tests.integration.test_processes_start import ENV, ID, IDLE, PYTHON, Home
+from tests.integration.test_processes_start import ID, IDLE, PYTHON, Home
+from tests.support.process_backends import ENV, LINUX, PORTABLE
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("process_backend")
+
+only_linux = pytest.mark.parametrize("process_backend", [LINUX], indirect=True)
+only_portable = pytest.mark.parametrize("process_backend", [PORTABLE], indirect=True)
 
 
 @pytest.fixture
@@ -185,6 +193,7 @@ def test_a_record_of_another_boot_means_nobody(home: Home, stranger: ProcessIden
     assert state(stranger) is Life.ALIVE
 
 
+@only_linux
 def test_a_record_that_names_no_boot_can_not_be_verified(home: Home) -> None:
     identity = home.start(IDLE)
     change_record(home, boot_id="")
@@ -298,6 +307,101 @@ def test_waiting_for_an_exit_that_does_not_come_ends_in_time_and_says_so(home: H
     assert 0.04 < time.monotonic() - begun < 5
 
 
+def test_user_program_folder_and_words_of_a_process_are_told(home: Home, tmp_path: Path) -> None:
+    identity = home.start(IDLE)
+    record = read_record(home.state_dir, ID)
+    assert record is not None
+    assert platform.owners(identity.pid) == platform.own_owners() == (os.getuid(), os.geteuid())
+    assert platform.executable(identity.pid) == os.path.realpath(PYTHON)
+    assert platform.working_directory(identity.pid) == os.path.realpath(tmp_path)
+    assert platform.arguments(identity.pid) == (PYTHON, "-c", IDLE)
+    assert platform.token_of(identity.pid) == record.generation
+    assert platform.sight(identity.pid) == (platform.facts(identity.pid), record.generation)
+    assert identity.pid in platform.pids()
+    facts = platform.facts(identity.pid)
+    assert facts is not None
+    assert abs(platform.started_at(facts).timestamp() - time.time()) < 60
+    assert -2 < platform.age_seconds(identity.start) < 60, "psutil's boot time may be a second off on Linux"
+
+
+def test_of_a_process_that_has_ended_nothing_is_made_up(home: Home) -> None:
+    """In particular, not the program and the folder of whoever asks."""
+    identity = home.start("print('ready', flush=True)")
+    wait_until(lambda: state(identity) is Life.ZOMBIE, message="the end of a worker that nobody has reaped")
+    nobody = 2**31 - 1
+    for pid in (identity.pid, nobody):
+        assert (platform.executable(pid), platform.working_directory(pid)) == ("", "")
+        assert (platform.arguments(pid), platform.token_of(pid)) == ((), "")
+    assert (platform.facts(nobody), platform.glance(nobody)) == (None, None)
+    assert (platform.sight(nobody), platform.owners(nobody)) == (None, None)
+
+
+def test_the_programs_that_a_test_starts_use_its_backend(home: Home) -> None:
+    run = home.by_another_process(
+        "from supervisor_core.adapters.processes_identity import platform; print(platform.__name__)"
+    )
+    assert run.stdout.strip() == platform.__name__, run.stderr
+
+
+@only_linux
+def test_a_single_word_with_spaces_is_one_word(home: Home) -> None:
+    """Psutil splits it, so a program could pass for another one with arguments."""
+    program = home.folder / "a program"
+    program.symlink_to("/bin/cat")
+    with subprocess.Popen([program], stdin=subprocess.PIPE) as child:
+        wait_until(lambda: platform.arguments(child.pid), message="the program that the child becomes")
+        assert platform.arguments(child.pid) == (str(program),)
+        assert len(psutil.Process(child.pid).cmdline()) == 2
+
+
+@only_portable
+def test_psutil_counts_in_clock_ticks_from_a_boot_time_in_whole_seconds(home: Home) -> None:
+    """The precision of an identity by psutil on Linux; elsewhere the kernel keeps the time itself."""
+    identity = home.start(IDLE)
+    assert (identity.start % 10_000, identity.boot_id) == (0, "")
+    exact = platform_linux.facts(identity.pid)
+    assert exact is not None
+    assert abs(platform_linux.started_at(exact).timestamp() - identity.start / 1_000_000) <= 1.1
+
+
+@only_portable
+def test_a_process_that_psutil_does_not_see_but_the_kernel_has_is_hidden_and_not_gone(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = home.start(IDLE)
+
+    def missing(pid: int) -> psutil.Process:
+        raise psutil.NoSuchProcess(pid)
+
+    def refuse(pid: int, number: int) -> None:
+        raise PermissionError(1, "not ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psutil, "Process", missing)
+        assert state(identity) is Life.UNVERIFIABLE
+        patch.setattr(os, "kill", refuse)
+        assert state(identity) is Life.UNVERIFIABLE
+        assert wait_ended([identity], 0) == (identity,)
+        with pytest.raises(PermissionError):
+            send(identity, signal.SIGKILL)
+
+
+@only_portable
+def test_a_process_whose_session_is_hidden_is_in_nobodys(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = home.start(IDLE)
+
+    def refuse(pid: int) -> int:
+        raise PermissionError(1, "another session")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getsid", refuse)
+        facts = platform.facts(identity.pid)
+        assert facts is not None
+        assert facts.session == 0
+        assert state(identity) is Life.ALIVE
+
+
+@only_linux
 def test_to_verify_a_worker_needs_no_heavy_import() -> None:
     code = (
         "import sys\nimport supervisor_core.adapters.processes\n"

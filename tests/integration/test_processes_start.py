@@ -25,11 +25,12 @@ from supervisor_core.adapters.processes_set import process_set
 from supervisor_core.adapters.processes_signals import KILL, send, wait_ended
 from supervisor_core.adapters.processes_values import GENERATION_VARIABLE, ProcessIdentity
 from supervisor_core.domain.errors import RefusedError, UsageError
+from tests.support.process_backends import ENV
 from tests.support.waiting import wait_until
 
 PYTHON = sys.executable
 ID = "OrionMX"
-ENV = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])}
+pytestmark = pytest.mark.usefixtures("process_backend")
 
 IDLE = "import time; print('ready', flush=True); time.sleep(60)"
 
@@ -83,7 +84,7 @@ class Home:
             "from supervisor_core.adapters.processes_launch import LaunchSpec\n"
             f"door = Processes(Path({str(self.state_dir)!r}))\n"
             f"folder, log = Path({str(self.folder)!r}), Path({str(self.log)!r})\n"
-            f"spec = lambda code: LaunchSpec({ID!r}, (sys.executable, '-c', code), folder, {ENV!r}, log)\n"
+            f"spec = lambda code: LaunchSpec({ID!r}, (sys.executable, '-c', code), folder, {dict(ENV)!r}, log)\n"
         )
         return subprocess.run(
             [PYTHON, "-W", "error", "-c", head + code], capture_output=True, text=True, timeout=60, env=ENV

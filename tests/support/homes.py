@@ -18,7 +18,7 @@ import yaml
 
 from supervisor_core.adapters.processes import Processes
 from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
-from tests.support import warm
+from tests.support import process_backends, warm
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,7 @@ class Home:
     def environ(self) -> dict[str, str]:
         """What the programs run with: nothing of the test runner's that could change what they do."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-        return {**kept, "PYTHONPATH": str(ROOT), "SUPERVISOR_CONFIG": str(self.config)}
+        return {**kept, "PYTHONPATH": process_backends.python_path(), "SUPERVISOR_CONFIG": str(self.config)}
 
     def supervisor(self, *words: str, program: Sequence[str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run the command line to its end; with a `program`, that one, started from nothing unless it is armed."""

@@ -27,6 +27,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from tests.support import process_backends
+
 REQUEST_BYTES = 256 * 1024
 ANSWER_BYTES = 4
 REAP = b"r"
@@ -280,6 +282,8 @@ def _be(request: dict[str, Any], fds: Sequence[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
+    if str(process_backends.FOLDER) in os.environ.get("PYTHONPATH", ""):
+        process_backends.use_portable()
     if request["forks"]:
         from supervisor_core.runtime import starting_daemon
 
