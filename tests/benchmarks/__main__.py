@@ -18,6 +18,7 @@ from tests.benchmarks import (
     bench_pass,
     bench_preview,
     bench_road,
+    bench_scan,
     bench_slow,
     bench_status,
 )
@@ -26,6 +27,7 @@ ALL = (
     bench_status,
     bench_pass,
     bench_road,
+    bench_scan,
     bench_ack,
     bench_audit,
     bench_forward,
