@@ -41,6 +41,7 @@ from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.replies import FILE
 from supervisor_core.ledger.store import Ledger
+from supervisor_core.runtime.services import wait_until
 
 LOOK_SECONDS = 2.0
 """The net below the wakes: what another process ordered is told within so long."""
@@ -150,17 +151,13 @@ class Delivery:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Deliver until asked to stop."""
-        stop = asyncio.ensure_future(stopping.wait())
         try:
             while not stopping.is_set():
                 self._woken.clear()
                 seconds = await self._careful_round(stopping)
                 self.alive(seconds)
-                woken = asyncio.ensure_future(self._woken.wait())
-                await asyncio.wait({stop, woken}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-                woken.cancel()
+                await wait_until(self._woken, stopping, seconds)
         finally:
-            stop.cancel()
             await self._let_go()
 
     async def _let_go(self) -> None:

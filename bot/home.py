@@ -28,6 +28,7 @@ from supervisor_core.ledger.jobs import CARD
 from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.event_bus import Subscription
+from supervisor_core.runtime.services import wait_until
 
 KEPT = timedelta(hours=1)
 """So long after somebody last opened their page, or pressed something on it, it follows what happens. Slack does not
@@ -108,29 +109,24 @@ class Homes:
         self.wake()  # what happened while nobody was there
         with heard() as events, self._ledger.listening(wake, CHANGED_WITH):
             hearing = asyncio.create_task(self._hear(events))
-            stop = asyncio.create_task(stopping.wait())
             try:
                 while not stopping.is_set():
-                    await self._next(stop)
+                    await self._next(stopping)
             finally:
                 hearing.cancel()
-                stop.cancel()
-                await asyncio.gather(hearing, stop, return_exceptions=True)
+                await asyncio.gather(hearing, return_exceptions=True)
 
-    async def _next(self, stop: asyncio.Task[bool]) -> None:
+    async def _next(self, stopping: asyncio.Event) -> None:
         """One change, and all that come with it."""
-        changed = asyncio.create_task(self._changed.wait())
-        await asyncio.wait({stop, changed}, return_when=asyncio.FIRST_COMPLETED)
-        changed.cancel()
-        await asyncio.wait({stop}, timeout=SETTLE_SECONDS)
-        if not stop.done():
+        await wait_until(self._changed, stopping)
+        if not await wait_until(None, stopping, SETTLE_SECONDS):
             self._changed.clear()
             try:
                 await quick(self.order_all)
             except SupervisorError as error:
                 log.warning("pages are not up to date: %s", error)
                 self._changed.set()
-            await asyncio.wait({stop}, timeout=AGAIN_SECONDS)
+            await wait_until(None, stopping, AGAIN_SECONDS)
 
     async def _hear(self, events: Subscription) -> None:
         async for _ in events:

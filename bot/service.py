@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -66,8 +65,8 @@ from supervisor_core.gateway import Gateway
 from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.supervisors import resting
-from supervisor_core.runtime.chat import ChatDoors
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.chat import Chat, ChatDoors
+from supervisor_core.runtime.services import wait_until
 
 CALL_SECONDS = 10
 """For one call of the Web API; the SDK's own 30 would keep everything that waits behind it too long."""
@@ -91,7 +90,7 @@ class Room:
     attending: Attending
 
 
-class SlackService:
+class SlackService(Chat):
     """Hears commands in Slack and shows what came of them. Without Slack everything else goes on."""
 
     name = "slack"
@@ -108,7 +107,7 @@ class SlackService:
     ) -> None:
         if credentials.bot_token is None or credentials.app_token is None:
             raise ValueError("Slack needs both tokens")
-        self.pulse = Pulse()
+        super().__init__()
         self._config = config
         self._ledger = ledger
         self._approvals = approvals
@@ -148,14 +147,9 @@ class SlackService:
             return self._trouble
         return self._link.trouble or self._delivery.problem
 
-    async def initialise(self) -> None:
-        """Nothing: Slack may be away, and nobody waits for it here."""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Be connected and deliver until asked to stop."""
-        stop = asyncio.ensure_future(stopping.wait())
-        identity = await unless(stop, self._identity(stopping))
-        stop.cancel()
+        identity = await unless(stopping, self._identity(stopping))
         if identity is None:
             return
         speaker = Speaker(self._client, identity.bot_id)
@@ -222,9 +216,6 @@ class SlackService:
             await asyncio.gather(*tasks, return_exceptions=True)
             await dealing.close()
             self._link, self._delivery, self._trouble = None, None, "not connected"
-
-    async def shut_down(self) -> None:
-        """Nothing is left open: the SDK closes its connections after each call."""
 
     @property
     def _alert_channel(self) -> str:
@@ -346,7 +337,7 @@ class SlackService:
     async def _note_heard(self, stopping: asyncio.Event, link: Link) -> None:
         """Keep on disk when Slack was last heard of, so that the next run knows how long nobody listened."""
         while True:
-            ended = await _within(stopping, heard.NOTED_SECONDS)
+            ended = await wait_until(None, stopping, heard.NOTED_SECONDS)
             if link.last_heard is not None:
                 await self._noted(link.last_heard)
             if ended:
@@ -362,7 +353,7 @@ class SlackService:
         """Delete the pages of people who don't look any more; all else has its retention in the ledger."""
         while True:
             await self._written(partial(forget_old, now=datetime.now(UTC)))
-            if await _within(stopping, TIDY_SECONDS):
+            if await wait_until(None, stopping, TIDY_SECONDS):
                 return
 
     async def _identity(self, stopping: asyncio.Event) -> Identity | None:
@@ -392,13 +383,5 @@ class SlackService:
                 said = self._trouble
                 log.warning("%s; trying again until it answers", said)
             self.pulse.beat(within=wait)
-            await _within(stopping, wait)
+            await wait_until(None, stopping, wait)
         return None
-
-
-async def _within(stopping: asyncio.Event, seconds: float) -> bool:
-    """Wait so long, or until asked to stop: True where that came first."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await stopping.wait()
-    return stopping.is_set()

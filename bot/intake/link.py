@@ -18,7 +18,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.intake.connection import Connection, End, NotWantedError, Receive
 from bot.weather import FATAL, reason_of, wait_asked, word_of
 from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.runtime.services import BEAT_SECONDS
+from supervisor_core.runtime.services import BEAT_SECONDS, wait_until
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 10.0
 """Between two tries; it doubles. Nobody is heard meanwhile, so it ends early."""
@@ -109,32 +109,31 @@ class Link:
     async def run(self, stopping: asyncio.Event, last_heard: datetime | None, connected: Callable[[], None]) -> None:
         """Stay connected until asked to stop. `last_heard`: when an earlier run of this program last heard Slack."""
         self._last_heard = last_heard
-        stop = asyncio.ensure_future(stopping.wait())
         async with ClientSession() as session:
             try:
-                while not stop.done():
+                while not stopping.is_set():
                     self.alive(0.0)
-                    delay = await self._once(session, stop, connected)
+                    delay = await self._once(session, stopping, connected)
                     if delay > 0:
                         self.alive(delay)
-                        await asyncio.wait([stop], timeout=delay)
+                        await wait_until(None, stopping, delay)
             except BaseException:  # a refused token, such as: Slack may not notice that we left
                 self._ghosts.extend(time.monotonic() for _ in (*self._open, *self._lingering))
                 raise
             finally:
-                stop.cancel()
                 await self._leave()
 
-    async def _once(self, session: ClientSession, stop: asyncio.Future[Any], connected: Callable[[], None]) -> float:
+    async def _once(self, session: ClientSession, stopping: asyncio.Event, connected: Callable[[], None]) -> float:
         """Connect and stay until there must be another connection; how long to wait before that."""
         try:
-            connection = await unless(stop, self._connect(session))
+            connection = await unless(stopping, self._connect(session))
         except (ClientError, OSError, TimeoutError, SlackApiError) as error:
             return self._could_not(error)
         if connection is None:
             return 0.0
         since, self._last_heard = self.last_heard, None
         running = asyncio.create_task(connection.run())
+        running.add_done_callback(lambda _: connection.leaving.set())
         for old in tuple(self._open):
             self._let_go(old, self._open.pop(old))
         self._open[connection] = running
@@ -145,13 +144,10 @@ class Link:
         if since is not None:
             await self._deaf(since, datetime.now(UTC))
         begun = time.monotonic()
-        leaving = asyncio.ensure_future(connection.leaving.wait())
-        until: set[asyncio.Future[Any]] = {running, leaving, stop}
-        while not any(each.done() for each in until):
+        while not (connection.leaving.is_set() or stopping.is_set()):
             self.alive(BEAT_SECONDS)
-            await asyncio.wait(until, timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        leaving.cancel()
-        if stop.done():
+            await wait_until(connection.leaving, stopping, BEAT_SECONDS)
+        if stopping.is_set():
             return 0.0
         self._short_lives = self._short_lives + 1 if time.monotonic() - begun < SHORT_LIFE_SECONDS else 0
         if connection.reason is End.REFRESH and not running.done():
@@ -246,11 +242,11 @@ class Link:
             taking.cancel()
 
 
-async def unless(stop: asyncio.Future[Any], work: Coroutine[Any, Any, T]) -> T | None:
+async def unless(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """What comes of this; None where the stop came first."""
     task = asyncio.create_task(work)
     try:
-        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        await wait_until(task, stopping)
         return task.result() if task.done() else None
     finally:
         if not task.done():

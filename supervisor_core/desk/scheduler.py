@@ -19,7 +19,8 @@ from supervisor_core.domain.errors import SupervisorError, describe
 from supervisor_core.domain.host_conditions import Found
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.services import Pulse, wait_until
+from supervisor_core.runtime.scheduling import SchedulerService
+from supervisor_core.runtime.services import wait_until
 
 if TYPE_CHECKING:  # importing APScheduler takes a while; only daemons need it
     from supervisor_core.adapters.ticking import Ticker
@@ -94,7 +95,7 @@ class _Round:
     problem: str = ""
 
 
-class Scheduler:
+class Scheduler(SchedulerService):
     """Every `alerts.check_seconds` an APScheduler job checks conditions and runs a round of all chores. Between two
     checks a commit, a look at the workers or the moment at which a row is due starts a round; nothing else does.
 
@@ -116,7 +117,7 @@ class Scheduler:
         seeing: Callable[[Iterable[Sight]], None] = lambda _: None,
         observing: Callable[[Iterable[Found]], None] = lambda _: None,
     ) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._ledger = ledger
         self._blocking = blocking
         self._lanes = tuple(_Lane(chore) for chore in chores)
@@ -147,9 +148,6 @@ class Scheduler:
         """What can't be dealt with."""
         return "; ".join(lane.problem for lane in self._lanes if lane.problem)
 
-    async def initialise(self) -> None:
-        """Nothing: what is due is in the ledger."""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Let the job and the events start rounds until asked to stop. A round that is under way ends first."""
         loop = asyncio.get_running_loop()
@@ -170,9 +168,6 @@ class Scheduler:
             for lane in self._lanes:
                 if lane.round is not None:
                     lane.round.cancel()
-
-    async def shut_down(self) -> None:
-        """A round that is under way ends with what it has in hand: each of its moves is a transaction."""
 
     async def check(self) -> None:
         """The APScheduler job: run a round of all chores, and have those looked at that are unwell."""

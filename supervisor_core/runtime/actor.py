@@ -28,6 +28,7 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.executing import Patience, execute
 from supervisor_core.runtime.logs import about_worker
 from supervisor_core.runtime.parts import Parts
+from supervisor_core.runtime.services import wait_until
 from supervisor_core.runtime.tending import NotNow, Tended, Tending
 from supervisor_core.runtime.turn import Turn
 
@@ -199,9 +200,9 @@ class WorkerActor:
                     self._woken.clear()
                     idle = await self._careful(self._one_thing(stopping))
                     if idle is None:
-                        await _first_of(stopping.wait, seconds=PAUSE_AFTER_TROUBLE_SECONDS)
+                        await wait_until(None, stopping, PAUSE_AFTER_TROUBLE_SECONDS)
                     elif idle:
-                        await _first_of(self._woken.wait, stopping.wait, seconds=self._nap())
+                        await wait_until(self._woken, stopping, self._nap())
         except asyncio.CancelledError:
             if self.standing.in_hand:
                 words = "%s of %s is still under way and is left"
@@ -388,14 +389,3 @@ class WorkerActor:
     def _trouble(self, words: str) -> None:
         """Called from the handler's thread; one assignment is all it does."""
         self.problem = words
-
-
-async def _first_of(*waits: Callable[[], Awaitable[object]], seconds: float | None = None) -> None:
-    """Come back when the first of these does, or after so long."""
-    tasks = [asyncio.ensure_future(wait()) for wait in waits]
-    try:
-        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

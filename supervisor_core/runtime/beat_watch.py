@@ -19,7 +19,7 @@ from supervisor_core.adapters.watching import FolderWatch
 from supervisor_core.domain.health import GOOD_WORDS, Heartbeat
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 
 AGAIN_SECONDS, SOON_SECONDS = 30.0, 1.0
 """Between two looks whether the folder is still the one that is watched; and between two tries while none is: at the
@@ -31,7 +31,7 @@ GATHER_SECONDS = 0.1
 log = logging.getLogger(__name__)
 
 
-class BeatWatch:
+class BeatWatch(Service):
     """A service of the daemon that works behind the others. `fine` says of each worker that runs whether it is well;
     `look` has one looked at now. Both belong to the event loop."""
 
@@ -40,7 +40,7 @@ class BeatWatch:
     def __init__(
         self, parts: Parts, blocking: Blocking, fine: Callable[[], Mapping[str, bool]], look: Callable[[str], None]
     ) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._parts = parts
         self._blocking = blocking
         self._fine = fine
@@ -48,10 +48,6 @@ class BeatWatch:
         self._watch: FolderWatch | None = None
         self._heard: set[str] = set()
         self._woken = asyncio.Event()
-
-    def problem(self) -> str:
-        """Where it hears nothing, others look."""
-        return ""
 
     async def initialise(self) -> None:
         """Have the kernel tell of new files, where it can."""
@@ -62,22 +58,15 @@ class BeatWatch:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Listen until asked to stop."""
-        stop = asyncio.ensure_future(stopping.wait())
-        stop.add_done_callback(lambda _: self._woken.set())
-        try:
-            while not stopping.is_set():
-                self.pulse.beat()
-                seconds = AGAIN_SECONDS if await self._listen() else SOON_SECONDS
-                self.pulse.beat(within=seconds)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await self._woken.wait()
-                self._woken.clear()
-                if self._heard and not stopping.is_set():
-                    await asyncio.wait({stop}, timeout=GATHER_SECONDS)
-                    await self._follow()
-        finally:
-            stop.cancel()
+        while not stopping.is_set():
+            self.pulse.beat()
+            seconds = AGAIN_SECONDS if await self._listen() else SOON_SECONDS
+            self.pulse.beat(within=seconds)
+            await wait_until(self._woken, stopping, seconds)
+            self._woken.clear()
+            if self._heard and not stopping.is_set():
+                await wait_until(None, stopping, GATHER_SECONDS)
+                await self._follow()
 
     async def shut_down(self) -> None:
         """Listen no more."""

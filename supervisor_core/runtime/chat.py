@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.explanation import Explanation
@@ -20,9 +21,10 @@ Explain = Callable[[Collection[str]], Awaitable[list[Explanation]]]
 """Why these workers are as they are, by a live look; those in trouble first."""
 
 
-class Chat(Service, Protocol):
+class Chat(Service, ABC):
     """The service in which people give commands and see what comes of them."""
 
+    @abstractmethod
     def configured(self, config: SupervisorConfig) -> None:
         """These workers and teams count from now on."""
 

@@ -6,6 +6,7 @@ Whoever cares subscribes to versions and never reads the file. What is wrong sta
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from supervisor_core.domain.times import to_text
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.config_files import ConfigFiles, FileWatches
 from supervisor_core.runtime.service_names import CONFIGURATION
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 
 QUIET_SECONDS = 0.2
 """For how long the files must stay as they are before they are read: a half-written file may look whole."""
@@ -57,7 +58,7 @@ class _Stopped(Exception):
     """The service was asked to stop while it waited for a look."""
 
 
-class ConfigService:
+class ConfigService(Service):
     """Watches the configuration and the `.env` beside it, by the kernel's word and by looking again and again."""
 
     name = CONFIGURATION
@@ -68,11 +69,11 @@ class ConfigService:
         blocking: Blocking,
         load: Callable[[Path], SupervisorConfig] = load_supervisor_config,
     ) -> None:
+        super().__init__()
         self.current = ConfigVersion(1, config, ConfigDiff(), datetime.now(UTC))
         """What is in force; replaced in one assignment, so any thread may read it. The first has the number 1."""
         self.needs_restart: tuple[str, ...] = ()
         """Settings that differ in the file from what the daemon was started with, and wait for its restart."""
-        self.pulse = Pulse()
         self._blocking = blocking
         self._load = load
         self._files = ConfigFiles(config.path)
@@ -144,61 +145,48 @@ class ConfigService:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Look at each hint and now and then; until asked to stop."""
-        stop = asyncio.ensure_future(stopping.wait())
-        try:
+        with contextlib.suppress(_Stopped):
             while not stopping.is_set():
-                await self._hint(stop)
+                seconds = POLL_BESIDE_SECONDS if self._watches.all_heard else POLL_SECONDS
+                self.pulse.beat(within=seconds)
+                await wait_until(self._woken, stopping, seconds)
                 self.pulse.beat()
                 self._woken.clear()
-                await self._look(stop)
-                await asyncio.wait({stop}, timeout=QUIET_SECONDS)  # a folder in which much is written keeps nobody busy
-        except _Stopped:
-            pass
-        finally:
-            stop.cancel()
+                await self._look(stopping)
+                await wait_until(None, stopping, QUIET_SECONDS)  # a folder with many writes keeps nobody busy
 
     async def shut_down(self) -> None:
         """Stop watching."""
         self._watches.close()
         self._hangs = False
 
-    async def _hint(self, stop: asyncio.Future[Any]) -> None:
-        """Come back when something may have changed."""
-        woken = asyncio.ensure_future(self._woken.wait())
-        seconds = POLL_BESIDE_SECONDS if self._watches.all_heard else POLL_SECONDS
-        self.pulse.beat(within=seconds)
-        try:
-            await asyncio.wait({woken, stop}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
-
-    async def _look(self, stop: asyncio.Future[Any]) -> None:
+    async def _look(self, stopping: asyncio.Event) -> None:
         """Read what has changed, once it has stayed the same for a while. Watched first: no change can fall between."""
-        folders = await self._off_the_loop(stop, self._files.folders)
-        await self._off_the_loop(stop, self._watches.follow(folders))
-        content = await self._off_the_loop(stop, self._files.fingerprint)
+        folders = await self._off_the_loop(stopping, self._files.folders)
+        await self._off_the_loop(stopping, self._watches.follow(folders))
+        content = await self._off_the_loop(stopping, self._files.fingerprint)
         while content != self._seen:
-            await asyncio.wait({stop}, timeout=QUIET_SECONDS)
-            before, content = content, await self._off_the_loop(stop, self._files.fingerprint)
+            await wait_until(None, stopping, QUIET_SECONDS)
+            before, content = content, await self._off_the_loop(stopping, self._files.fingerprint)
             if content != before:
                 continue
-            found = await self._off_the_loop(stop, self._load_or_why, self._files.path)
-            content = await self._off_the_loop(stop, self._files.fingerprint)
+            found = await self._off_the_loop(stopping, self._load_or_why, self._files.path)
+            content = await self._off_the_loop(stopping, self._files.fingerprint)
             if content == before:
                 self._seen = content
                 self._take(found)
 
-    async def _off_the_loop(self, stop: asyncio.Future[Any], work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
+    async def _off_the_loop(self, stopping: asyncio.Event, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
         """What `work` returns; `_Stopped` when asked to stop before, and then the call is left to its thread."""
-        if stop.done():
+        if stopping.is_set():
             raise _Stopped
         call = asyncio.ensure_future(self._blocking(work, *arguments))
         try:
-            await asyncio.wait({call, stop}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if not call.done() and not stop.done():
+            await wait_until(call, stopping, PATIENCE_SECONDS)
+            if not call.done() and not stopping.is_set():
                 self._hangs = True
                 log.error("%s", self.problem())
-                await asyncio.wait({call, stop}, return_when=asyncio.FIRST_COMPLETED)
+                await wait_until(call, stopping)
                 if call.done():
                     log.info("the folder of the configuration answers again")
             if not call.done():

@@ -50,13 +50,12 @@ from supervisor_core.runtime.living import Living
 from supervisor_core.runtime.monitoring import MonitoringDoor
 from supervisor_core.runtime.noting import Noting
 from supervisor_core.runtime.observing import Seen
-from supervisor_core.runtime.one_look import OneLook
 from supervisor_core.runtime.overview import as_it_moves, status_document, worker_documents
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.queue_processor import QueueProcessor
 from supervisor_core.runtime.reconciler import Reconciler
 from supervisor_core.runtime.scheduling import MakeScheduler, SchedulerDoors
-from supervisor_core.runtime.senses import Senses
+from supervisor_core.runtime.senses import OneLook, Senses
 from supervisor_core.runtime.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.runtime.services import Registry, Service, ServiceState, with_trouble
 from supervisor_core.runtime.versions import versions

@@ -25,7 +25,7 @@ from supervisor_core.ledger.steps import Message
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.service_names import SCHEDULER
-from supervisor_core.runtime.services import Pulse, Report
+from supervisor_core.runtime.services import Report, Service, wait_until
 
 PING_SECONDS = 60.0
 """Between two pings: whoever waits for them should allow for three that are missing."""
@@ -58,14 +58,14 @@ def why_silent(not_well: str, reports: Iterable[Report]) -> str:
     return "; ".join(filter(None, [not_well, *troubles]))
 
 
-class DeadMan:
+class DeadMan(Service):
     """Works behind the services that `status` lists. `broken`: why the daemon does not do its work; empty while it does
     it."""
 
     name = "deadman"
 
     def __init__(self, parts: Parts, broken: Callable[[], str], every: float = PING_SECONDS) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._ledger = parts.ledger
         self._url = parts.host.config.alerts.deadman_url.get_secret_value()
         self._shown = masked(self._url)
@@ -80,27 +80,20 @@ class DeadMan:
         """Why nobody outside hears that all is well."""
         return f"{self._shown} is not pinged: {self._unwell}" if self._unwell else self._problem
 
-    async def initialise(self) -> None:
-        """Nothing to get ready."""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Ping at once, and then at fixed distances, until asked to stop. A ping that is under way by then is left."""
         clock = asyncio.get_running_loop().time
-        stop = asyncio.ensure_future(stopping.wait())
-        try:
-            while not stopping.is_set():
-                self.pulse.beat()
-                begun = clock()
-                work = asyncio.ensure_future(self.beat())
-                await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
-                if not work.done():
-                    work.cancel()
-                    return
-                seconds = self._every if work.result() else min(RETRY_SECONDS, self._every)
-                self.pulse.beat(within=seconds)
-                await asyncio.wait({stop}, timeout=max(begun + seconds - clock(), 0.0))
-        finally:
-            stop.cancel()
+        while not stopping.is_set():
+            self.pulse.beat()
+            begun = clock()
+            work = asyncio.ensure_future(self.beat())
+            await wait_until(work, stopping)
+            if not work.done():
+                work.cancel()
+                return
+            seconds = self._every if work.result() else min(RETRY_SECONDS, self._every)
+            self.pulse.beat(within=seconds)
+            await wait_until(None, stopping, max(begun + seconds - clock(), 0.0))
 
     async def shut_down(self) -> None:
         """Begin anew next time."""

@@ -7,14 +7,13 @@ import logging
 import random
 import time
 from datetime import UTC, datetime
-from typing import Any
 
 from supervisor_core.domain.host_conditions import Trouble
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.forwarding import Round, Rounds, counted, forwarding_of
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.service_names import FORWARDER
-from supervisor_core.runtime.services import BEAT_SECONDS, Pulse
+from supervisor_core.runtime.services import BEAT_SECONDS, Service, wait_until
 
 TICK_SECONDS = 10.0
 """For what other programs wrote (a shell, a pass), and to see that the database is still there."""
@@ -34,7 +33,7 @@ SLOW_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-class Forwarder:
+class Forwarder(Service):
     """Woken by the commits of this program, and by a tick. All that blocks is done in a thread, which is left behind
     where it hangs."""
 
@@ -42,7 +41,7 @@ class Forwarder:
 
     def __init__(self, parts: Parts, blocking: Blocking) -> None:
         config = parts.host.config
-        self.pulse = Pulse()
+        super().__init__()
         self._ledger = parts.ledger
         self._blocking = blocking
         self._query_seconds = config.database.query_timeout_seconds
@@ -70,41 +69,33 @@ class Forwarder:
         """Why the database can't be reached, and since when."""
         return Trouble(self._last.problem.rstrip("."), self._away_since) if self._away_since else None
 
-    async def initialise(self) -> None:
-        """Nothing: the database may be away, and that is no failure."""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Bring what is new, wait; until asked to stop."""
         loop = asyncio.get_running_loop()
-        stop = asyncio.ensure_future(stopping.wait())
         self._rounds.halt.clear()
-        try:
-            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)):
-                while not stopping.is_set():
-                    self._woken.clear()
-                    await self._round(stop)
-                    await self._wait(stop)
-            if not self._failures:
-                await self._round(None)  # what was written meanwhile
-        finally:
-            stop.cancel()
+        with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)):
+            while not stopping.is_set():
+                self._woken.clear()
+                await self._round(stopping)
+                await self._wait(stopping)
+        if not self._failures:
+            await self._round(None)  # what was written meanwhile
 
     async def shut_down(self) -> None:
         """A round that hangs ends after the batch in hand, or with the program."""
         self._rounds.halt.set()
 
-    async def _round(self, stop: asyncio.Future[Any] | None) -> None:
+    async def _round(self, stopping: asyncio.Event | None) -> None:
         """One round, waited for until asked to stop and a little longer."""
         if self._under_way:
             return  # the last one hangs still
         self._under_way = True
         task = asyncio.ensure_future(self._blocking(self._rounds.once))
         task.add_done_callback(self._done)
-        if stop is not None:
-            waited_for: set[asyncio.Future[Any]] = {task, stop}
-            while not (task.done() or stop.done()):  # a database that hangs is told by `problem`
+        if stopping is not None:
+            while not (task.done() or stopping.is_set()):  # a database that hangs is told by `problem`
                 self.pulse.beat(within=BEAT_SECONDS)
-                await asyncio.wait(waited_for, timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                await wait_until(task, stopping, BEAT_SECONDS)
         if not task.done():
             await asyncio.wait({task}, timeout=LAST_SECONDS)
 
@@ -123,31 +114,27 @@ class Forwarder:
             log.info("the shared database is there again; %d rows were brought", self._last.rows)
         self._failures, self._away_since = 0, None
 
-    async def _wait(self, stop: asyncio.Future[Any]) -> None:
+    async def _wait(self, stopping: asyncio.Event) -> None:
         """Until there is something new, or the tick; after a failure longer each time, whatever is new."""
         if not self._failures:
-            await self._something_new(stop, TICK_SECONDS)
-            if not stop.done() and self._woken.is_set():
-                await asyncio.wait({stop}, timeout=GATHER_SECONDS)
+            await self._something_new(stopping, TICK_SECONDS)
+            if self._woken.is_set():
+                await wait_until(None, stopping, GATHER_SECONDS)
             return
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(self._failures - 1, 10))
         loop = asyncio.get_running_loop()
         end = loop.time() + longest * random.uniform(0.75, 1.0)  # noqa: S311 (spreads the hosts that come back)
-        while not stop.done() and (left := end - loop.time()) > 0:
-            await self._something_new(stop, left)
+        while not stopping.is_set() and (left := end - loop.time()) > 0:
+            await self._something_new(stopping, left)
             if self._woken.is_set():  # `status` shall say how many wait
                 self._woken.clear()
                 waiting = await self._blocking(self._rounds.waiting)
                 self._last = Round(self._last.rows, waiting, self._last.problem)
-                await asyncio.wait({stop}, timeout=GATHER_SECONDS)
+                await wait_until(None, stopping, GATHER_SECONDS)
 
-    async def _something_new(self, stop: asyncio.Future[Any], seconds: float) -> None:
+    async def _something_new(self, stopping: asyncio.Event, seconds: float) -> None:
         self.pulse.beat(within=seconds)
-        woken = asyncio.ensure_future(self._woken.wait())
-        waited_for: set[asyncio.Future[Any]] = {woken, stop}
-        await asyncio.wait(waited_for, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        woken.cancel()
-        await asyncio.gather(woken, return_exceptions=True)
+        await wait_until(self._woken, stopping, seconds)
 
     def _waits(self) -> str:
         return counted(self._last.waiting)

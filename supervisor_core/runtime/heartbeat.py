@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
 from supervisor_core.domain.errors import SupervisorError, describe
+from supervisor_core.runtime.services import wait_until
 
 RETRY_SECONDS = 5.0
 """Well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
@@ -64,5 +64,4 @@ class Heartbeat:
                     log.info("the supervisor's heartbeat is written again")
                 told.clear()
                 self.problem = ""
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), delay)
+            await wait_until(None, self._ending, delay)

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal
 
 from sqlalchemy import Connection
 
@@ -23,7 +22,7 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.observing import Seen
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.service_names import HEARTBEAT
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 
 RETRY_SECONDS = 5.0
 """After an error; well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
@@ -39,7 +38,7 @@ log = logging.getLogger(__name__)
 Told = tuple[SupervisorHeartbeat, Seen | None]
 
 
-class Heartbeats:
+class Heartbeats(Service):
     """Writes the heartbeats of all workers each `supervisor.heartbeat_seconds`, and that of one whose condition has
     changed at once; with 0 it must not be made.
 
@@ -49,7 +48,7 @@ class Heartbeats:
     name = HEARTBEAT
 
     def __init__(self, parts: Parts, blocking: Blocking, look: Callable[[], Awaitable[list[Seen]]]) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._parts = parts
         self._blocking = blocking
         self._look = look
@@ -75,36 +74,28 @@ class Heartbeats:
                 self._changed.add(sight.worker_id)
                 self._woken.set()
 
-    async def initialise(self) -> None:
-        """Nothing to get ready."""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Write them at once, and then at fixed distances or when one has changed; until asked to stop."""
         clock = asyncio.get_running_loop().time
-        stop = asyncio.ensure_future(stopping.wait())
         due = clock()
-        try:
-            while not stopping.is_set():
-                self.pulse.beat()
-                self._woken.clear()
-                changed, self._changed = self._changed, set()
-                all_due = clock() >= due or not changed
-                before = self.problem()
-                if not await self._written(stop, None if all_due else changed):
-                    return  # a write that is under way is left to its thread: late, it does no harm
-                self._say_what_changed(before)
-                if all_due or self.problem():
-                    due = next_due(due, self._every, clock(), failed=bool(self.problem()))
-                await self._sleep(stop, due - clock())
-        finally:
-            stop.cancel()
+        while not stopping.is_set():
+            self.pulse.beat()
+            self._woken.clear()
+            changed, self._changed = self._changed, set()
+            all_due = clock() >= due or not changed
+            before = self.problem()
+            if not await self._written(stopping, None if all_due else changed):
+                return  # a write that is under way is left to its thread: late, it does no harm
+            self._say_what_changed(before)
+            if all_due or self.problem():
+                due = next_due(due, self._every, clock(), failed=bool(self.problem()))
+            await self._sleep(stopping, due - clock())
 
-    async def _written(self, stop: asyncio.Future[Literal[True]], only: Collection[str] | None) -> bool:
+    async def _written(self, stopping: asyncio.Event, only: Collection[str] | None) -> bool:
         """Write them, or those of some workers; False where we were asked to stop before that was done."""
         work = asyncio.ensure_future(self._beat(only))
         try:
-            either: set[asyncio.Future[Any]] = {work, stop}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await wait_until(work, stopping)
             if not work.done():
                 return False
             work.result()
@@ -112,15 +103,13 @@ class Heartbeats:
         finally:
             work.cancel()
 
-    async def _sleep(self, stop: asyncio.Future[Literal[True]], seconds: float) -> None:
+    async def _sleep(self, stopping: asyncio.Event, seconds: float) -> None:
         """Until all are due, or one has changed; then those that change with it are waited for."""
         seconds = max(seconds, 0.0)
         self.pulse.beat(within=seconds)
-        woken = asyncio.ensure_future(self._woken.wait())
-        await asyncio.wait({stop, woken}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if woken.done():
-            await asyncio.wait({stop}, timeout=min(GATHER_SECONDS, seconds))
-        woken.cancel()
+        await wait_until(self._woken, stopping, seconds)
+        if self._woken.is_set():
+            await wait_until(None, stopping, min(GATHER_SECONDS, seconds))
 
     async def shut_down(self) -> None:
         """Begin anew next time."""

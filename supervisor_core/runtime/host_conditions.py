@@ -5,7 +5,6 @@ and which commands were cut off. What it sees goes the way that conditions of wo
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -32,7 +31,7 @@ from supervisor_core.domain.host_conditions import (
 from supervisor_core.ledger import alerts, flips, jobs, outbox
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 
 SOON_SECONDS = 5.0
 """Between two looks while something is wrong, so that its end is seen soon; and at what is in memory anyway."""
@@ -46,7 +45,7 @@ Observe = Callable[[Iterable[Found]], None]
 log = logging.getLogger(__name__)
 
 
-class HostConditions:
+class HostConditions(Service):
     """A service of the daemon that works behind the others. `database` says what is wrong with the shared one, where
     there is one; `silent` which other supervisors are."""
 
@@ -60,7 +59,7 @@ class HostConditions:
         database: Callable[[], Trouble | None] | None = None,
         silent: Callable[[], Mapping[str, str] | None] = lambda: None,
     ) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._parts = parts
         self._blocking = blocking
         self._observe = observe
@@ -90,32 +89,15 @@ class HostConditions:
         """Look now; on the event loop."""
         self._woken.set()
 
-    def problem(self) -> str:
-        """What fails here fails the service."""
-        return ""
-
-    async def initialise(self) -> None:
-        """Nothing to get ready."""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Look until told to stop."""
-        stop = asyncio.ensure_future(stopping.wait())
-        stop.add_done_callback(lambda _: self.wake())
-        try:
-            while not stopping.is_set():
-                self.pulse.beat()
-                self._woken.clear()
-                await self.look()
-                await asyncio.wait({stop}, timeout=LEAST_SECONDS)
-                self.pulse.beat(within=self._wait())
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._wait()):
-                        await self._woken.wait()
-        finally:
-            stop.cancel()
-
-    async def shut_down(self) -> None:
-        """Nothing is open."""
+        while not stopping.is_set():
+            self.pulse.beat()
+            self._woken.clear()
+            await self.look()
+            await wait_until(None, stopping, LEAST_SECONDS)
+            self.pulse.beat(within=self._wait())
+            await wait_until(self._woken, stopping, self._wait())
 
     async def look(self) -> None:
         """Look at all of it once, and hand on what is seen."""

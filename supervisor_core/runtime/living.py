@@ -6,7 +6,6 @@ What can't be written is said, and tried again; it keeps no worker from being lo
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +16,7 @@ from supervisor_core.domain.errors import SupervisorError, describe
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.runtime.agent import SupervisorAgent
 from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 from supervisor_core.runtime.teams import TeamManager
 
 FOLLOW_SECONDS = 5.0
@@ -29,7 +28,7 @@ BROKEN_SECONDS = 30.0
 log = logging.getLogger(__name__)
 
 
-class Living:
+class Living(Service):
     """A service of the daemon that works behind the others."""
 
     name = "life"
@@ -42,7 +41,7 @@ class Living:
         config: Callable[[], SupervisorConfig],
         broken: Callable[[], str],
     ) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._agent = agent
         self._teams = TeamManager(ledger, agent.supervisor_id)
         self._blocking = blocking
@@ -62,21 +61,12 @@ class Living:
         """What could not be written down."""
         return self._problem
 
-    async def initialise(self) -> None:
-        """Nothing to get ready: a life begins where it can be written down."""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Follow until told to stop."""
         while not stopping.is_set():
             self.pulse.beat(within=FOLLOW_SECONDS)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(FOLLOW_SECONDS):
-                    await stopping.wait()
-            if not stopping.is_set():
+            if not await wait_until(None, stopping, FOLLOW_SECONDS):
                 await self.follow()
-
-    async def shut_down(self) -> None:
-        """The end of the life is the daemon's to write down."""
 
     async def spawn(self) -> None:
         """Have the life on record, with whether somebody paused an earlier one, before anything is planned."""

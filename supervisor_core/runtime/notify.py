@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from supervisor_core.domain.errors import describe
 from supervisor_core.domain.texts import one_line
+from supervisor_core.runtime.services import wait_until
 
 VARIABLE = "NOTIFY_SOCKET"
 WATCHDOG_USEC, WATCHDOG_PID = "WATCHDOG_USEC", "WATCHDOG_PID"
@@ -52,9 +53,7 @@ class Watchdog:
         """Say so until the daemon stops; `well` returns why it is not. Back at once where nobody listens."""
         while self.every_seconds and not stopping.is_set():
             self._look(well)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.every_seconds):
-                    await stopping.wait()
+            await wait_until(None, stopping, self.every_seconds)
 
     def _look(self, well: Callable[[], str]) -> None:
         try:

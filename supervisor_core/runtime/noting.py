@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 
 NOTE_SECONDS = 5.0
 """At most so often; what changes faster is told by `status`."""
 
 
-class Noting:
+class Noting(Service):
     """Has it written whenever what it says has changed, and then not again for a while."""
 
     name = "noting"
 
     def __init__(self, note: Callable[[], Awaitable[None]], mark: Callable[[], object]) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._note = note
         self._mark = mark
-
-    def problem(self) -> str:
-        """What fails here fails the service."""
-        return ""
-
-    async def initialise(self) -> None:
-        """Nothing to get ready."""
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Look whether something has changed, again and again; until asked to stop, after which others write it."""
@@ -38,9 +30,4 @@ class Noting:
             if now != noted:
                 await self._note()
                 noted = now
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(NOTE_SECONDS):
-                    await stopping.wait()
-
-    async def shut_down(self) -> None:
-        """Nothing is open."""
+            await wait_until(None, stopping, NOTE_SECONDS)

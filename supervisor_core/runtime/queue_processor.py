@@ -18,12 +18,12 @@ from supervisor_core.runtime.flag_intake import FlagIntake
 from supervisor_core.runtime.host import trust_of
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.service_names import QUEUE_PROCESSOR
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 
 log = logging.getLogger(__name__)
 
 
-class QueueProcessor:
+class QueueProcessor(Service):
     """Woken by the kernel when a flag lands on a local disk, by the poll elsewhere, and after each job.
 
     Each time it wakes the actors of all workers for whom something waits: a row whose filer died before it could
@@ -34,7 +34,7 @@ class QueueProcessor:
 
     def __init__(self, parts: Parts, blocking: Blocking, waiting: Callable[[Collection[str]], None]) -> None:
         config = parts.host.config
-        self.pulse = Pulse()
+        super().__init__()
         self._parts = parts
         self._blocking = blocking
         self._waiting = waiting
@@ -68,28 +68,18 @@ class QueueProcessor:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Sweep, deliver, wait; until asked to stop."""
-        stop = asyncio.ensure_future(stopping.wait())
-        stop.add_done_callback(lambda _: self.wake())
-        try:
-            while not stopping.is_set():
-                self.pulse.beat()
-                self._woken.clear()
-                more = False
-                try:
-                    waiting, more = await self._blocking(self._work)
-                    self._waiting(waiting)
-                except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
-                    log.error("commands wait: %s", error)  # noqa: TRY400
-                if more:
-                    continue
+        while not stopping.is_set():
+            self.pulse.beat()
+            self._woken.clear()
+            more = False
+            try:
+                waiting, more = await self._blocking(self._work)
+                self._waiting(waiting)
+            except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
+                log.error("commands wait: %s", error)  # noqa: TRY400
+            if not more:
                 self.pulse.beat(within=self._poll_seconds)
-                try:
-                    async with asyncio.timeout(self._poll_seconds):
-                        await self._woken.wait()
-                except TimeoutError:
-                    pass
-        finally:
-            stop.cancel()
+                await wait_until(self._woken, stopping, self._poll_seconds)
         await self._blocking(self._deliver)
 
     async def shut_down(self) -> None:

@@ -36,7 +36,7 @@ from supervisor_core.runtime.recovery import report_interrupted
 from supervisor_core.runtime.rollout import Rollout
 from supervisor_core.runtime.senses import Senses
 from supervisor_core.runtime.service_names import DISPATCHER
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 from supervisor_core.runtime.sighting import Sightings, Tell
 from supervisor_core.runtime.strangers import refuse_strays, strangers
 from supervisor_core.runtime.turn import Turn
@@ -48,7 +48,7 @@ LEFT_ALONE = frozenset({Why.PAUSED, Why.QUARANTINED, Why.RESTING})
 log = logging.getLogger(__name__)
 
 
-class Reconciler:
+class Reconciler(Service):
     """The service `orchestrator_dispatcher`. On the event loop, `finished` is called after each command, `progressed`
     after each step that a handler says it takes, and `sighted` with what each look shows. `resting` says whether
     monitoring is paused."""
@@ -69,6 +69,7 @@ class Reconciler:
         bus: EventBus | None = None,
         senses: Senses | None = None,
     ) -> None:
+        super().__init__()
         self._parts = parts
         self._adapter = adapter
         self._blocking = blocking
@@ -102,7 +103,6 @@ class Reconciler:
         self._life: asyncio.Task[None] | None = None
         self._subscription: int | None = None
         self._recovered = False
-        self.pulse = Pulse()
         self._trouble = ""
         self._actors: dict[str, WorkerActor] = {}
         for worker in parts.host.config.workers.values():
@@ -234,37 +234,30 @@ class Reconciler:
             self._subscription = None
 
     async def _rounds(self, stopping: asyncio.Event) -> None:
-        stop = asyncio.ensure_future(stopping.wait())
-        stop.add_done_callback(lambda _: self._poked.set())
         loop, every = asyncio.get_running_loop(), self._parts.host.config.supervisor.reconcile_seconds
         next_at = loop.time() + every
-        try:
-            while not stopping.is_set():
-                self.pulse.beat()
-                self._poked.clear()
-                if loop.time() >= next_at:
-                    self._all_due, next_at = True, loop.time() + every
-                if self._all_due:
-                    self._follow()
-                self._tend_actors(stopping)
-                due = list(self._actors) if self._all_due else [each for each in self._due if each in self._actors]
-                whole, self._all_due = self._all_due, False
-                self._due.clear()
-                if due or whole:
-                    await self._careful_round(due, whole=whole)
-                await self._rest(next_at - loop.time())
-        finally:
-            stop.cancel()
+        while not stopping.is_set():
+            self.pulse.beat()
+            self._poked.clear()
+            if loop.time() >= next_at:
+                self._all_due, next_at = True, loop.time() + every
+            if self._all_due:
+                self._follow()
+            self._tend_actors(stopping)
+            due = list(self._actors) if self._all_due else [each for each in self._due if each in self._actors]
+            whole, self._all_due = self._all_due, False
+            self._due.clear()
+            if due or whole:
+                await self._careful_round(due, whole=whole)
+            await self._rest(stopping, next_at - loop.time())
 
-    async def _rest(self, seconds: float) -> None:
+    async def _rest(self, stopping: asyncio.Event, seconds: float) -> None:
         """Until somebody pokes it, until it is time for the next round, or until somebody must be looked at."""
         agenda, now = self._sightings.agenda, datetime.now(UTC)
         self._due.update(agenda.due(now))
         wait = 0.0 if self._due else min(agenda.wait(now), seconds)
         self.pulse.beat(within=max(wait, 0.0))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait):  # `wait_for` may swallow a cancellation
-                await self._poked.wait()
+        await wait_until(self._poked, stopping, wait)
 
     def _tend_actors(self, stopping: asyncio.Event) -> None:
         """Begin those that are new, and let go of those whose worker was removed."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from supervisor_core.domain.baking import Watched
 from supervisor_core.domain.conditions import Sight
@@ -13,15 +13,18 @@ from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.services import Service
 
 
-class SchedulerService(Service, Protocol):
+class SchedulerService(Service, ABC):
     """The service that deals with what comes due."""
 
+    @abstractmethod
     def wake(self) -> None:
         """Another program has written something: look now."""
 
+    @abstractmethod
     def see(self, sights: Iterable[Sight]) -> None:
         """Workers were just looked at; to be called on the event loop, and at once."""
 
+    @abstractmethod
     def observe(self, seen: Iterable[Found]) -> None:
         """Parts of the host were just looked at; to be called on the event loop."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from supervisor_core.adapters.processes_identity import platform
 from supervisor_core.config import Worker
@@ -12,16 +13,18 @@ from supervisor_core.runtime.lag import LagMeter
 from supervisor_core.runtime.observing import Seen, look
 from supervisor_core.runtime.parts import Parts
 from supervisor_core.runtime.probing import THREADS, Prober
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service
+
+T = TypeVar("T")
 
 
-class Senses:
+class Senses(Service):
     """A service of the daemon that works behind the others."""
 
     name = "senses"
 
     def __init__(self, parts: Parts) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._parts = parts
         self._meter = LagMeter(platform.since_boot, ticked=self.pulse.beat)
         self._prober = Prober(parts, Blocking(THREADS), self._meter.within, self._probes_changed)
@@ -44,13 +47,6 @@ class Senses:
     def _probes_changed(self, worker_id: str) -> None:
         self.changed(worker_id)
 
-    def problem(self) -> str:
-        """What fails here fails the service."""
-        return ""
-
-    async def initialise(self) -> None:
-        """Nothing to get ready."""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Measure and ask until told to stop."""
         try:
@@ -60,5 +56,23 @@ class Senses:
         except ExceptionGroup as failed:  # its own words say only that there was one
             raise failed.exceptions[0] from failed
 
-    async def shut_down(self) -> None:
-        """Both have let go of everything."""
+
+class OneLook(Generic[T]):
+    """One look at a time, however many callers ask: a call during a look gets the next one. For one event loop."""
+
+    def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
+        self._look = look
+        self._running: asyncio.Future[T] | None = None
+        self._next: asyncio.Future[T] | None = None
+
+    async def __call__(self) -> T:
+        """A look that had not begun when it was asked for."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._after(self._running))
+        return await asyncio.shield(self._next)
+
+    async def _after(self, before: asyncio.Future[T] | None) -> T:
+        if before is not None:
+            await asyncio.wait({before})
+        self._running, self._next = self._next, None
+        return await self._look()

@@ -6,14 +6,13 @@ A service that fails is started again with back-off, and is seen to have failed;
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from supervisor_core.domain.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.domain.times import to_text
@@ -147,23 +146,27 @@ class Pulse:
         )
 
 
-class Service(Protocol):
-    """The contract. `run` returns when `stopping` is set, and raises what it can't deal with. Its loops beat."""
+class Service:
+    """The base of what the daemon runs. A service has a name and a `run`; everything else has a default."""
 
     name: str
-    pulse: Pulse
+
+    def __init__(self) -> None:
+        self.pulse = Pulse()
 
     async def initialise(self) -> None:
-        """Get ready; what fails here fails the service."""
+        """Get ready; an error here fails the service."""
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Do the work until asked to stop."""
+        """Do the work until `stopping` is set; an error here fails the service. Each loop beats at every turn."""
+        raise NotImplementedError
 
     async def shut_down(self) -> None:
-        """Let go of everything; called after `run`, however that ended."""
+        """Release everything; called after `run`, however that ended."""
 
     def problem(self) -> str:
         """Why it can't do its work right now, in words; empty while it can."""
+        return ""
 
 
 class Keeper:
@@ -224,8 +227,7 @@ class Keeper:
                     last_error=words,
                 )
                 self.ready.set()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stopping.wait(), delay)
+                await wait_until(None, stopping, delay)
                 delay = min(delay * 2, LONGEST_RETRY_SECONDS)
         if not self._cut_off:
             self._report = replace(self._report, state=ServiceState.STOPPED, health="unknown", reason="stopped")

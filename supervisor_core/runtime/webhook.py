@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
 
 from supervisor_core.adapters import web
 from supervisor_core.adapters.web import Answer, NoAnswer
@@ -35,7 +34,7 @@ from supervisor_core.ledger.outbox import Waiting
 from supervisor_core.ledger.webhooks import WEBHOOK
 from supervisor_core.runtime.blocking import Blocking
 from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 
 LONGEST_SECONDS = 20.0
 """For one try, whatever the receiver does: one that sends a byte now and then never runs into the door's own limits."""
@@ -62,14 +61,14 @@ def why_not(config: SupervisorConfig) -> str:
     return "" if config.alerts.webhook.url else "alerts.webhook.url is not set"
 
 
-class Webhook:
+class Webhook(Service):
     """Works behind the services that `status` lists. One document at a time; those of one alert in their order."""
 
     name = "webhook"
 
     def __init__(self, parts: Parts, blocking: Blocking, clock: Callable[[], float] = time.monotonic) -> None:
         config = parts.host.config.alerts.webhook
-        self.pulse = Pulse()
+        super().__init__()
         self._ledger = parts.ledger
         self._blocking = blocking
         self._clock = clock
@@ -101,22 +100,17 @@ class Webhook:
     async def run(self, stopping: asyncio.Event) -> None:
         """Send what waits, until asked to stop."""
         loop = asyncio.get_running_loop()
-        stop = asyncio.ensure_future(stopping.wait())
-        stop.add_done_callback(lambda _: self.wake())
-        try:
-            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake), kinds=(WEBHOOK,)):
-                while not stopping.is_set():
-                    self.pulse.beat()
-                    self._woken.clear()
-                    work = asyncio.ensure_future(self._careful_round(stopping))
-                    await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
-                    if not work.done():
-                        await asyncio.wait({work}, timeout=LAST_SECONDS)
-                        work.cancel()
-                        return
-                    await self._sleep(stop, work.result())
-        finally:
-            stop.cancel()
+        with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake), kinds=(WEBHOOK,)):
+            while not stopping.is_set():
+                self.pulse.beat()
+                self._woken.clear()
+                work = asyncio.ensure_future(self._careful_round(stopping))
+                await wait_until(work, stopping)
+                if not work.done():
+                    await asyncio.wait({work}, timeout=LAST_SECONDS)
+                    work.cancel()
+                    return
+                await self._sleep(stopping, work.result())
 
     async def shut_down(self) -> None:
         """Begin anew next time."""
@@ -219,11 +213,8 @@ class Webhook:
             log.warning("%s; tried again for a day", problem)
         self._problem = problem
 
-    async def _sleep(self, stop: asyncio.Future[Literal[True]], seconds: float) -> None:
+    async def _sleep(self, stopping: asyncio.Event, seconds: float) -> None:
         """Until something is due or new; while the receiver is not there, what is new waits as well."""
         self.pulse.beat(within=TICK_SECONDS)
-        woken = asyncio.ensure_future(self._woken.wait())
         paused = self._pause_until > self._clock()
-        waited_for: set[asyncio.Future[Literal[True]]] = {stop} if paused else {stop, woken}
-        await asyncio.wait(waited_for, timeout=min(seconds, TICK_SECONDS), return_when=asyncio.FIRST_COMPLETED)
-        woken.cancel()
+        await wait_until(None if paused else self._woken, stopping, min(seconds, TICK_SECONDS))

@@ -21,7 +21,7 @@ from supervisor_core.adapters.worker_output import WorkerOutput
 from supervisor_core.domain.errors import SupervisorError
 from supervisor_core.runtime.output_delivery import deliver
 from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.services import Pulse
+from supervisor_core.runtime.services import Service, wait_until
 
 FASTEST_BYTES_PER_SECOND = 50e6
 """While a worker writes, the next look comes before one as fast as this could write twice `logging.max_bytes`."""
@@ -51,14 +51,14 @@ WATCHING, DELIVERING = "watching", "delivering"
 log = logging.getLogger(__name__)
 
 
-class WorkerOutputs:
+class WorkerOutputs(Service):
     """A service of the daemon that works behind the others. One thread keeps the files small, the other one delivers:
     a drive that hangs must not let a file grow."""
 
     name = "outputs"
 
     def __init__(self, parts: Parts) -> None:
-        self.pulse = Pulse()
+        super().__init__()
         self._parts = parts
         self._outputs: dict[str, WorkerOutput] = {}
         self._ends: dict[str, int] = {}
@@ -66,10 +66,6 @@ class WorkerOutputs:
         self._alarm: WriteAlarm | None = None
         self._news, self._much, self._stopped = threading.Event(), threading.Event(), threading.Event()
         self._threads = DaemonThreads("outputs", 3)
-
-    def problem(self) -> str:
-        """What doesn't reach the drive waits, and the drive's own condition is told by others."""
-        return ""
 
     async def initialise(self) -> None:
         """Get ready."""
@@ -81,11 +77,12 @@ class WorkerOutputs:
         both: list[asyncio.Future[Any]] = [
             asyncio.wrap_future(self._threads.submit(each)) for each in (self._watch, self._deliver_all)
         ]
-        stop: asyncio.Future[Any] = asyncio.ensure_future(stopping.wait())
+        ended = asyncio.Event()
+        for each in both:
+            each.add_done_callback(lambda _: ended.set())
         try:
-            await asyncio.wait([stop, *both], return_when=asyncio.FIRST_COMPLETED)
+            await wait_until(ended, stopping)
         finally:
-            stop.cancel()
             self._end()
         await asyncio.wait(both, timeout=LAST_SECONDS)
         for each in both:

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from supervisor_core.runtime.one_look import OneLook
+from supervisor_core.runtime.senses import OneLook
 from tests.support.reconciling import until
 
 ASKERS = 10

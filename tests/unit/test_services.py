@@ -19,7 +19,9 @@ from supervisor_core.runtime.services import (
     PATIENCE_SECONDS,
     Pulse,
     Registry,
+    Service,
     ServiceState,
+    wait_until,
 )
 from tests.support.virtual import VirtualLoop
 
@@ -35,12 +37,13 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Steady:
+class Steady(Service):
     """A service that does what it should; others differ in one thing."""
 
     name = "steady"
 
     def __init__(self) -> None:
+        super().__init__()
         self.pulse = Pulse(lambda: asyncio.get_running_loop().time())
         self.calls: list[str] = []
         self.begun_at: list[float] = []
@@ -58,8 +61,7 @@ class Steady:
         """As a loop that only waits does."""
         while not stopping.is_set():
             self.pulse.beat(within=BEAT_SECONDS)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), BEAT_SECONDS)
+            await wait_until(None, stopping, BEAT_SECONDS)
 
     async def shut_down(self) -> None:
         self.calls.append("shut_down")
@@ -376,3 +378,117 @@ def test_the_virtual_clock_waits_for_nothing() -> None:
         return now()
 
     assert run(story(asyncio.sleep)) == pytest.approx(10**6)
+
+
+def test_a_service_with_only_a_name_and_a_run_is_well() -> None:
+    class Least(Service):
+        name = "least"
+
+        async def run(self, stopping: asyncio.Event) -> None:
+            await stopping.wait()
+
+    async def story() -> None:
+        stopping, registry = asyncio.Event(), Registry([Least()])
+        await registry.start(stopping)
+        (report,) = registry.reports()
+        assert (report.state, report.trouble) == (ServiceState.RUNNING, "")
+        stopping.set()
+        assert await registry.stop(5) == []
+
+    run(story())
+
+
+class Wait:
+    """A wait for something, and what is left of it."""
+
+    def __init__(self) -> None:
+        self.woken, self.stopping = asyncio.Event(), asyncio.Event()
+
+    async def until(self, seconds: float | None = 60.0) -> tuple[bool, float]:
+        """Whether it was asked to stop, and how long that took. No task is left."""
+        begun, before = now(), asyncio.all_tasks()
+        stopped = await wait_until(self.woken, self.stopping, seconds)
+        assert asyncio.all_tasks() == before
+        return stopped, now() - begun
+
+
+def waited(*events: tuple[float, str], seconds: float | None = 60.0) -> tuple[bool, float]:
+    """How a wait ends when these are set after so many seconds, in whole seconds."""
+
+    async def story() -> tuple[bool, float]:
+        wait = Wait()
+        for after, name in events:
+            asyncio.get_running_loop().call_later(after, getattr(wait, name).set)
+        stopped, took = await wait.until(seconds)
+        return stopped, round(took)
+
+    return run(story())
+
+
+@pytest.mark.parametrize(
+    ("events", "stopped", "after"),
+    [
+        ([(1, "woken"), (2, "stopping")], False, 1),
+        ([(2, "woken"), (1, "stopping")], True, 1),
+        ([(1, "woken"), (1, "stopping")], True, 1),
+        ([], False, 60),
+    ],
+    ids=["woken first", "stopping first", "both", "timeout"],
+)
+def test_a_wait_ends_with_the_first_of_its_reasons(
+    events: list[tuple[float, str]], stopped: bool, after: float
+) -> None:
+    assert waited(*events) == (stopped, after)
+
+
+def test_a_wait_without_a_limit_lasts_until_somebody_ends_it() -> None:
+    assert waited((10_000, "woken"), seconds=None) == (False, 10_000)
+
+
+def test_a_wait_for_what_is_set_already_is_over_at_once() -> None:
+    assert waited((0, "stopping")) == (True, 0)
+
+
+def test_a_wait_for_nothing_but_the_stop_is_a_sleep() -> None:
+    async def story() -> None:
+        stopping, begun = asyncio.Event(), now()
+        assert not await wait_until(None, stopping, 5)
+        assert now() - begun == pytest.approx(5)
+
+    run(story())
+
+
+def test_work_that_is_waited_for_goes_on_after_the_wait() -> None:
+    async def story() -> None:
+        stopping = asyncio.Event()
+        work = asyncio.ensure_future(asyncio.sleep(10, "done"))
+        assert not await wait_until(work, stopping, 5)
+        assert not work.done()
+        stopping.set()
+        assert await wait_until(work, stopping)
+        assert await work == "done"
+        assert not await wait_until(work, asyncio.Event())
+
+    run(story())
+
+
+@pytest.mark.parametrize("woken", [False, True], ids=["while it waits", "in the moment in which it is woken"])
+def test_a_wait_never_swallows_a_cancellation(woken: bool) -> None:
+    """`asyncio.wait_for` did when what it waited for came at the same moment."""
+
+    async def story() -> None:
+        for turns in range(6):
+            wait = Wait()
+            task = asyncio.ensure_future(wait.until())
+            await asyncio.sleep(1)
+            if woken:
+                wait.woken.set()
+                for _ in range(turns):  # between the event and the end of the wait
+                    await asyncio.sleep(0)
+            was_over = task.done()
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled() or was_over, turns
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(story())
