@@ -9,7 +9,6 @@ from typing import Any
 
 from bot.views import storm
 from bot.views.buttons import ON_ALERT, command_button
-from bot.views.progress import span
 from bot.views.text import escape, fit
 from bot.views.told import Content, context, moment, section, words
 from bot.views.who import who
@@ -20,6 +19,7 @@ from supervisor_core.domain.conditions import Condition, Severity
 from supervisor_core.domain.definitions import CODE_HANDLERS
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import Job, JobState
+from supervisor_core.domain.phrases import span
 from supervisor_core.domain.restarts import signal_from_outside, signal_in
 from supervisor_core.domain.storms import STORM, Members
 from supervisor_core.domain.suppressions import Hush, Suppression

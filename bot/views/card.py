@@ -10,7 +10,7 @@ from typing import Any
 from bot.views.approval import Asking, votes_in_words
 from bot.views.baking import baking, degraded
 from bot.views.buttons import command_button
-from bot.views.progress import bar, span, steps
+from bot.views.progress import bar, steps
 from bot.views.text import escape, fit
 from bot.views.told import Content, context, section
 from bot.views.who import asker, who
@@ -20,6 +20,7 @@ from supervisor_core.domain.command import Command
 from supervisor_core.domain.definitions import KEEP_GOING
 from supervisor_core.domain.grammar import render
 from supervisor_core.domain.jobs import FINAL, Job, JobState, not_begun
+from supervisor_core.domain.phrases import span
 from supervisor_core.domain.texts import one_line, sentence
 
 WORDS: Mapping[str, tuple[str, str]] = {

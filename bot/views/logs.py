@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bot.views.paging import sections_of
 from bot.views.text import escape, fit
 from bot.views.told import Content, context, section
 from supervisor_core.handlers.newest_lines import Written
@@ -33,7 +34,7 @@ def logs(found: Sequence[Written], *, filed: bool) -> Content:
     for written in shown:
         lines = _newest(_lines(written, room), room)
         head = _head(written, len(lines))
-        blocks += [section(head), *(section(f"```{piece}```") for piece in _pieces(lines))]
+        blocks += [section(head), *(section(f"```{piece}```") for piece in sections_of(lines, PIECE))]
         text += [head, *_newest(lines, TEXT // (2 * len(shown)))]
     if len(found) > len(shown):
         blocks.append(context(f"… and of {len(found) - len(shown)} workers more."))
@@ -109,17 +110,6 @@ def _newest(lines: Sequence[str], room: int) -> list[str]:
             break
         kept += 1
     return list(lines[len(lines) - kept :])
-
-
-def _pieces(lines: Sequence[str]) -> list[str]:
-    """As many blocks as they need."""
-    pieces: list[str] = []
-    for line in lines:
-        if pieces and len(pieces[-1]) + 1 + len(line) <= PIECE:
-            pieces[-1] += f"\n{line}"
-        else:
-            pieces.append(line)
-    return pieces
 
 
 def _size(written: Written) -> str:

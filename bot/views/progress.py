@@ -8,6 +8,7 @@ from itertools import pairwise
 from bot.views.text import escape, fit
 from bot.views.told import moment
 from supervisor_core.domain.jobs import FINAL, MOST_PROGRESS, Job, JobState, Progress
+from supervisor_core.domain.phrases import span
 
 CELLS = 10
 FULL, EMPTY = "▰", "▱"
@@ -60,15 +61,6 @@ def steps(job: Job) -> str:
 
 def _newest(step: Progress) -> str:
     return f":arrow_forward: {_words(step)} · since {moment(step.at)}"
-
-
-def span(seconds: float) -> str:
-    """A length of time as people say it."""
-    if seconds < 60:
-        return f"{max(seconds, 0):.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def _share(job: Job) -> float:

@@ -23,7 +23,6 @@ from bot.views.card import (
 from bot.views.card import title_of as outcome_of
 from bot.views.preview import IN_A_THREAD, code, previews_as_text
 from bot.views.preview import is_cut as preview_is_cut
-from bot.views.progress import span
 from bot.views.text import escape, fit
 from bot.views.told import LONGEST, Content, context, section
 from bot.views.who import mentions, named
@@ -31,6 +30,7 @@ from supervisor_core.domain.approvals import FINAL as DECIDED
 from supervisor_core.domain.approvals import Approval, ApprovalState, Choice
 from supervisor_core.domain.code import CHANGES, count, short
 from supervisor_core.domain.jobs import FINAL, Job, not_begun
+from supervisor_core.domain.phrases import span
 from supervisor_core.domain.texts import one_line
 from supervisor_core.ledger.replies import REPORTS
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from bot.views.text import escape, fit
 from supervisor_core.domain.command import Command
 from supervisor_core.domain.grammar import render
+from supervisor_core.domain.phrases import span
 
 LONGEST = 2900
 """Characters of one section; what is longer is cut, and says so."""
@@ -86,7 +87,9 @@ def deaf(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) ->
     """From when to when nothing could be heard; `away`: because the supervisor itself was not there."""
     shown = gaps[-GAPS:]
     lines = [f"• and {len(gaps) - len(shown)} times before"] if len(gaps) > len(shown) else []
-    lines += [f"• from {moment(since)} to {moment(until)} ({_span(until - since)})" for since, until in shown]
+    lines += [
+        f"• from {moment(since)} to {moment(until)} ({span((until - since).total_seconds())})" for since, until in shown
+    ]
     what = (
         f"*The supervisor on {escape(host)} was not there* (it was stopped, or had died)"
         if away
@@ -111,12 +114,3 @@ def others(reason: str) -> Content:
 def moment(at: datetime) -> str:
     """A moment, in the reader's own time zone where Slack knows it."""
     return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time_secs}}|{at:%Y-%m-%d %H:%M:%S} UTC>"
-
-
-def _span(length: timedelta) -> str:
-    seconds = length.total_seconds()
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -216,12 +216,12 @@ def _too_many(limit: int, starts: int, last: Life | None) -> str:
 
 def _told(life: Life) -> str:
     """`it lived 2 s and ended with exit code 1`."""
-    ended = "nobody saw how it ended" if life.exit_code is None else _exit(life.exit_code)
+    ended = "nobody saw how it ended" if life.exit_code is None else exit_in_words(life.exit_code)
     return f"it lived {_in_words(life.seconds)} and {ended}"
 
 
-def _exit(code: int) -> str:
-    """A negative code is how Python tells of a signal."""
+def exit_in_words(code: int) -> str:
+    """How a process ended. A negative code is how Python tells of a signal."""
     return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from supervisor_core.domain.alerts import Alert, Reason
 from supervisor_core.domain.canonical import canonical_json
+from supervisor_core.domain.phrases import span
 from supervisor_core.domain.storms import STORM
 from supervisor_core.domain.texts import capitalised, sentence
 from supervisor_core.domain.times import to_text
@@ -93,7 +94,7 @@ def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
     """The same as a line for a person, for receivers that show nothing but text."""
     storm = alert.target.kind == STORM
     what = "in trouble" if storm else str(alert.condition).replace("_", " ")
-    said = _SAID.get(reason, "{what}").format(what=what, lasted=_span(lasted))
+    said = _SAID.get(reason, "{what}").format(what=what, lasted=span(lasted))
     whose = alert.target.worker or ("many workers" if storm else f"{alert.target.kind} {alert.target.id}")
     place = "" if alert.target.id == alert.supervisor_id else f" on {alert.supervisor_id}"
     told = alert.reason and reason is not Reason.RESOLVED
@@ -158,11 +159,3 @@ def _asked(retry_after: str, now: datetime) -> float | None:
         return None
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return min(max((until - now).total_seconds(), 0.0), LONGEST_ASKED_SECONDS)
-
-
-def _span(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -8,14 +8,13 @@ from typing import Any
 
 from supervisor_core.domain.command import Outcome
 from supervisor_core.domain.jobs import Job
+from supervisor_core.domain.phrases import span
 from supervisor_core.handlers.context import Host
 
 KIND = "diagnostics"
 
 PART_SECONDS = 12.0
 """For all parts together, which are asked at the same time: a drive that hangs is given up after 10 s."""
-
-HOUR, MINUTE = 3600, 60
 
 
 def generate_diagnostics(host: Host, job: Job) -> Outcome:
@@ -65,13 +64,7 @@ def _process(worker_id: str, part: Mapping[str, Any]) -> str:
     if not part["running"]:
         return f"{worker_id} does not run" if part["presence"] == "stopped" else f"{worker_id} may be running"
     up = part["uptime_seconds"]
-    return f"{worker_id} runs as pid {part['pid']}" + (f" since {_span(up)}" if up is not None else "")
-
-
-def _span(seconds: float) -> str:
-    if seconds >= HOUR:
-        return f"{seconds / HOUR:.1f} h"
-    return f"{seconds / MINUTE:.0f} min" if seconds >= MINUTE else f"{seconds:.0f} s"
+    return f"{worker_id} runs as pid {part['pid']}" + (f" since {span(up)}" if up is not None else "")
 
 
 def _health(part: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from supervisor_core.adapters.processes import FoundWorker
 from supervisor_core.adapters.worker_adapter import WorkerEnded
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.domain.conditions import Sight, changes_at
+from supervisor_core.domain.restarts import exit_in_words
 from supervisor_core.runtime.actor import WorkerActor
 from supervisor_core.runtime.agenda import Agenda
 from supervisor_core.runtime.observing import Seen
@@ -53,14 +54,8 @@ class Sightings:
         heard, record = self._ends.get(seen.worker.id), seen.found.record
         if heard is None or record is None or record.identity != heard[0].identity:
             return None, ""
-        return heard[1], in_words(heard[0].exit_code)
-
-
-def in_words(exit_code: int | None) -> str:
-    """How a process ended. A negative code is how Python tells of a signal."""
-    if exit_code is None:
-        return ""
-    return f"it was ended by signal {-exit_code}" if exit_code < 0 else f"it ended with exit code {exit_code}"
+        code = heard[0].exit_code
+        return heard[1], "" if code is None else f"it {exit_in_words(code)}"
 
 
 def sight_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, end: Ending, now: datetime) -> Sight:

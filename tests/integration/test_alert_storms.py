@@ -122,7 +122,7 @@ def test_seen_in_one_look_they_are_one_message_from_the_start_to_the_end(desk: A
     desk.well(*NAMES[:5])
     assert desk.heard() == ["edit: 3 workers are in trouble: 3 down · 5 well again."]
     desk.well(*NAMES)
-    assert desk.heard() == ["edit: 8 workers were in trouble for 1 min 0 s, and that is over."]
+    assert desk.heard() == ["edit: 8 workers were in trouble for 1 min, and that is over."]
     assert storm(desk).state is AlertState.CLOSED
     assert {each.state for each in desk.all_alerts()} == {AlertState.CLOSED}
     desk.wait(HOUR * 3)
@@ -141,7 +141,7 @@ def test_a_digest_whose_members_are_well_takes_more_until_the_window_is_over(des
     desk.well("W7", "W1")
     desk.wait(WINDOW)
     assert storm(desk).state is AlertState.CLOSED
-    assert desk.heard()[-1] == "edit: 7 workers were in trouble for 10.0 s, and that is over."
+    assert desk.heard()[-1] == "edit: 7 workers were in trouble for 10 s, and that is over."
 
 
 def test_after_the_window_a_new_trouble_has_its_own_message_though_the_storm_is_not_over(desk: AlertDesk) -> None:

@@ -211,14 +211,14 @@ def test_who_is_paused_or_removed_is_not_missed_and_its_alert_is_over(desk: Aler
     desk.down("North")
     desk.heard()
     desk.look(desk.sight("North", WorkerState.STOPPED, rests="paused by ann"))
-    assert desk.heard() == ["edit: North was down for 0.0 s, and that is over."]
+    assert desk.heard() == ["edit: North was down for 0 s, and that is over."]
     desk.wait(60)
     desk.down("South")
     desk.configure("North")
     desk.restart()
     desk.heard()
     desk.work()
-    assert desk.heard() == ["edit: South was down for 0.0 s, and that is over."]
+    assert desk.heard() == ["edit: South was down for 0 s, and that is over."]
 
 
 def test_an_alert_that_came_and_went_while_slack_was_away_is_one_line(desk: AlertDesk) -> None:
@@ -231,7 +231,7 @@ def test_an_alert_that_came_and_went_while_slack_was_away_is_one_line(desk: Aler
     desk.away = False
     desk.tell()
     gone, holds = desk.heard()
-    assert gone.startswith("post: :white_check_mark: *North was down for 2 min 0 s, and that is over.*")
+    assert gone.startswith("post: :white_check_mark: *North was down for 2 min, and that is over.*")
     assert holds.startswith("post: South is down")
 
 
@@ -291,7 +291,7 @@ def test_parts_of_the_host_have_conditions_as_workers_do(desk: AlertDesk) -> Non
     desk.wait(30)
     desk.alerting.observe(drive, Reading(Condition.WELL, "the drive answers", desk.now))
     desk.work()
-    assert desk.heard() == ["edit: The drive of TestHost could not be reached for 30.0 s, and that is over."]
+    assert desk.heard() == ["edit: The drive of TestHost could not be reached for 30 s, and that is over."]
 
 
 def test_nothing_can_be_done_about_what_is_over_or_not_there(desk: AlertDesk) -> None:

@@ -70,7 +70,7 @@ def test_a_document_says_what_happened_to_whom_since_when_and_the_same_in_words(
         (DOWN, Reason.WORSE, "North on Host: worse now: down. Its process has ended."),
         (DOWN, Reason.AGAIN, "North on Host: down again. Its process has ended."),
         (DOWN, Reason.REMINDER_DUE, "North on Host: still down, for 1 min 30 s. Its process has ended."),
-        (OVER, Reason.RESOLVED, "North on Host: well again, after 1 min 0 s (down)."),
+        (OVER, Reason.RESOLVED, "North on Host: well again, after 1 min (down)."),
         (
             replace(DOWN, target=Target("disk", "Host"), condition=Condition.DISK_LOW, reason=""),
             Reason.FIRST,
