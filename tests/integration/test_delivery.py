@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from sqlalchemy import Connection
 
 from bot.attached import Attached
 from bot.delivery import HOPELESS_ATTEMPTS, Delivery
+from bot.outgoing import WHISPER
 from bot.pace import Pace
 from bot.speaking import Speaker
 from bot.views.told import words
@@ -245,3 +247,30 @@ async def test_a_channel_in_which_slack_asks_for_an_hour_delays_no_other_and_is_
         now += 61
         await delivery.round()
         assert set(cards(ledger).values()) == {"sent"}
+
+
+MALFORMED = {"text": "told in words", "blocks": [{"type": "nonsense"}]}
+
+
+@pytest.mark.parametrize("way", ["channel", "alone", "response_url"])
+async def test_what_slack_refuses_is_sent_again_as_plain_text(slack: Playground, tmp_path: Path, way: str) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    ops, anna = slack.channel("ops"), slack.user("anna")
+    payload: dict[str, Any] = {"channel": ops.id, "content": MALFORMED}
+    if way != "channel":
+        grants = slack.server.grants
+        url = grants.response_url("commands", ops.id, anna.id) if way == "response_url" else None
+        payload |= {"user": anna.id, "thread_ts": None, "response_url": url}
+    message = Message(NOTICE if way == "channel" else WHISPER, "m", payload)
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        ledger.write(lambda connection: record(connection, "Host", None, (message,), NOW))
+        stopping, delivery = asyncio.Event(), Delivery(ledger, Speaker(client), "supervisor")
+        running = asyncio.create_task(delivery.run(stopping))
+        await (ops.shows("told in words") if way == "channel" else anna.sees("told in words"))
+        stopping.set()
+        delivery.wake()
+        await running
+        states = ledger.read(lambda c: c.exec_driver_sql("SELECT state FROM outbox_t").scalars().all())
+    assert list(states) == ["sent"]
+    answers = [entry["status"] for entry in slack.journal("response_url")]
+    assert answers == ([400, 200] if way == "response_url" else [])
