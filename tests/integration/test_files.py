@@ -26,6 +26,7 @@ from supervisor_core.ledger.replies import FILE, below
 from supervisor_core.ledger.steps import Message, record
 from supervisor_core.ledger.store import Ledger
 from tests.integration.test_delivery import NOW, order
+from tests.support.delivering import whole_round
 
 CSV = Attached("audit.csv", "who,what\nanna,pause\n", rest="`supervisor audit --csv` on Host", comment="*Two rows*")
 LONG = replace(CSV, content="anna,pause\n" * 3000)
@@ -60,7 +61,7 @@ class Outbox:
         self.ledger.order(messages)
         self.delivery = self.delivery or self.begun()
         for _ in range(rounds):
-            await self.delivery.round()
+            await whole_round(self.delivery)
             self.now += 40
 
     def has_card(self, task_id: str, **place: Any) -> None:

@@ -23,6 +23,7 @@ from supervisor_core.config.chat import Slack
 from supervisor_core.ledger.steps import Message
 from supervisor_core.ledger.store import Ledger
 from supervisor_core.ledger.tidings import NOTICE
+from tests.support.delivering import whole_round
 from tests.support.homes import ROOT
 
 
@@ -51,7 +52,7 @@ class Channels:
         content = words(text or name)
         self.ledger.order([Message(NOTICE, name, {"channel": self.ops.id, "content": content})])
         for _ in range(3):
-            await self.delivery.round()
+            await whole_round(self.delivery)
 
 
 SHUT: dict[str, tuple[Callable[[Channels], object], str, str]] = {
