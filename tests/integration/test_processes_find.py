@@ -387,6 +387,18 @@ def test_a_process_that_psutil_does_not_see_but_the_kernel_has_is_hidden_and_not
 
 
 @only_portable
+@pytest.mark.parametrize("nothing", ["", None])
+def test_a_hidden_program_and_a_hidden_folder_are_unknown_and_not_our_own(
+    home: Home, monkeypatch: pytest.MonkeyPatch, nothing: str | None
+) -> None:
+    identity = home.start(IDLE)
+    with monkeypatch.context() as patch:
+        for name in ("exe", "cwd"):
+            patch.setattr(psutil.Process, name, lambda process: nothing)
+        assert (platform.executable(identity.pid), platform.working_directory(identity.pid)) == ("", "")
+
+
+@only_portable
 def test_a_process_whose_session_is_hidden_is_in_nobodys(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = home.start(IDLE)
 
