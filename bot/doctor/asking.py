@@ -85,6 +85,19 @@ class Asking:
                 self.away = f"Slack can't be reached: {type(error).__name__}"
             raise AwayError(self.away)
 
+    async def about(
+        self,
+        method: Callable[..., Awaitable[AsyncSlackResponse]],
+        key: str,
+        **arguments: Any,  # noqa: ANN401 (whatever the method takes)
+    ) -> Mapping[str, Any]:
+        """One part of the answer, or `error` with Slack's reason."""
+        try:
+            told: Mapping[str, Any] = (await self(method, **arguments))[key]
+        except SlackSaysNoError as error:
+            return {"error": error.word}
+        return told
+
 
 def _reason(error: SlackApiError) -> tuple[str, int, Mapping[str, str]]:
     """Slack's word, the status and the headers; an answer that is no JSON has no word."""

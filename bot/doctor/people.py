@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from bot.access import listed
@@ -43,8 +44,10 @@ async def look(asking: Asking, config: SupervisorConfig, team_id: str) -> list[C
     """One line for those with whom all is well, and one for each of the others."""
     wanted = named(config)
     users, groups, channels = ([who for who in wanted if who.startswith(kind)] for kind in (USERS, GROUPS, CHANNELS))
-    answers = await asyncio.gather(*(_user(asking, who) for who in users))
-    told = await asyncio.gather(*(_channel(asking, who) for who in channels))
+    client = asking.client
+    answers = await asyncio.gather(*(asking.about(client.users_info, "user", user=who) for who in users))
+    look_up = partial(asking.about, client.conversations_info, "channel", include_num_members=True)
+    told = await asyncio.gather(*(look_up(channel=who) for who in channels))
     known = await _groups(asking) if groups else {}
     judged = [judge_user(who, wanted[who], answer, team_id) for who, answer in zip(users, answers, strict=True)]
     judged += [(judge_group(who, wanted[who], known), "") for who in groups]
@@ -68,26 +71,6 @@ def _summed_up(users: int, groups: int, channels: int) -> str:
     numbers = ((users, "user"), (groups, "user group"), (channels, "channel"))
     counts = [f"{count} {word}{'s' * (count != 1)}" for count, word in numbers if count]
     return f"Slack knows all that are named: {' and '.join(counts)}" if counts else "the configuration names nobody"
-
-
-async def _user(asking: Asking, who: str) -> Mapping[str, Any]:
-    """The user as Slack tells them, or `error` with Slack's reason."""
-    try:
-        answer = await asking(asking.client.users_info, user=who)
-    except SlackSaysNoError as error:
-        return {"error": error.word}
-    told: Mapping[str, Any] = answer["user"]
-    return told
-
-
-async def _channel(asking: Asking, who: str) -> Mapping[str, Any]:
-    """The channel as Slack tells it, with how many members it has, or `error` with Slack's reason."""
-    try:
-        answer = await asking(asking.client.conversations_info, channel=who, include_num_members=True)
-    except SlackSaysNoError as error:
-        return {"error": error.word}
-    told: Mapping[str, Any] = answer["channel"]
-    return told
 
 
 async def _groups(asking: Asking) -> Mapping[str, Any]:

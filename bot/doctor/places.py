@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from bot.doctor.asking import Asking, SlackSaysNoError
+from bot.doctor.asking import Asking
 from supervisor_core.config import SupervisorConfig
 from supervisor_core.runtime.doctor.checks import Check
 
@@ -36,7 +37,8 @@ async def look(asking: Asking, config: SupervisorConfig, bot: str) -> list[Check
     wanted = named(config)
     if not wanted:
         return [Check(NAME, True, "the configuration names none; alerts and announcements have no place to go")]
-    answers = await asyncio.gather(*(_told(asking, channel) for channel in wanted))
+    look_up = partial(asking.about, asking.client.conversations_info, "channel")
+    answers = await asyncio.gather(*(look_up(channel=channel) for channel in wanted))
     troubles = [
         check
         for (channel, settings), answer in zip(wanted.items(), answers, strict=True)
@@ -46,16 +48,6 @@ async def look(asking: Asking, config: SupervisorConfig, bot: str) -> list[Check
         return troubles
     names = ", ".join(f"#{answer.get('name') or channel}" for channel, answer in zip(wanted, answers, strict=True))
     return [Check(NAME, True, f"@{bot} is a member of {names}")]
-
-
-async def _told(asking: Asking, channel: str) -> Mapping[str, Any]:
-    """The channel as Slack tells it, or `error` with Slack's reason."""
-    try:
-        answer = await asking(asking.client.conversations_info, channel=channel)
-    except SlackSaysNoError as error:
-        return {"error": error.word}
-    told: Mapping[str, Any] = answer["channel"]
-    return told
 
 
 def judge(channel: str, settings: list[str], told: Mapping[str, Any], bot: str) -> Check | None:

@@ -137,12 +137,8 @@ class Inbox:
                     break
         return found
 
-    def peek(self, name: str) -> bytes:
-        """What is in an unclaimed flag, never through a link and never from a pipe."""
-        return drive_files.read(self._root, self.folder / name, MAX_BYTES)
-
     def peek_all(self, names: Sequence[str]) -> dict[str, bytes | Exception]:
-        """The same for many, each with what came of it."""
+        """The content of unclaimed flags, or why it can't be read; never through a link and never from a pipe."""
         found: dict[str, bytes | Exception] = {}
         with drive_files.open_folder(self._root, self.folder) as folder:
             for name in names:
