@@ -158,7 +158,6 @@ def circles(names: Collection[str]) -> frozenset[str]:
 
 
 def _nobody(person: Person | None) -> Refusal | None:
-    """Why this is nobody who can have rights at all."""
     if person is None:
         return Refusal("identity", *refused.unknown())
     if person.deleted or person.is_bot:

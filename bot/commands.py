@@ -77,7 +77,6 @@ class Commands:
         return await self._submit(asked, command, person)
 
     async def _told(self, asked: Asked, command: Command) -> Dealt:
-        """What no host carries out."""
         tell = self._tellers[command.name]
         return await tell(Question(asked, command, await self._judging.person(asked)))
 

@@ -164,7 +164,6 @@ class Composing:
         return Asking(approval, votes, elsewhere, self._link(place or {}))
 
     def _link(self, place: Mapping[str, Any]) -> str:
-        """The address of a message that was told."""
         if not (self._address and place.get("ts")):
             return ""
         return f"{self._address}/archives/{place['channel']}/p{str(place['ts']).replace('.', '')}"

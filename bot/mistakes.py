@@ -66,7 +66,6 @@ class Mistakes:
         return [command] if may_press(person, command, asked.channel, self._rules) else []
 
     def _offered(self, text: str, asked: Asked, person: Person | None) -> Command | None:
-        """The command in this text, where this person may give it here."""
         try:
             command = parse(text, self._context)
         except SupervisorError:  # what is meant is not right either: it is shown, and not offered

@@ -300,7 +300,6 @@ class SlackService(Chat):
         return await self._at_work().scheduling.answered(schedule, command)
 
     async def _offered(self, user: str) -> list[CommandDefinition]:
-        """What this person may be offered now."""
         return await self._at_work().offering.to_user(user)
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:

@@ -189,7 +189,6 @@ class Teller:
             raise HeldError(method, wait)
 
     async def _content(self, message: Waiting) -> Content | None:
-        """What it says now."""
         return await self._read(lambda connection: self._composing.content(connection, message, self._now()))
 
     async def _edited(self, message: Waiting, address: Mapping[str, Any], content: Content) -> bool:

@@ -243,7 +243,6 @@ def _over(told: Told) -> Content:
 
 
 def _was(condition: Condition) -> str:
-    """The same of what is over."""
     words = WORDS[condition]
     return _WAS.get(condition, f"was {words.removeprefix('is ')}")
 

@@ -290,7 +290,6 @@ def _radio(text: str, value: str) -> dict[str, Any]:
 
 
 def _why() -> dict[str, Any]:
-    """Where somebody may say why."""
     return {
         "type": "input",
         "block_id": "reason",

@@ -266,7 +266,6 @@ def _afterwards(job: Job) -> str:
 
 
 def _command(jobs: Sequence[Job], name: str) -> str:
-    """The command as it is typed, for each of these workers."""
     said = [f"`/supervisor {name} {job.worker_id}`" for job in jobs[:ERRORS]]
     return ", ".join(said) + (" …" if len(jobs) > ERRORS else "")
 

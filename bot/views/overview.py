@@ -102,7 +102,6 @@ def line(worker: Mapping[str, Any]) -> str:
 
 
 def _fitting(worker: Mapping[str, Any]) -> tuple[str, ...]:
-    """What makes sense for a worker that is like this."""
     if worker["paused"]:
         return ("resume",)
     return ("pause", "restart") if worker["pid"] else ("pause", "resume")

@@ -124,7 +124,6 @@ def _is_for(wanted: Wanted, only: Sequence[str], who: str) -> str:
 
 
 def _mention(name: str) -> str:
-    """A person, a group, the members of a channel, or everybody."""
     if name == "*":
         return "all full members of this workspace"
     if name.startswith(("C", "G")):

@@ -183,7 +183,6 @@ def _short(commit: object) -> str:
 
 
 def _line(text: object) -> str:
-    """Data as a part of one line."""
     return fit(escape(one_line(str(text or ""), LINE)), LINE * 2)
 
 

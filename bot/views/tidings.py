@@ -83,7 +83,6 @@ def _least(spans: Sequence[Uptime]) -> float:
 
 
 def _sum(worked: Iterable[Uptime]) -> Uptime:
-    """All of them as one."""
     total = Uptime()
     for each in worked:
         total = Uptime(
@@ -108,7 +107,6 @@ def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime 
 
 
 def _day(at: datetime) -> str:
-    """A day, as the reader writes it."""
     return f"<!date^{int(at.timestamp())}^{{date_short}}|{at:%Y-%m-%d}>"
 
 

@@ -258,7 +258,6 @@ def masked(text: str, secrets: Collection[str]) -> str:
 
 
 def _read_beat(drive: Drive, config: SupervisorConfig, worker: Worker) -> tuple[Heartbeat | None, str]:
-    """The worker's heartbeat, or why it can't be read."""
     try:
         return drive.call(_last_beat, drive, config, worker), ""
     except (DriveUnavailable, OSError) as error:

@@ -182,7 +182,6 @@ def _once_each(problems: list[Problem]) -> list[Problem]:
 
 
 def _hidden(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
-    """The values of the settings whose type hides them."""
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _hidden(getattr(value, name))

@@ -174,7 +174,6 @@ class CarryingOut:
             log.error("approval %s: %s failed: %s", approval.approval_id, approval.again, why)
 
     def _later(self, approval: Approval, why: str, now: datetime) -> None:
-        """Try again soon; the row says why."""
         if why != approval.reason:
             log.info("approval %s waits: %s", approval.approval_id, why)
         self._ledger.write(lambda connection: rows.postpone(connection, approval, now + RETRY, why))

@@ -58,5 +58,4 @@ def _may_follow(alert: Alert) -> bool:
 
 
 def _folds(host: Alert) -> bool:
-    """Whether something follows from it now."""
     return host.condition in FOLDS and host.state is not AlertState.CLOSED and host.cleared_at is None

@@ -231,7 +231,6 @@ class SchedulesChore:
         self._ledger.step(rows.refuse(schedule, taken, place), now)
 
     def _later(self, schedule: Schedule, why: str, now: datetime, wait: timedelta = RETRY) -> None:
-        """Look again soon; the row says why."""
         since = schedule.waiting_since or now
         if schedule.waiting_since is None:
             log.warning("schedule %s waits: %s", schedule.name, why)

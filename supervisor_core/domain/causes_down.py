@@ -150,7 +150,6 @@ def _not_running(facts: Facts) -> Found | None:
 
 
 def _error(facts: Facts) -> Phrase:
-    """What the traceback of its end says."""
     error = log_lines.last_error(facts.lines, began(facts))
     return (", with ", Typed(error)) if error else ()
 

@@ -188,7 +188,6 @@ def _line(commit: Commit, now: datetime) -> str:
 
 
 def _age(at: datetime, now: datetime) -> str:
-    """How old something is, as roughly as people say it."""
     seconds = max((now - at).total_seconds(), 0)
     for size, unit in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
         if seconds >= size:

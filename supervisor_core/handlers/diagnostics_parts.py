@@ -230,7 +230,6 @@ def _details(text: str, masking: Masking) -> str:
 
 
 def _versions(_: Host, __: Worker, ___: Masking) -> dict[str, Any]:
-    """What all this runs on."""
     return {
         "supervisor": __version__,
         "python": platform.python_version(),

@@ -77,7 +77,6 @@ def _preview(host: Host, site: Site, command: Command) -> Preview:
 
 
 def _before(host: Host, site: Site, command: Command) -> Preview:
-    """The part of a preview that is known without looking at the code."""
     workers = tuple(worker_now(host, worker) for worker in site.workers)
     return Preview(command.name, str(site.top), site.code.branch, workers)
 

@@ -156,5 +156,4 @@ def _of(alert_id: str) -> ColumnElement[bool]:
 
 
 def _of_workers(supervisor_id: str) -> tuple[ColumnElement[bool], ...]:
-    """Those about workers: that one is in trouble, and that it comes and goes."""
     return alerts.c.target_type.in_((WORKER, FLAPPING)), alerts.c.supervisor_id == supervisor_id

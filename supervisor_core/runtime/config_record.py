@@ -205,7 +205,6 @@ class ConfigRecord:
 
     @property
     def _place(self) -> dict[str, str] | None:
-        """The channel in which alerts are told; None where there is none."""
         slack = self._parts.host.config.slack
         channel = slack.alert_channel or slack.fallback_channel
         return {"channel": channel} if slack.enabled and channel else None

@@ -197,7 +197,6 @@ class ConfigService(Service):
             call.cancel()
 
     def _load_or_why(self, path: Path) -> SupervisorConfig | str:
-        """The configuration, or what is wrong with it."""
         try:
             return self._load(path)
         except ConfigError as error:

@@ -296,7 +296,6 @@ def _disk(what: str, folder: Path) -> Disk:
 
 
 def _name(label: str | None) -> str:
-    """The name at the beginning of an audit label."""
     return (label or "").partition(" - ")[0]
 
 

@@ -213,7 +213,6 @@ class WorkerOutputs(Service):
         return well
 
     def _forget_removed(self) -> None:
-        """Remove the output of workers that were removed from the configuration long ago."""
         for worker_id, output in list(self._outputs.items()):
             config = self._parts.host.config
             if worker_id in config.workers or record_path(config.state_dir, worker_id).exists() or output.waiting:
