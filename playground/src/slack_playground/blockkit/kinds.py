@@ -12,7 +12,7 @@ from slack_playground.blockkit.problems import Report
 
 
 class Kind(Protocol):
-    """Anything that can judge a value at a place."""
+    """Anything that can check a value at a place."""
 
     def check(self, value: object, path: str, report: Report) -> None:
         """Note in the report what is wrong with the value."""

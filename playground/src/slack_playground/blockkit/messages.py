@@ -40,7 +40,7 @@ def check_message(payload: Mapping[str, object], *, update: bool = False) -> lis
     """Problems for which Slack would refuse a message; empty where it may be sent.
 
     Looks at `text`, `markdown_text`, `blocks`, `attachments` and `metadata`; the other arguments of a method are
-    another's to judge. An answer through a response_url (it has `response_type`, `replace_original` or
+    checked elsewhere. An answer through a response_url (it has `response_type`, `replace_original` or
     `delete_original`) may repeat a block_id and carry any object as metadata, and one that deletes needs no content.
     """
     if name_of(payload) != "an object":

@@ -95,7 +95,7 @@ class People:
         self.note(user, "home", tab=tab)
         view = world.workspace.homes.get(user.id)
         told = views.for_bot(view) if view else None
-        world.tell(event_payloads.of_home(user, tab, channel, told, world.workspace.new_ts()))
+        world.send_event(event_payloads.of_home(user, tab, channel, told, world.workspace.new_ts()))
 
     def edit(self, user: User, channel: Channel, ts: str, text: str) -> None:
         """Change an own message."""

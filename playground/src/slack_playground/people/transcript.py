@@ -176,14 +176,14 @@ def conversation(channel: Channel, viewer: User | None, space: Workspace) -> lis
     for message in shown:
         if message.get("thread_ts", message["ts"]) != message["ts"]:
             continue
-        lines += _spoken(message, space, "")
+        lines += _with_author(message, space, "")
         for reply in shown:
             if reply.get("thread_ts") == message["ts"] and reply is not message:
-                lines += _spoken(reply, space, "    ")
+                lines += _with_author(reply, space, "    ")
     return lines if len(lines) > 1 else [*lines, "(nothing was said)"]
 
 
-def _spoken(message: Json, space: Workspace, indent: str) -> Iterator[str]:
+def _with_author(message: Json, space: Workspace, indent: str) -> Iterator[str]:
     author = space.users.get(message.get("user", ""))
     name = message.get("username") or (author.real_name or author.name if author else message.get("user", "?"))
     at = time.strftime("%H:%M:%S", time.gmtime(float(message["ts"])))

@@ -15,17 +15,17 @@ class Events:
     def __init__(self, world: World, sockets: Sockets) -> None:
         self._world, self._sockets = world, sockets
         self._tasks: set[asyncio.Task[None]] = set()
-        world.tell = self.tell
+        world.send_event = self.send_event
 
-    def tell(self, heard: Json) -> None:
+    def send_event(self, event: Json) -> None:
         """Deliver this, where the app subscribed to it and the bot is in the channel."""
-        channel = heard["channel"]
-        if not self._world.app.hears(heard["subscription"]):
+        channel = event["channel"]
+        if not self._world.app.subscribes_to(event["subscription"]):
             return
         if channel is not None and self._world.bot.id not in channel.members:
             return
         try:
-            task = asyncio.get_running_loop().create_task(self._deliver(self._callback(heard["event"])))
+            task = asyncio.get_running_loop().create_task(self._deliver(self._callback(event["event"])))
         except RuntimeError:
             return  # the workspace is still being furnished; nobody is connected yet
         self._tasks.add(task)

@@ -106,7 +106,7 @@ def _own(world: World) -> Json:
 
 
 def _read(body: Json) -> content.Content:
-    """The content of an answer, judged."""
+    """The content of an answer, checked."""
     text, blocks, attachments = body.get("text"), body.get("blocks"), body.get("attachments")
     for name, value, kind in (("text", text, str), ("blocks", blocks, list), ("attachments", attachments, list)):
         if value is not None and not isinstance(value, kind):

@@ -22,7 +22,7 @@ LARGEST_PAGE = 1000
 
 @dataclass
 class Call:
-    """The arguments of one call, judged one by one in Slack's words."""
+    """The arguments of one call, checked one by one with Slack's error codes."""
 
     world: World
     grants: Grants

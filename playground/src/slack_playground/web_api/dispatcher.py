@@ -71,17 +71,17 @@ class Dispatcher:
         method = METHODS.get(name)
         if method is None:
             raise SlackError("unknown_method", req_method=name)
-        self._judge_token(method, request, token)
+        self._check_token(method, request, token)
         call = Call(self._world, self._grants, name, arguments)
         call.scope(*method.scopes)
-        self._judge_arguments(name, method, arguments)
+        self._check_arguments(name, method, arguments)
         wait = self._world.rates.method(name, method.tier)
         if wait:
             raise SlackError("ratelimited", retry_after=wait)
         answer = HANDLERS[name](call)
         return await answer if inspect.isawaitable(answer) else answer
 
-    def _judge_token(self, method: Method, request: web.Request, token: str) -> None:
+    def _check_token(self, method: Method, request: web.Request, token: str) -> None:
         world = self._world
         if not token:
             raise SlackError("not_authed")
@@ -94,7 +94,7 @@ class Dispatcher:
         if method.app_token and request.method != "POST":
             raise SlackError("insecure_request")
 
-    def _judge_arguments(self, name: str, method: Method, arguments: Json) -> None:
+    def _check_arguments(self, name: str, method: Method, arguments: Json) -> None:
         missing = [each for each in method.required if arguments.get(each) is None]
         if missing:
             raise SlackError("invalid_arguments", *(f"missing required field: {each}" for each in missing))

@@ -39,7 +39,7 @@ class App:
         """True if one of these scopes is granted."""
         return ANY in self.scopes or not wanted or any(scope in self.scopes for scope in wanted)
 
-    def hears(self, event: str) -> bool:
+    def subscribes_to(self, event: str) -> bool:
         """True if the app subscribes to this event."""
         return event in self.events
 

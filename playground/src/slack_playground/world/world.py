@@ -36,7 +36,7 @@ class World:
         self.scheduled: list[Json] = []
         self.base_url = ""
         self.connections: Callable[[], int] = lambda: 0
-        self.tell: Callable[[Json], None] = lambda _event: None
+        self.send_event: Callable[[Json], None] = lambda _event: None
         """Hands an event to Socket Mode."""
         self.settle: Callable[[], None] = lambda: None
         """Adds the people who are there from the beginning; called again after each reset."""
@@ -102,7 +102,7 @@ class World:
     def set_user(self, user: User, **fields: object) -> None:
         """Change what is known of a user."""
         self._know(user, **fields)
-        self.tell(event_payloads.of_user(user))
+        self.send_event(event_payloads.of_user(user))
 
     def _know(self, user: User, **fields: object) -> None:
         for key, value in fields.items():
@@ -145,7 +145,7 @@ class World:
             return False
         channel.members.append(user.id)
         self.feed.publish("channel", channel=channel.to_json())
-        self.tell(event_payloads.of_membership("member_joined_channel", channel, user))
+        self.send_event(event_payloads.of_membership("member_joined_channel", channel, user))
         return True
 
     def leave(self, channel: Channel, user: User) -> None:
@@ -153,7 +153,7 @@ class World:
         if user.id in channel.members:
             channel.members.remove(user.id)
             self.feed.publish("channel", channel=channel.to_json())
-            self.tell(event_payloads.of_membership("member_left_channel", channel, user))
+            self.send_event(event_payloads.of_membership("member_left_channel", channel, user))
 
     def set_group(self, handle: str, name: str, users: list[str]) -> UserGroup:
         """Make a user group, or change it."""
@@ -185,7 +185,7 @@ class World:
             if not message.get("bot_id"):
                 self.read(channel, message["user"], message["ts"])
             for event in event_payloads.of_message(message, channel, self.bot.id):
-                self.tell(event)
+                self.send_event(event)
         return message
 
     def change(self, channel: Channel, message: Json, *, by: str | None = None, **fields: object) -> None:
@@ -199,7 +199,7 @@ class World:
             message["edited"] = {"user": by, "ts": self.workspace.new_ts()}
         self.feed.publish("message", channel=channel.id, message=copy.deepcopy(message), new=False)
         if by and not message.get("ephemeral_for"):
-            self.tell(event_payloads.of_change(message, before, channel))
+            self.send_event(event_payloads.of_change(message, before, channel))
 
     def delete(self, channel: Channel, message: Json) -> None:
         """Take a message away."""
@@ -212,7 +212,7 @@ class World:
             self._count_replies(channel, parent)
             self.feed.publish("message", channel=channel.id, message=copy.deepcopy(parent), new=False)
         if not message.get("ephemeral_for"):
-            self.tell(event_payloads.of_deletion(message, channel, self.workspace.new_ts()))
+            self.send_event(event_payloads.of_deletion(message, channel, self.workspace.new_ts()))
 
     def react(self, channel: Channel, message: Json, user: User, name: str, *, remove: bool = False) -> bool:
         """Add or take away a reaction; false where that was so already."""
@@ -230,7 +230,7 @@ class World:
         mine["count"] = len(mine["users"])
         self.change(channel, message, reactions=[r for r in reactions if r["count"]])
         event = "reaction_removed" if remove else "reaction_added"
-        self.tell(event_payloads.of_reaction(event, message, channel, user, name, self.workspace.new_ts()))
+        self.send_event(event_payloads.of_reaction(event, message, channel, user, name, self.workspace.new_ts()))
         return True
 
     def notice(self, user: User, channel: Channel, text: str) -> None:
