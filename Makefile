@@ -47,7 +47,7 @@ test: $(STAMP)  ## every test, of the long ones a sample; needs no root, no serv
 	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
 
 test-fast: $(STAMP)  ## the unit tests alone
-	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal tests/unit $(ARGS)
+	$(BIN)/pytest --numprocesses=auto --dist=worksteal tests/unit $(ARGS)
 
 faults: $(STAMP)  ## the long tests in full: all cases, rounds and examples
 	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --full -m sampled $(ARGS)

@@ -80,6 +80,7 @@ def test_every_golden_file_has_its_story() -> None:
     assert {path.stem.removeprefix("history_") for path in GOLDEN.glob("history_*.json")} == set(STORIES)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", STORIES)
 def test_a_picture_can_be_drawn_again_to_the_very_byte(name: str) -> None:
     pictures = {draw(STORIES[name], BERLIN, "Europe/Berlin") for _ in range(2)}

@@ -19,8 +19,9 @@ from supervisor_core.adapters.processes_values import Life, ProcessIdentity
 from supervisor_core.domain.events import EventType
 from supervisor_core.domain.snapshots import Snapshot, WorkerSnapshot
 from tests.support.reconciling import World, a_world, until, waiting
+from tests.support.sampling import rounds
 
-CHANGES = 10_000
+CHANGES = rounds(10_000, sample=2_000)
 NOTHING: dict[str, Any] = {}
 
 
@@ -327,6 +328,7 @@ def found(worker_id: str, pid: int | None) -> FoundWorker:
     return FoundWorker(worker_id, Presence.RUNNING, record, Life.ALIVE)
 
 
+@pytest.mark.sampled
 def test_threads_that_read_see_whole_pictures_whose_versions_never_fall_through_ten_thousand_changes(
     world: World,
 ) -> None:

@@ -157,6 +157,7 @@ def test_cut_off_between_two_workers_the_next_supervisor_goes_on_with_the_next(
     world.run(story())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_in_a_storm_of_commands_with_failures_and_cut_offs_all_end_in_order_and_are_told_once(
     world: World, monkeypatch: pytest.MonkeyPatch, seed: int

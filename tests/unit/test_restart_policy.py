@@ -100,6 +100,7 @@ def test_the_pause_doubles_with_each_short_life_and_a_long_one_ends_that(world: 
     world.run(story())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("life_seconds", [0.0, 2.0, LONG_SECONDS])
 def test_too_many_starts_within_an_hour_end_in_quarantine_however_long_its_lives_are(
     world: World, life_seconds: float
