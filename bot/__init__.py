@@ -1,1 +1,1 @@
-"""The Slack bot: turns what people type and click into commands, and shows what came of them."""
+"""The Slack bot: turns what people type and click into commands, and shows the results."""

@@ -6,7 +6,7 @@ holds all of them.
 
 from __future__ import annotations
 
-from supervisor_core.runtime.blocking import Blocking
+from supervisor_core.common.service import Blocking
 
 QUICK, SLOW, PREVIEWS = 16, 4, 32
 """Threads at most. A preview that finds no free one within its deadline is refused."""

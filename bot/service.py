@@ -15,58 +15,50 @@ from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot import heard
-from bot.access import Rules, listed
-from bot.alert_tellers import AlertTellers
-from bot.alerts import Attending
-from bot.answers import ChatAnswers
-from bot.app import Doors, Identity, SlackApp
-from bot.asked import Asked, Attention, Vote
-from bot.commands import Commands
-from bot.composing import Composing
-from bot.delivery import Delivery
-from bot.form_doors import FORM_SECONDS, FormDoors
-from bot.home import Homes, forget_old
-from bot.home_doors import HomeDoors
-from bot.home_page import Composed, HomePages
-from bot.informing import Informing
-from bot.intake.dealing import Dealing, Dealt
-from bot.intake.intake import Intake
-from bot.intake.keeping import Keeping
-from bot.intake.link import Link, refused, unless
-from bot.intake.refusing import Refusing
-from bot.judging import Judging
-from bot.listed import troubles
-from bot.looking.looks import looks
-from bot.offering import Offering
-from bot.people import People
+from bot.access.checks import ChatRights, Judging, Offering
+from bot.access.config_ids import troubles
+from bot.access.people import People
+from bot.access.rules import Rules, listed
+from bot.answers.logs import Reports
+from bot.answers.workers import looks
+from bot.inbound import notices as heard
+from bot.inbound.dispatcher import Dealing, Dealt, Refusing
+from bot.inbound.intake import Intake, Keeping
+from bot.inbound.link import Link, refused, unless
+from bot.inbound.router import Doors, Identity, SlackApp
+from bot.outbound.content import Composing
+from bot.outbound.delivery import Delivery
+from bot.outbound.home import Homes, forget_old
+from bot.outbound.home_content import Composed, HomePages
+from bot.outbound.slack_api import Speaker
+from bot.outbound.slack_errors import FATAL, reason_of, tell_shut_out, wait_asked, word_of
 from bot.pools import quick
-from bot.reports import Reports
-from bot.rights import ChatRights
-from bot.schedules import Scheduling
-from bot.shut_out import tell_shut_out
-from bot.speaking import Speaker
-from bot.views.approval import Asking
-from bot.voting import Voting
-from bot.weather import FATAL, reason_of, wait_asked, word_of
-from supervisor_core.carriers.local import LocalCarrier
-from supervisor_core.config import SupervisorConfig
-from supervisor_core.config.credentials import SlackCredentials
-from supervisor_core.desk.alerts import Alerts
-from supervisor_core.desk.approvals import Approvals
-from supervisor_core.desk.running_schedules import Answered
-from supervisor_core.desk.schedules import Schedules
-from supervisor_core.domain.command import Command
-from supervisor_core.domain.definitions import CommandDefinition, Right
-from supervisor_core.domain.errors import SupervisorError, TemporaryError
-from supervisor_core.domain.schedules import Schedule
-from supervisor_core.domain.times import to_text
-from supervisor_core.gateway import Gateway
-from supervisor_core.ledger.outbox import Waiting
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.supervisors import resting
-from supervisor_core.runtime.chat import Chat, ChatDoors
-from supervisor_core.runtime.services import wait_until
+from bot.requests.alert_actions import AlertTellers, Attending
+from bot.requests.commands import Commands, Informing
+from bot.requests.form_views import FORM_SECONDS, FormDoors
+from bot.requests.home_actions import HomeDoors
+from bot.requests.request import Asked, Attention, Vote
+from bot.requests.schedules import ChatAnswers, Scheduling
+from bot.requests.votes import Voting
+from bot.views.cards.approval import Asking
+from supervisor_core.alerts.actions import Alerts
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import CommandDefinition, Right
+from supervisor_core.common.errors import SupervisorError, TemporaryError
+from supervisor_core.common.service import wait_until
+from supervisor_core.common.times import to_text
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.slack_settings import SlackCredentials
+from supervisor_core.daemon.wiring import Chat, ChatDoors
+from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.schedules.rules import Schedule
+from supervisor_core.intake.schedules.runner import Answered
+from supervisor_core.intake.schedules.service import Schedules
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.supervisors import resting
 
 CALL_SECONDS = 10
 """For one call of the Web API; the SDK's own 30 would keep everything that waits behind it too long."""

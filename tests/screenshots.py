@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from bot.charts import draw
+from bot.answers.charts import draw
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
 from playground.tests.support.browser import ARGUMENTS, CHROMIUM
 from tests.support import page_story

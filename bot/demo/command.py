@@ -1,17 +1,92 @@
-"""The program behind `supervisor demo`: everything up, shown or toured, and taken away again."""
+"""What `supervisor demo` says when everything is up: the address, and what to try there.
+
+Being asked to end: by Ctrl-C, by TERM, or because the terminal is closed. Asked twice is asked once.
+
+The program behind `supervisor demo`: everything up, shown or toured, and taken away again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
+from collections.abc import Callable
 
-from bot.demo.show import show
-from bot.demo.signals import Asked
-from bot.demo.stage import StoppedError, set_up
+from bot.demo.home import WORKER, DemoError
+from bot.demo.stage import Stage, StoppedError, set_up
 from bot.demo.tour import tour
-from bot.demo.trouble import DemoError
+
+WORDS = """\
+Up on this machine: a supervisor, its worker {worker}, and a Slack of their own.
+
+  Open  {address}
+
+There you are the operator, in #ops. "Act as", at the top, makes you somebody else.
+Five things to try:
+
+  1. {status:36} how the worker is
+  2. {pause:36} one message goes from pausing to paused
+  3. {resume:36} the same words work in a mention
+  4. {refused:36} refused; and the refusal is written down
+  5. who did what, in a second terminal:
+
+     {audit}
+
+Ctrl-C ends all of it and leaves nothing behind.
+"""
+
+
+async def show(stage: Stage) -> None:
+    """Say it, then wait for ever."""
+    words = WORDS.format(
+        worker=WORKER,
+        address=stage.address,
+        status="/supervisor status",
+        pause="/supervisor pause hotfix test",
+        resume=f"@{stage.slack.server.world.bot.name} resume",
+        refused="as the viewer: /supervisor pause",
+        audit=stage.home.line("audit"),
+    )
+    sys.stdout.write(f"\n{words}")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+
+
+class Asked:
+    """`stopping` is set from the first signal on; `by` is that signal."""
+
+    def __init__(self, again: Callable[[], None]) -> None:
+        self.stopping = asyncio.Event()
+        self.by: signal.Signals | None = None
+        self._again = again
+
+    def listen(self) -> None:
+        """From here on, a signal only asks. One that is ignored on purpose (nohup) stays ignored."""
+        loop = asyncio.get_running_loop()
+        for number in (getattr(signal, name) for name in NAMES if hasattr(signal, name)):
+            if number != signal.SIGINT and signal.getsignal(number) is signal.SIG_IGN:
+                continue
+            if os.name == "posix":
+                loop.add_signal_handler(number, self._ask, number)
+            else:
+                signal.signal(number, lambda got, _frame: _later(loop, self._ask, got))
+
+    def _ask(self, number: int) -> None:
+        if self.by is not None:
+            self._again()
+            return
+        self.by = signal.Signals(number)
+        self.stopping.set()
+
+
+def _later(loop: asyncio.AbstractEventLoop, call: Callable[[int], None], number: int) -> None:
+    loop.call_soon_threadsafe(call, number)
+
 
 SUCCESS, FAILURE, INTERRUPTED = 0, 1, 130
 

@@ -8,11 +8,10 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import Mapping
 
-from bot.demo.home import STOP_SECONDS, SUPERVISOR, WORKER, Home
-from bot.demo.trouble import DemoError
-from supervisor_core.adapters.processes import Processes
-from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.runtime.control_client import ControlError, NotRunningError, UnresponsiveError, ask
+from bot.demo.home import STOP_SECONDS, SUPERVISOR, WORKER, DemoError, Home
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
+from supervisor_core.processes.manager import Processes
 
 LOOK_SECONDS = 0.1
 END_SECONDS = STOP_SECONDS + 10.0

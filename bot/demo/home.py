@@ -1,4 +1,7 @@
-"""The demo's home: a temporary folder with a configuration, a shared drive, and the worker's code repository."""
+"""What can go wrong with a demo.
+
+The demo's home: a temporary folder with a configuration, a shared drive, and the worker's code repository.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,14 @@ from typing import Any
 import yaml
 
 import supervisor_core
-from bot.demo.trouble import DemoError
-from supervisor_core.config.surroundings import safe_part
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.worker_settings import safe_part
 from supervisor_core.demo.repository import RepositoryError, make_repository
+
+
+class DemoError(SupervisorError):
+    """The demo can't go on."""
+
 
 PREFIX = "supervisor-demo-"
 WORKER = "OrionMX"

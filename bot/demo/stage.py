@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import bot
 from bot.demo.daemon import Daemon
-from bot.demo.home import Home, Rights, furnish, make_folder, remove
-from bot.demo.trouble import DemoError
+from bot.demo.home import DemoError, Home, Rights, furnish, make_folder, remove
 from slack_playground.testing.playground import Playground
 from slack_playground.values import PlaygroundError
 from slack_playground.world.world import World

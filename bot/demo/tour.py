@@ -17,7 +17,7 @@ from slack_playground.people import transcript
 from slack_playground.testing.cards import Card
 from slack_playground.testing.people import Person
 from slack_playground.testing.playground import NotSeen
-from supervisor_core.adapters.processes import Processes
+from supervisor_core.processes.manager import Processes
 
 LABEL = "hotfix test"
 SLOW = "slow since noon"

@@ -1,4 +1,9 @@
-"""The checks of the app itself: its bot token, its scopes, its app-level token, its connection."""
+"""The checks of the app itself: its bot token, its scopes, its app-level token, its connection.
+
+The check of interactivity: whether clicks on buttons reach us. Only a click that came can prove it.
+
+Slack tells no bot token how its app is configured; reading the manifest takes a token of the person who made the app.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,15 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import ClientError, ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import scopes
-from bot.doctor.asking import CALL_SECONDS, Asking, AwayError, SlackSaysNoError
-from bot.doctor.words import (
+from bot.doctor.checks import (
+    CALL_SECONDS,
     COPY_APP_TOKEN,
     COPY_BOT_TOKEN,
     NEW_APP_TOKEN,
@@ -21,12 +27,17 @@ from bot.doctor.words import (
     REACH,
     SETTINGS,
     SOCKET_MODE_ON,
+    Asking,
+    AwayError,
+    SlackSaysNoError,
 )
-from bot.intake.connection import Connection, Envelope
-from supervisor_core.runtime.doctor.checks import Check
-from supervisor_core.runtime.doctor.clock import compared
-from supervisor_core.runtime.doctor.daemon import Seen
-from supervisor_core.runtime.service_names import CHAT
+from bot.inbound.connection import Connection, Envelope
+from supervisor_core.common.service_names import CHAT
+from supervisor_core.common.times import to_text
+from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.daemon import Seen
+from supervisor_core.doctor.host import compared
+from supervisor_core.storage.ledger_file import received
 
 BOT, SCOPES, APP, CONNECTION = "slack_bot_token", "slack_scopes", "slack_app_token", "slack_connection"
 NOT_LOOKED = "so channels and people were not looked at"
@@ -189,3 +200,18 @@ def _no_connection(word: str) -> tuple[str, str]:
             "Ask an administrator of the workspace to approve the app.",
         )
     return f"Slack refuses the app-level token: {word}", NEW_APP_TOKEN
+
+
+NAME = "slack_interactivity"
+KIND = "interactive"
+
+
+def look(ledger: Path) -> Check:
+    """Never a failure: where nobody has clicked lately, nothing is known, and it is said where to look."""
+    came = received(ledger, KIND)
+    if came is not None:
+        first, last = (to_text(moment)[:16].replace("T", " ") for moment in came)
+        since = f"since {first} UTC, and last" if first != last else "last"
+        return Check(NAME, True, f"it is on: clicks have come {since} at {last} UTC")
+    where = f"Look there: {SETTINGS} → Interactivity & Shortcuts must be on (manifest.yml switches it on)."
+    return Check(NAME, True, "can't be seen from outside, and no click has come lately that would prove it", where)

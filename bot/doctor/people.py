@@ -1,5 +1,6 @@
 """The checks of the people, user groups and channels that the configuration gives rights to: Slack knows them, and they
-can have some. The same judgement for `supervisor doctor` and for the daemon when it has come up."""
+can have some. The same judgement for `supervisor doctor` and for the daemon when it has come up.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from bot.access import listed
-from bot.doctor.asking import Asking, SlackSaysNoError
-from bot.doctor.places import FIND as FIND_CHANNEL
-from supervisor_core.config import SupervisorConfig
-from supervisor_core.domain.catalog import CATALOG
-from supervisor_core.domain.definitions import Risk
-from supervisor_core.runtime.doctor.checks import Check
+from bot.access.rules import listed
+from bot.doctor.channels import FIND as FIND_CHANNEL
+from bot.doctor.checks import Asking, SlackSaysNoError
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.definitions import Risk
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.doctor.checks import Check
 
 NAME = "slack_people"
 USERS, GROUPS, CHANNELS = ("U", "W"), ("S",), ("C", "G")

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from bot.doctor.words import COPY_APP_TOKEN, COPY_BOT_TOKEN
-from supervisor_core.config import slack_credentials
-from supervisor_core.config.credentials import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX, SlackCredentials
-from supervisor_core.domain.errors import ConfigError
-from supervisor_core.runtime.doctor.checks import Check
+from bot.doctor.checks import COPY_APP_TOKEN, COPY_BOT_TOKEN
+from supervisor_core.common.errors import ConfigError
+from supervisor_core.config.slack_settings import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX, SlackCredentials, slack_credentials
+from supervisor_core.doctor.checks import Check
 
 NAME = "slack_tokens"
 KINDS = (

@@ -1,1 +1,1 @@
-"""What people see in Slack: Block Kit, one module per kind of message."""
+"""Block Kit views: pure functions from values to messages, modals and App Home."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.views.text import fit
-from supervisor_core.domain.catalog import CATALOG, OVERVIEW
-from supervisor_core.domain.command import Command
-from supervisor_core.domain.definitions import Risk
-from supervisor_core.domain.grammar import render
+from supervisor_core.commands.catalog import CATALOG, OVERVIEW
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import Risk
+from supervisor_core.commands.grammar import render
 
 ACTION = "command:"
 """Before the name of a command in the `action_id` of a button that gives it; its value is `NONCE ARGUMENTS`."""

@@ -68,8 +68,8 @@ def _help() -> str:
 
 
 def _unknown(word: str) -> str:
-    from supervisor_core.domain.catalog import find
-    from supervisor_core.domain.nearest import nearest
+    from supervisor_core.commands.catalog import find
+    from supervisor_core.common.text import nearest
 
     near = nearest(word, COMMANDS)
     hint = f" Did you mean `supervisor {near}`?" if near else ""

@@ -9,22 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.adapters.line_files import digest_of, discard, read_lines, write_lines
-from supervisor_core.cli.who import shell_issuer
-from supervisor_core.config import SupervisorConfig, load_supervisor_config
-from supervisor_core.domain import crashpoints
-from supervisor_core.domain.code import count
-from supervisor_core.domain.durations import EXPECTED, parse_since, since_moment
-from supervisor_core.domain.errors import ConfigError, UsageError
-from supervisor_core.domain.texts import shown
-from supervisor_core.domain.times import to_text
-from supervisor_core.ledger import audit, audit_archive, audit_files
-from supervisor_core.ledger.audit_archive import Archiving, ArchivingRefused
-from supervisor_core.ledger.audit_files import Found, Part
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime.forwarding import why_not
-from supervisor_core.runtime.host import opened_ledger
+from supervisor_core.cli.host import shell_issuer
+from supervisor_core.code.change_plan import count
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import ConfigError, UsageError
+from supervisor_core.common.text import shown
+from supervisor_core.common.times import EXPECTED, parse_since, since_moment, to_text
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.daemon.replication.rounds import why_not
+from supervisor_core.host.files import digest_of, discard, read_lines, write_lines
+from supervisor_core.storage.audit import files as audit_archive
+from supervisor_core.storage.audit import files as audit_files
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.audit.files import Archiving, ArchivingRefused, Found, Part
+from supervisor_core.storage.store import Ledger
 
 
 def export(config: SupervisorConfig, out: str) -> int:

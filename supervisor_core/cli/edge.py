@@ -10,18 +10,42 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
-from supervisor_core.domain.errors import ConfigError, SupervisorError, UsageError, describe
-from supervisor_core.domain.texts import shown
+from supervisor_core.common.errors import ConfigError, SupervisorError, UsageError, describe
+from supervisor_core.common.text import shown
 
 SHOW_TRACEBACK = "SUPERVISOR_TRACEBACK"
+
+PLACES = {
+    "status": ("status.command", ""),
+    "logs": ("logs", ""),
+    "send": ("send.command", ""),
+    "audit": ("audit", ""),
+    "approvals": ("approvals", ""),
+    "alerts": ("alerts", ""),
+    "mute": ("alerts", "_mute"),
+    "unmute": ("alerts", "_unmute"),
+    "run": ("run", "_run"),
+    "start": ("lifecycle", "_start"),
+    "stop": ("lifecycle", "_stop"),
+    "restart": ("lifecycle", "_restart"),
+    "once": ("run", "_once"),
+    "config": ("config", ""),
+    "doctor": ("maintenance", "_doctor"),
+    "demo": ("demo", ""),
+    "playground": ("demo", "_playground"),
+    "db": ("maintenance", "_db"),
+}
+"""Where each subcommand is: its module, and the ending of its two functions `configure…` and `run…`."""
 
 
 def run(name: str, words: Sequence[str]) -> int:
     """Run the subcommand of this name."""
-    module, about = import_module(f"supervisor_core.cli.{name}_command"), COMMANDS[name]
+    (place, ending), about = PLACES[name], COMMANDS[name]
+    module = import_module(f"supervisor_core.cli.{place}")
+    configure, act = getattr(module, f"configure{ending}"), getattr(module, f"run{ending}")
     parser = argparse.ArgumentParser(prog=f"supervisor {name}", description=f"{about[0].upper()}{about[1:]}.")
     parser.add_argument("--config", metavar="FILE", help="else $SUPERVISOR_CONFIG, else ./config.yaml")
-    module.configure(parser)
+    configure(parser)
     try:
         options = parser.parse_args(words)
     except SystemExit as error:
@@ -30,7 +54,7 @@ def run(name: str, words: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no such letter is no reason to fail
     try:
-        code: int = module.run(options)
+        code: int = act(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -16,7 +16,7 @@ from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import dotted
-from supervisor_core.config.workers import Worker
+from supervisor_core.config.worker_settings import Worker
 
 LIVE_SECTIONS = ("workers", "teams")
 """What a daemon takes over while it runs; every other section is read when it starts."""

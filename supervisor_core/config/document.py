@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from supervisor_core.config.variables import Substituted, substitute
+from supervisor_core.config.raw import Substituted, substitute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,13 @@
-"""The configuration as the programs use it: loaded, checked as a whole, and asked about its workers."""
+"""What only the whole configuration can tell: names that must exist elsewhere, names that must differ.
+
+These look at the document and not at the models, so that they are reported together with everything else.
+
+The configuration as the programs use it: loaded, checked as a whole, and asked about its workers.
+
+The rights that the configuration gives to people by their own id, for where nobody asks who is in a group.
+
+What the grammar must know of a configuration.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +15,108 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path as Path_pathlib
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, PrivateAttr, Secret, SecretStr, ValidationError
 
-from supervisor_core.config.argv import fill
-from supervisor_core.config.checks import cross_check
-from supervisor_core.config.document import Problem
+from supervisor_core.commands.command import person_of
+from supervisor_core.commands.definitions import Right
+from supervisor_core.commands.manual import EXAMPLE
+from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext
+from supervisor_core.common.errors import UsageError
+from supervisor_core.common.text import nearest
+from supervisor_core.config.document import Path, Problem
+from supervisor_core.config.fields import quotable
 from supervisor_core.config.models import Folders, Settings
-from supervisor_core.config.problems import problems_of
+from supervisor_core.config.problems import as_mapping, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
-from supervisor_core.config.surroundings import safe_part
-from supervisor_core.config.workers import Worker
-from supervisor_core.domain.errors import UsageError
-from supervisor_core.domain.nearest import nearest
+from supervisor_core.config.worker_settings import Worker, fill, safe_part
+
+Finding = tuple[Path, str]
+
+
+def cross_check(raw: RawConfig) -> list[Problem]:
+    """Everything that does not fit together, with its line."""
+    data = raw.data
+    findings = chain(
+        _ids_differ(data),
+        _default_exists(data),
+        _teams_exist(data),
+        _folders_differ(data),
+        _targets_exist(data),
+    )
+    return [(raw.line_of(path), path, text) for path, text in findings]
+
+
+def _ids_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    for worker_id in as_mapping(data.get("workers")):
+        first = seen.setdefault(worker_id.casefold(), worker_id)
+        if first != worker_id:
+            yield (
+                ("workers", worker_id),
+                f"differs from {first} only in case; the names of files could be the same",
+            )
+
+
+def _default_exists(data: Mapping[str, Any]) -> Iterator[Finding]:
+    default = as_mapping(data.get("supervisor")).get("default_worker")
+    if isinstance(default, str) and default and default not in as_mapping(data.get("workers")):
+        yield (
+            ("supervisor", "default_worker"),
+            _nobody(default, as_mapping(data.get("workers")), "worker"),
+        )
+
+
+def _teams_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
+    teams = as_mapping(data.get("teams"))
+    for worker_id, worker in as_mapping(data.get("workers")).items():
+        team = as_mapping(worker).get("team")
+        if isinstance(team, str) and team and team not in teams:
+            yield ("workers", worker_id, "team"), _nobody(team, teams, "team")
+
+
+def _folders_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
+    given = as_mapping(as_mapping(data.get("nas")).get("folders"))
+    seen: dict[str, str] = {}
+    for name, field in Folders.model_fields.items():
+        folder = given.get(name, field.default)
+        if not isinstance(folder, str):
+            continue
+        place = "/".join(part for part in folder.replace("\\", "/").split("/") if part not in ("", ".")).casefold()
+        first = seen.setdefault(place, name)
+        if first != name:
+            chosen, other = (name, first) if name in given else (first, name)
+            yield ("nas", "folders", chosen), f"is the same folder as {other}"
+
+
+def _targets_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
+    workers, teams = as_mapping(data.get("workers")), as_mapping(data.get("teams"))
+    windows = as_mapping(data.get("alerts")).get("maintenance")
+    for place, window in enumerate(windows if isinstance(windows, list) else []):
+        target = as_mapping(window).get("target")
+        if not isinstance(target, str) or target == ALL or target in workers or PATTERN.intersection(target):
+            continue
+        path = ("alerts", "maintenance", place, "target")
+        if not target.startswith(TEAM):
+            yield path, _nobody(target, workers, "worker")
+        elif target.removeprefix(TEAM) not in teams:
+            yield path, _nobody(target.removeprefix(TEAM), teams, "team")
+
+
+def _nobody(name: str, known: Iterable[str], what: str) -> str:
+    choices = [choice for choice in known if choice.isprintable()]
+    near = nearest(name, choices) if quotable(name) else None
+    if near:
+        return f"names a {what} that is not configured; did you mean {near}?"
+    listed = f"; there are {', '.join(choices[:8])}" if choices else f"; no {what} is"
+    return f"names a {what} that is not configured{listed}"
+
 
 SHORTEST_SECRET = 4
 """What is shorter would be found in every other word, and guessed anyway."""
@@ -32,7 +125,7 @@ SHORTEST_SECRET = 4
 class SupervisorConfig(Settings):
     """A configuration that was found right, with every path absolute. It never changes."""
 
-    _path: Path = PrivateAttr()
+    _path: Path_pathlib = PrivateAttr()
     _environ: Mapping[str, str] = PrivateAttr()
     _safe: Mapping[str, str] = PrivateAttr()
     _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
@@ -44,7 +137,7 @@ class SupervisorConfig(Settings):
         self._safe = MappingProxyType(context["safe"])
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Path_pathlib:
         """The absolute path of the file: `{config}` in a command."""
         return self._path
 
@@ -54,24 +147,24 @@ class SupervisorConfig(Settings):
         return self._environ
 
     @property
-    def state_dir(self) -> Path:
+    def state_dir(self) -> Path_pathlib:
         """The folder on the local disk that holds the ledger."""
         return self.supervisor.state_dir
 
     @property
-    def log_path(self) -> Path:
+    def log_path(self) -> Path_pathlib:
         """The log on the local disk; its copy on the drive has the same name in the folder of the logs."""
         return self.state_dir / self.logging.file
 
-    def folder(self, name: str) -> Path:
+    def folder(self, name: str) -> Path_pathlib:
         """The absolute path of one of the drive's folders: state, raw, work … logs, inbox, outbox."""
         if name not in Folders.model_fields:
             raise KeyError(f"there is no folder {name!r}; there are {', '.join(Folders.model_fields)}")
         return self.nas.root / str(getattr(self.nas.folders, name))
 
-    def resolve(self, text: str) -> Path:
+    def resolve(self, text: str) -> Path_pathlib:
         """The absolute path that is meant: a relative one starts at the folder of the configuration."""
-        return Path(absolute(self.path.parent, text))
+        return Path_pathlib(absolute(self.path.parent, text))
 
     def worker(self, worker_id: str) -> Worker:
         """The worker of this id; `UsageError` with the nearest where there is none."""
@@ -148,7 +241,7 @@ class SupervisorConfig(Settings):
 
 
 def load_supervisor_config(
-    path: str | Path | None = None, *, environ: Mapping[str, str] | None = None
+    path: str | Path_pathlib | None = None, *, environ: Mapping[str, str] | None = None
 ) -> SupervisorConfig:
     """The configuration, found, read and checked; `ConfigError` with a line for everything that is wrong."""
     given = dict(os.environ if environ is None else environ)
@@ -166,8 +259,8 @@ def load_supervisor_config(
 
 def _context(raw: RawConfig, environ: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "path": Path(raw.path),
-        "folder": Path(raw.folder),
+        "path": Path_pathlib(raw.path),
+        "folder": Path_pathlib(raw.folder),
         "environ": raw.environment,
         "safe": safe_part(environ),
     }
@@ -213,3 +306,38 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (any setting)
     if isinstance(value, SecretStr | Secret):
         return value.get_secret_value()
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+PEOPLE = ("U", "W")
+"""How the ids of single people begin; the other ids in a list mean several."""
+
+
+def not_listed(config: SupervisorConfig, who_id: str, command: str, worker_id: str, right: Right) -> str:
+    """Why the configuration doesn't give this person the right on this worker, in words; empty where it does."""
+    access = config.slack.access
+    by_command = access.commands.get(command) if right is not Right.APPROVER else None
+    if by_command is not None:
+        named: Sequence[str] = by_command
+        key = f"slack.access.commands.{command}"
+    else:
+        role = "approvers" if right is Right.APPROVER else "operators"
+        worker = config.workers.get(worker_id)
+        team = config.teams.get(worker.team) if worker else None
+        named = [*getattr(access, role), *(getattr(team, role) if team else ())]
+        key = f"slack.access.{role} or for the worker's team"
+    if person_of(who_id) in {f"slack:{user}" for user in named if user.startswith(PEOPLE)}:
+        return ""
+    return f"{who_id} isn't listed by id in {key}, so the flag can't speak for them."
+
+
+def grammar_context(config: SupervisorConfig) -> GrammarContext:
+    """The workers, the teams and the default worker that texts of commands may name."""
+    teams = {
+        name: tuple(worker.id for worker in config.workers.values() if worker.team == name) for name in config.teams
+    }
+    return GrammarContext(workers=tuple(config.workers), teams=teams, default_worker=config.supervisor.default_worker)
+
+
+def example_worker(config: SupervisorConfig) -> str:
+    """The worker that shows how commands are typed: the default one, else the first."""
+    return config.supervisor.default_worker or next(iter(config.workers), EXAMPLE)

@@ -8,16 +8,18 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from supervisor_core.config.alerting import Alerts
-from supervisor_core.config.chat import Slack
+from supervisor_core.config.alert_settings import Alerts
 from supervisor_core.config.fields import (
     Bind,
+    DatabaseUrl,
     FilePath,
+    FleetUrl,
     Frozen,
     Line,
     Pause,
     Seconds,
     Secret,
+    SecretUrl,
     Section,
     Span,
     Thawed,
@@ -28,8 +30,8 @@ from supervisor_core.config.fields import (
 )
 from supervisor_core.config.names import HostId, TeamName, WorkerId
 from supervisor_core.config.raw import DEFAULT_STATE_DIR
-from supervisor_core.config.urls import DatabaseUrl, FleetUrl, SecretUrl
-from supervisor_core.config.workers import Team, Worker
+from supervisor_core.config.slack_settings import Slack
+from supervisor_core.config.worker_settings import Team, Worker
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 Environment = Annotated[Literal["development", "production"], BeforeValidator(one_of("development", "production"))]

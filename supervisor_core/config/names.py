@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
+from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
 from supervisor_core.config.fields import quotable, shaped, wrong
-from supervisor_core.domain.catalog import FAMILIES, HANDLERS, find, nearest_command
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
 FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing

@@ -8,12 +8,12 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from supervisor_core.common.text import nearest
 from supervisor_core.config.document import Path, Problem
 from supervisor_core.config.fields import Section, is_section, kind_of
 from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import RawConfig, dotted
-from supervisor_core.config.workers import EXAMPLE
-from supervisor_core.domain.nearest import nearest
+from supervisor_core.config.worker_settings import EXAMPLE
 
 _CHOSEN: Mapping[Path, str] = {("workers",): "ID", ("teams",): "NAME"}
 _KEY = "[key]"  # how pydantic marks an error of a mapping's key

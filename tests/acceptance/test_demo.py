@@ -22,8 +22,8 @@ import pytest
 from bot.demo.stage import set_up
 from bot.demo.tour import Guide, Scene, tour
 from playground.tests.support.browser import chromium, row, say
-from supervisor_core.adapters.processes_identity import state
-from supervisor_core.adapters.processes_values import ProcessIdentity
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.process_facts.identity import state
 from tests.support.homes import ROOT, SUPERVISOR
 from tests.support.skips import skip_or_fail
 from tests.support.waiting import wait_until

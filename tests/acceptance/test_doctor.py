@@ -21,12 +21,12 @@ import aiohttp
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.doctor import asking
+from bot.doctor import checks as asking
 from slack_playground import Playground
 from supervisor_core.cli import main
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.ledger import envelopes
-from supervisor_core.runtime.host import opened_ledger
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.storage import envelopes
 from tests.support.homes import ROOT, Daemon, Home, a_home
 
 MANIFEST = str(ROOT / "manifest.yml")

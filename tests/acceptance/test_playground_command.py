@@ -57,6 +57,6 @@ def test_without_the_playground_the_command_says_what_to_install(command: str, t
 
 
 def test_the_bot_runs_without_the_playground(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['slack_playground'] = None; import bot.service, bot.doctor"
+    code = "import sys; sys.modules['slack_playground'] = None; import bot.service, bot.doctor.table"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 0, done.stderr

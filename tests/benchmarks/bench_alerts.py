@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 
 from slack_playground import Playground
-from supervisor_core.domain.conditions import Sight
-from supervisor_core.domain.health import WorkerState
+from supervisor_core.workers.conditions.rules import Sight
+from supervisor_core.workers.health import WorkerState
 from tests.support.alerting import NEVER, AlertDesk, an_alert_desk
 from tests.support.homes import demo_command
 from tests.support.slack_home import SlackHome, a_slack_home, started

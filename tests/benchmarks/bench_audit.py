@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bot.access import Person
-from bot.asked import Asked
-from bot.informing import Question
-from bot.looking.audit import AuditLook, where
-from bot.views.audit import OLDER
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.domain.grammar import parse
-from supervisor_core.gateway import grammar_context
+from bot.access.rules import Person
+from bot.answers.audit import AuditLook, where
+from bot.requests.commands import Question
+from bot.requests.request import Asked
+from bot.views.answers.audit import OLDER
+from supervisor_core.commands.grammar import parse
+from supervisor_core.config.load import grammar_context, load_supervisor_config
 from tests.benchmarks.timing import table
 from tests.support.homes import a_home, demo_command
 from tests.support.long_trail import HOST, WORKERS, a_long_trail

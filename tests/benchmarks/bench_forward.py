@@ -12,11 +12,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, insert
 
-from supervisor_core.domain.audit import AuditEntry
-from supervisor_core.ledger import audit, schema
-from supervisor_core.ledger.forward import BATCH_ROWS
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.tables import audit_log, jobs
+from supervisor_core.daemon.replication.copying import BATCH_ROWS
+from supervisor_core.storage import schema
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import audit_log, jobs
 from tests.support import databases
 from tests.support.forwarded import HOST, NOW, do_job, forward, opened, rows_of, shared
 

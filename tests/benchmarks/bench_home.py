@@ -18,14 +18,14 @@ import yaml
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection
 
-from bot.home import order
-from bot.outgoing import HOME
-from bot.views.home_values import Place
+from bot.outbound.home import order
+from bot.outbound.messages import HOME
+from bot.views.home.sections import Place
 from slack_playground import Playground
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.ledger import outbox
-from supervisor_core.ledger.store import Ledger
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.storage import outbox
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.store import Ledger
 from tests.support.home_pages import pages_of
 from tests.support.home_pictures import worker
 from tests.support.homes import ROOT, demo_command
@@ -33,7 +33,7 @@ from tests.support.slack_home import SlackHome, a_slack_home, started
 
 ROUNDS = 4
 APART_SECONDS = 45.0
-"""Between two changes, so that each meets a quiet minute; what comes at once is told by `bot/limits.py`."""
+"""Between two changes, so that each meets a quiet minute; for bursts see `bot/outbound/rate_limits.py`."""
 
 PATIENCE = 30.0
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "restart": {"policy": "never"}}

@@ -14,31 +14,28 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection
 
-from bot.access import Person, Rules
-from bot.asked import Asked
-from bot.informing import Question, Tell
-from bot.judging import Judging
-from bot.looking.history import HistoryLook
-from bot.looking.logs import LogsLook
-from bot.looking.why import WhyLook
-from bot.looking.workers import WorkersLook
-from bot.offering import Offering
-from bot.people import People
-from supervisor_core.adapters.processes_records import RUNNING, WorkerRecord
-from supervisor_core.adapters.worker import worker_log
-from supervisor_core.config import SupervisorConfig, load_supervisor_config
-from supervisor_core.domain.conditions import WORKER, Condition, Target
-from supervisor_core.domain.explanation import Explanation
-from supervisor_core.domain.grammar import parse
-from supervisor_core.gateway import grammar_context
-from supervisor_core.handlers.newest_lines import NewestLines, Written
-from supervisor_core.ledger import flips
-from supervisor_core.ledger.flips import Change
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.explaining import Explainer
-from supervisor_core.runtime.observing import look
-from supervisor_core.runtime.past import Past
+from bot.access.checks import Judging, Offering
+from bot.access.people import People
+from bot.access.rules import Person, Rules
+from bot.answers.history import HistoryLook
+from bot.answers.logs import LogsLook
+from bot.answers.workers import WhyLook, WorkersLook
+from bot.requests.commands import Question, Tell
+from bot.requests.request import Asked
+from supervisor_core.alerts import flips
+from supervisor_core.alerts.flips import Change
+from supervisor_core.commands.grammar import parse
+from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
+from supervisor_core.diagnosis.why.gathering import Explainer
+from supervisor_core.diagnosis.why.model import Explanation
+from supervisor_core.diagnosis.worker_logs import NewestLines, Written
+from supervisor_core.processes.records import RUNNING, WorkerRecord
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.context import open_doors
+from supervisor_core.workers.observation import look
+from supervisor_core.workers.restarts.history import Past
+from supervisor_core.workers.worker import worker_log
 from tests.benchmarks.timing import table
 from tests.support.alerting import NEVER
 from tests.support.homes import a_home, demo_command

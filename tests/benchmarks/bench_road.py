@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from supervisor_core.runtime.control_client import ask
+from supervisor_core.daemon.control.client import ask
 from tests.support.homes import Home, a_home
 
 ROUNDS = 40

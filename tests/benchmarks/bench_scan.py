@@ -14,8 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from supervisor_core.adapters import platform_linux, platform_other
-from supervisor_core.adapters.processes_values import GENERATION_VARIABLE
+from supervisor_core.host.process_facts import linux as platform_linux
+from supervisor_core.host.process_facts import portable as platform_other
+from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from tests.benchmarks.timing import in_turns, table
 
 PROCESSES, ROUNDS, PROGRAM_ROUNDS = 200, 60, 40

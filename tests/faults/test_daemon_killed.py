@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.runtime import runtime_file
+from supervisor_core.daemon import ownership as runtime_file
 from tests.support.armed import armed
 from tests.support.checkout_homes import WORKER, CodeHome, a_code_home, watcher
 from tests.support.daemon_homes import SLEEPER, Host

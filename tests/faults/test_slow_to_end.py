@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.runtime import runtime_file
-from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
-from supervisor_core.runtime.daemon import Daemon
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.host import opened_ledger, prepare_state_dir
-from supervisor_core.runtime.ownership import daemon_holder
-from supervisor_core.runtime.parts import Parts
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon import ownership as runtime_file
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.daemon import Daemon
+from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
+from supervisor_core.daemon.ownership import daemon_holder
+from supervisor_core.workers.context import Parts, open_doors
 from tests.support.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.waiting import wait_until
@@ -52,7 +51,7 @@ def with_service(home: Host, how: str) -> tuple[str, ...]:
 
 TROUBLED = """
 import asyncio, pathlib, sys, time
-from supervisor_core.runtime import daemon, heartbeats
+from supervisor_core.daemon import daemon, heartbeats
 
 how = sys.argv.pop(1)
 cured = pathlib.Path("cured")
@@ -190,7 +189,7 @@ def test_a_stop_that_can_not_end_the_daemon_is_1_and_the_state_keeps_saying_runn
 
 UNKILLABLE = '''
 import sys
-from supervisor_core.runtime import stopping_daemon
+from supervisor_core.daemon import lifecycle as stopping_daemon
 
 class Deaf(stopping_daemon.Door):
     """Who hangs inside the kernel hears nothing and survives all."""

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
-from supervisor_core.runtime.ownership import daemon_holder
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.ownership import daemon_holder
 from tests.support.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.sampling import rounds

@@ -15,25 +15,25 @@ from typing import Any
 import yaml
 from sqlalchemy import Connection
 
-from bot.alert_rows import told_of
-from bot.composing import Composing
-from bot.outgoing import KINDS
-from bot.threads import is_lost, placed
-from bot.views.alert import alert_card
-from slack_playground.blockkit import check_message
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.config import SupervisorConfig, load_supervisor_config
-from supervisor_core.desk.alerting import Alerting
-from supervisor_core.desk.alerts import Alerts, Request
-from supervisor_core.desk.weekly import WeeklyChore
-from supervisor_core.domain.alerts import Alert
-from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.conditions import WORKER, Condition, Reading, Sight, Target
-from supervisor_core.domain.flips import Flip
-from supervisor_core.domain.health import Heartbeat, Observation, WorkerState, health
-from supervisor_core.domain.restarts import Decision, Next, Reason
-from supervisor_core.ledger import audit, flips, outbox
-from supervisor_core.ledger.store import FILE_NAME, Ledger
+from bot.outbound.content import Composing, told_of
+from bot.outbound.messages import KINDS, is_lost, placed
+from bot.views.cards.alert import alert_card
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.alerts import flips
+from supervisor_core.alerts.actions import Alerts, Request
+from supervisor_core.alerts.flips import Flip
+from supervisor_core.alerts.monitor import Alerting
+from supervisor_core.alerts.rules import Alert
+from supervisor_core.alerts.weekly import WeeklyChore
+from supervisor_core.commands.command import Issuer
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.storage import outbox
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Sight, Target
+from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
+from supervisor_core.workers.restarts.policy import Decision, Next, Reason
 from tests.support.rows import alerts_of
 
 BEGINNING = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
@@ -190,7 +190,7 @@ class AlertDesk:
         return bool(found)
 
     def ledger_step(self, connection: Connection, step: Any) -> None:
-        from supervisor_core.ledger import steps
+        from supervisor_core.storage import steps
 
         assert steps.take(connection, "TestHost", step, self.now)
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.carriers.local import LocalCarrier
-from supervisor_core.cli.desk import approvals_of
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.desk.approvals import Approvals
-from supervisor_core.desk.observing import observer
-from supervisor_core.desk.rights_fake import FakeRights
-from supervisor_core.domain.approvals import Approval, ApprovalState, Choice
-from supervisor_core.gateway import Gateway
-from supervisor_core.ledger import jobs
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.host import opened_ledger
+from supervisor_core.cli.host import approvals_of
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.intake.approvals.observed_state import observer
+from supervisor_core.intake.approvals.rights import FakeRights
+from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
+from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.workers.context import open_doors
 from tests.support.approvals import ANNA, BOB
 from tests.support.homes import Home, a_home
 

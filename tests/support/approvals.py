@@ -12,21 +12,21 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.adapters.pauses import Pause
-from supervisor_core.adapters.processes_fake import FakeProcesses
-from supervisor_core.carriers.local import LocalCarrier
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.desk.making import approvals_of
-from supervisor_core.desk.rights_fake import FakeRights
-from supervisor_core.domain.approvals import Approval
-from supervisor_core.domain.command import Issuer, Outcome
-from supervisor_core.domain.jobs import Job
-from supervisor_core.gateway import Gateway
-from supervisor_core.ledger import audit, jobs
-from supervisor_core.ledger.store import FILE_NAME, Ledger
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.parts import Parts
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.wiring import approvals_of
+from supervisor_core.intake.approvals.rights import FakeRights
+from supervisor_core.intake.approvals.rules import Approval
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.processes.fake import FakeProcesses
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.pauses import Pause
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

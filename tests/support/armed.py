@@ -12,7 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from supervisor_core.domain import crashpoints
+from supervisor_core.common import crashpoints
 
 BESIDE = {"flips_t.written:before", "flips_t.written:after"}
 """Points that lie on no road of a command: what looks at the workers see is written whenever it is seen."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.views.approval import Asking
-from supervisor_core.domain.approvals import FINAL, Approval, ApprovalState, Choice, Terms, Vote
-from supervisor_core.domain.command import Command, Issuer
-from tests.unit.test_code_preview import PREVIEWS
+from bot.views.cards.approval import Asking
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.intake.approvals.rules import FINAL, Approval, ApprovalState, Choice, Terms, Vote
+from tests.unit.code.test_code_preview import PREVIEWS
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 OPERATOR = Issuer("slack:T0TEAM/U0OPER", "operator")

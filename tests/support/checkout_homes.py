@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError
 from tests.support.armed import armed
 from tests.support.commits import History, straight
 from tests.support.homes import Home, a_home

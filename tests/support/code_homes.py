@@ -11,23 +11,21 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.adapters.pauses import Pause
-from supervisor_core.adapters.processes_fake import FakeProcesses
-from supervisor_core.adapters.worker import start_watcher
-from supervisor_core.carriers.local import LocalCarrier
-from supervisor_core.cli.desk import approvals_of
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.domain.catalog import CATALOG, check_params
-from supervisor_core.domain.code_preview import Preview
-from supervisor_core.domain.command import Command, Issuer, Outcome
-from supervisor_core.domain.grammar import parse
-from supervisor_core.gateway import Gateway, grammar_context
-from supervisor_core.handlers import Host
-from supervisor_core.handlers.previews import preview
-from supervisor_core.ledger.store import FILE_NAME, Ledger
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.executing import execute
+from supervisor_core.cli.host import approvals_of
+from supervisor_core.code.preview import Preview, preview
+from supervisor_core.commands.catalog import CATALOG, check_params
+from supervisor_core.commands.command import Command, Issuer, Outcome
+from supervisor_core.commands.grammar import parse
+from supervisor_core.config.load import grammar_context, load_supervisor_config
+from supervisor_core.daemon.execution import execute
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.processes.fake import FakeProcesses
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.worker import start_watcher
 from tests.support.commits import Files
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.repositories import Repository

@@ -12,22 +12,20 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.adapters.git import Git
-from supervisor_core.adapters.processes_fake import FakeProcesses
-from supervisor_core.adapters.worker import start_watcher
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.domain.code_preview import Preview, in_words
-from supervisor_core.domain.command import Command, Issuer, Outcome
-from supervisor_core.handlers import Host
-from supervisor_core.handlers.previews import preview
-from supervisor_core.handlers.starting import check_startable
-from supervisor_core.ledger import jobs
-from supervisor_core.ledger.jobs import NewJob
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime import results
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.executing import execute
-from supervisor_core.runtime.host import opened_ledger
+from supervisor_core.code.git.runner import Git
+from supervisor_core.code.preview import Preview, preview, preview_text
+from supervisor_core.commands.command import Command, Issuer, Outcome
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.daemon.execution import execute
+from supervisor_core.jobs import results
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.handler_checks import check_startable
+from supervisor_core.jobs.rows import NewJob
+from supervisor_core.processes.fake import FakeProcesses
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.worker import start_watcher
 
 WORKER = "OrionMX"
 ANNA = Issuer("cli:anna", "anna")
@@ -74,7 +72,7 @@ class CodePlace:
         """All that anybody can read of what was done: the ledger with its audit trail, result files, these previews."""
         files = [path.read_bytes() for path in self.folder.rglob("*") if path.is_file() and path.name != "config.yaml"]
         now = datetime.now(UTC)
-        seen = [json.dumps(each.as_json()) + "\n".join(in_words(each, now)) for each in previews]
+        seen = [json.dumps(each.as_json()) + "\n".join(preview_text(each, now)) for each in previews]
         return b"\n".join([*files, *(text.encode() for text in seen)])
 
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.speaking import Address, Speaker
-from bot.views.told import Content
+from bot.outbound.slack_api import Address, Speaker
+from bot.views.parts import Content
 from slack_playground.values import Clock as PlaygroundClock
 from slack_playground.world.faults import Rates
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.adapters.processes_identity import identify
-from supervisor_core.adapters.processes_signals import KILL, send, wait_exit
-from supervisor_core.runtime.ownership import daemon_holder
+from supervisor_core.daemon.ownership import daemon_holder
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.host.process_facts.signals import KILL, send, wait_exit
 from tests.support import warm
 from tests.support.homes import RUN_SECONDS, Home
 from tests.support.waiting import wait_until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.delivery import Delivery
+from bot.outbound.delivery import Delivery
 
 
 async def whole_round(delivery: Delivery) -> float:

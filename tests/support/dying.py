@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.domain.restarts import JITTER
+from supervisor_core.workers.restarts.policy import JITTER
 from tests.support.reconciling import World, until
 
 LONG_SECONDS = 61.0

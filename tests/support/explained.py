@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from supervisor_core.domain.baking import BakeState
-from supervisor_core.domain.command import Issuer, Outcome
-from supervisor_core.domain.conditions import WORKER, Condition, Target
-from supervisor_core.domain.explanation import CodeChange, Disk, Facts, Paused
-from supervisor_core.domain.flips import Flip
-from supervisor_core.domain.health import Health, Heartbeat, Observation, WorkerState
-from supervisor_core.domain.jobs import Job, JobState
-from supervisor_core.domain.restarts import Life
+from supervisor_core.alerts.flips import Flip
+from supervisor_core.code.watch.rules import BakeState
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.diagnosis.why.model import CodeChange, Disk, Facts, Paused
+from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.health import Health, Heartbeat, Observation, WorkerState
+from supervisor_core.workers.restarts.policy import Life
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 ANNA = Issuer("slack:T1/U0ANNA", "Anna")

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from bot.views.inputs import VALUE
+from bot.views.forms import VALUE
 from slack_playground.world import elements
 
 KEYS = {"users_select": "selected_user", "conversations_select": "selected_conversation"}

@@ -8,10 +8,10 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from supervisor_core.domain.conditions import WORKER, Condition, Target
-from supervisor_core.ledger import flips
-from supervisor_core.ledger.flips import Change
-from supervisor_core.ledger.store import Ledger
+from supervisor_core.alerts import flips
+from supervisor_core.alerts.flips import Change
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 
 
 def flip_to(ledger: Ledger, supervisor_id: str, worker_id: str, *changes: tuple[datetime, Condition]) -> None:

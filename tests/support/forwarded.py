@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, Table, insert, select, update
 
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.domain import crashpoints
-from supervisor_core.domain.audit import AuditEntry, ChainHead
-from supervisor_core.domain.command import Issuer, Outcome
-from supervisor_core.ledger import audit, jobs
-from supervisor_core.ledger.engine import shared_engine
-from supervisor_core.ledger.forward import Forwarding
-from supervisor_core.ledger.forward_database import DatabaseAway
-from supervisor_core.ledger.store import FILE_NAME, Ledger
-from supervisor_core.ledger.tables import audit_log, workers
-from supervisor_core.ledger.tables import jobs as jobs_table
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.common import crashpoints
+from supervisor_core.daemon.replication.connection import DatabaseAway
+from supervisor_core.daemon.replication.copying import Forwarding
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import AuditEntry, ChainHead, HeadFile
+from supervisor_core.storage.engine import shared_engine
+from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.tables import audit_log, workers
+from supervisor_core.storage.tables import jobs as jobs_table
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 HOST = "TestHost"

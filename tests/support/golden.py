@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from slack_playground.blockkit import check_message
+from slack_playground.blockkit.messages import check_message
 
 FOLDER = Path(__file__).parents[1] / "unit" / "golden"
 

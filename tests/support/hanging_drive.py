@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.adapters.drive import Drive
+from supervisor_core.host.drive import Drive
 
 TIMEOUT_SECONDS = 1.0
 

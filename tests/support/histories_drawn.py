@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.conditions import WORKER, Condition, Target
-from supervisor_core.domain.flips import Flip, Stretch, stretches, uptime
-from supervisor_core.domain.history import History, Mark, Sample, Sort, from_flips
+from supervisor_core.alerts.flips import Flip, Stretch, stretches, uptime
+from supervisor_core.commands.command import Issuer
+from supervisor_core.diagnosis.history import History, Mark, Sample, Sort, from_flips
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 
 UNTIL = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 LIMIT = 300.0

@@ -8,19 +8,18 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access import Rules
-from bot.composing import Composing
-from bot.home_page import HomePages
-from bot.judging import Judging
-from bot.offering import Offering
-from bot.people import People
-from supervisor_core.config import SupervisorConfig
-from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.explanation import Explanation
-from supervisor_core.handlers.newest_lines import Written
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime.chat import ChatDoors
-from supervisor_core.runtime.event_bus import EventBus
+from bot.access.checks import Judging, Offering
+from bot.access.people import People
+from bot.access.rules import Rules
+from bot.outbound.content import Composing
+from bot.outbound.home_content import HomePages
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.events import EventBus
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.wiring import ChatDoors
+from supervisor_core.diagnosis.why.model import Explanation
+from supervisor_core.diagnosis.worker_logs import Written
+from supervisor_core.storage.store import Ledger
 
 
 def pages_of(

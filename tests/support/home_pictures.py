@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.views.approval import Asking
-from bot.views.home_values import OpenAlert, Picture, Reader, Told
-from supervisor_core.domain.approvals import Approval, ApprovalState, Terms
-from supervisor_core.domain.catalog import CATALOG
-from supervisor_core.domain.command import Command, Issuer
-from supervisor_core.domain.definitions import Right
-from supervisor_core.domain.recent import Recent
-from supervisor_core.domain.times import to_text
+from bot.views.cards.approval import Asking
+from bot.views.home.sections import OpenAlert, Picture, Reader, Told
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import Right
+from supervisor_core.common.times import to_text
+from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Terms
+from supervisor_core.jobs.model import Recent
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=1)

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.adapters.processes import Processes
-from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.processes.manager import Processes
 from tests.support import process_backends, warm
 from tests.support.waiting import wait_until
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.adapters.heartbeats import heartbeat_path
-from supervisor_core.adapters.processes_fake import FakeProcesses
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.domain.command import Issuer, Outcome
-from supervisor_core.domain.jobs import Job, JobState
-from supervisor_core.handlers import HANDLERS, Host
-from supervisor_core.runtime.doors import open_doors
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.handlers import HANDLERS
+from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.processes.fake import FakeProcesses
+from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.heartbeats.files import heartbeat_path
 
 
 class FakeHost:

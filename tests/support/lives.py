@@ -8,12 +8,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert
 
-from supervisor_core.domain.agent import Move, SupervisorStatus
-from supervisor_core.ledger import supervisors
-from supervisor_core.ledger.supervisors import SupervisorRow
-from supervisor_core.ledger.tables import supervisors as supervisors_table
-from supervisor_core.ledger.transactions import Transactions
-from supervisor_core.runtime.agent import SupervisorAgent
+from supervisor_core.daemon.services.agent import SupervisorAgent
+from supervisor_core.storage import supervisors
+from supervisor_core.storage.store import Transactions
+from supervisor_core.storage.supervisors import Move, SupervisorRow, SupervisorStatus
+from supervisor_core.storage.tables import supervisors as supervisors_table
 
 T = TypeVar("T")
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)

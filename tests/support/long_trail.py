@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.domain.audit import GENESIS, row_hash
-from supervisor_core.domain.times import to_text
-from supervisor_core.ledger.audit import COLUMNS
-from supervisor_core.ledger.store import FILE_NAME, Ledger
+from supervisor_core.common.times import to_text
+from supervisor_core.storage.audit.chain import GENESIS, row_hash
+from supervisor_core.storage.audit.rows import COLUMNS
+from supervisor_core.storage.store import FILE_NAME, Ledger
 
 HOST = "TestHost"
 BEGUN = datetime(2025, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.adapters import read_heartbeat_file
+from supervisor_core.workers.heartbeats.files import read_heartbeat_file
 from tests.support.homes import Home
 from tests.support.waiting import wait_until
 

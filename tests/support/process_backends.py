@@ -12,7 +12,11 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from supervisor_core.adapters import pidfd, platform_linux, platform_other, processes_identity, processes_signals
+from supervisor_core.host.process_facts import identity as processes_identity
+from supervisor_core.host.process_facts import linux as platform_linux
+from supervisor_core.host.process_facts import portable as platform_other
+from supervisor_core.host.process_facts import signals as pidfd
+from supervisor_core.host.process_facts import signals as processes_signals
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "portable_processes"

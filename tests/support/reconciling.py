@@ -19,25 +19,24 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-from supervisor_core.adapters import frozen
-from supervisor_core.adapters.worker_adapter_fake import FakeWorkerAdapter
-from supervisor_core.config import SupervisorConfig, load_supervisor_config
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.events import Event
+from supervisor_core.common.service import Blocking
 from supervisor_core.config.diff import difference, in_force
-from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.events import Event
-from supervisor_core.domain.jobs import Job
-from supervisor_core.domain.snapshots import WorkerSnapshot
-from supervisor_core.handlers import Host
-from supervisor_core.ledger import jobs
-from supervisor_core.ledger.jobs import NewJob
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime import past, tending
-from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.config_service import ConfigVersion
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.host import opened_ledger
-from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.reconciler import Reconciler
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.configuration.service import ConfigVersion
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.daemon.reconciliation import operations as tending
+from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.rows import NewJob
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers import observation as frozen
+from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
+from supervisor_core.workers.context import Host, Parts, open_doors
+from supervisor_core.workers.restarts import history as past
+from supervisor_core.workers.snapshots import WorkerSnapshot
 from tests.support.virtual import VirtualLoop
 
 T = TypeVar("T")
@@ -111,7 +110,7 @@ class World:
         TimedHost.clock = self.clock
         for module in (past, tending, frozen):
             self._patch.setattr(module, "time", self.clock)
-        self._patch.setattr("supervisor_core.handlers.restart.time", self.clock)
+        self._patch.setattr("supervisor_core.jobs.handlers.time", self.clock)
         with asyncio.Runner(loop_factory=lambda: VirtualLoop(BEYOND_SECONDS)) as runner:
 
             async def whole() -> T:
@@ -126,7 +125,7 @@ class World:
     def run_in_threads(self, story: Coroutine[Any, Any, T]) -> T:
         """Run it on the real clock, with threads for what blocks."""
         self._patch.setattr(tending, "BETWEEN_SECONDS", 0.0)
-        self._patch.setattr("supervisor_core.handlers.restart.BETWEEN_SECONDS", 0.0)
+        self._patch.setattr("supervisor_core.jobs.handlers.BETWEEN_SECONDS", 0.0)
         self.reconciler = self._another(Blocking())
 
         async def whole() -> T:

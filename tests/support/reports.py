@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import make_url, text
 
 from supervisor_core.demo.repository import make_repository
-from supervisor_core.ledger import schema
-from supervisor_core.ledger.engine import shared_engine
+from supervisor_core.storage import schema
+from supervisor_core.storage.engine import shared_engine
 from tests.support.homes import Home, a_home, demo_command
 
 ARCHIVE_TABLES = ("containers_t", "segments_t", "publication_instances_t", "pages_t")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, func, select
 
-from supervisor_core.domain.alerts import Alert
-from supervisor_core.domain.conditions import Target
-from supervisor_core.ledger.alerts import from_row
-from supervisor_core.ledger.steps import PENDING
-from supervisor_core.ledger.tables import alerts, outbox
+from supervisor_core.alerts.rows import from_row
+from supervisor_core.alerts.rules import Alert
+from supervisor_core.storage.steps import PENDING
+from supervisor_core.storage.tables import alerts, outbox
+from supervisor_core.workers.conditions.rules import Target
 
 
 def count_pending(connection: Connection, kind: str) -> int:

@@ -7,8 +7,8 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from supervisor_core.domain.times import to_text
-from supervisor_core.runtime.control_client import ask
+from supervisor_core.common.times import to_text
+from supervisor_core.daemon.control.client import ask
 
 if TYPE_CHECKING:
     from tests.support.homes import Home

@@ -14,17 +14,17 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.composing import Composing
-from bot.delivery import Delivery
-from bot.outgoing import KINDS
-from bot.pace import Pace
-from bot.speaking import Speaker
+from bot.outbound.content import Composing
+from bot.outbound.delivery import Delivery
+from bot.outbound.messages import KINDS
+from bot.outbound.rate_limits import Pace
+from bot.outbound.slack_api import Speaker
 from slack_playground import Playground
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.desk.alerting import Alerting
-from supervisor_core.desk.alerts import Alerts
-from supervisor_core.ledger import outbox
-from supervisor_core.ledger.store import FILE_NAME, Ledger
+from supervisor_core.alerts.actions import Alerts
+from supervisor_core.alerts.monitor import Alerting
+from supervisor_core.storage import outbox
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.store import FILE_NAME, Ledger
 from tests.support.alerting import BEGINNING, AlertDesk
 
 SAID = ("chat.postMessage", "chat.update")

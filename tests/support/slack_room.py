@@ -7,25 +7,25 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access import Rules, listed
-from bot.alerts import Attending
-from bot.app import Doors, Identity, SlackApp
-from bot.asked import Asked, Attention, Vote
-from bot.commands import Commands
-from bot.composing import Composing
-from bot.form_doors import FormDoors
-from bot.home import Homes
-from bot.home_doors import HomeDoors
-from bot.intake.dealing import Dealt
-from bot.judging import Judging
-from bot.people import People
-from bot.views.approval import Asking
-from bot.voting import Voting
+from bot.access.checks import Judging
+from bot.access.people import People
+from bot.access.rules import Rules, listed
+from bot.inbound.dispatcher import Dealt
+from bot.inbound.router import Doors, Identity, SlackApp
+from bot.outbound.content import Composing
+from bot.outbound.home import Homes
+from bot.requests.alert_actions import Attending
+from bot.requests.commands import Commands
+from bot.requests.form_views import FormDoors
+from bot.requests.home_actions import HomeDoors
+from bot.requests.request import Asked, Attention, Vote
+from bot.requests.votes import Voting
+from bot.views.cards.approval import Asking
 from slack_playground import Playground
-from supervisor_core.desk.alerts import Alerts
-from supervisor_core.domain.definitions import CommandDefinition
-from supervisor_core.ledger.envelopes import Received
-from supervisor_core.ledger.steps import Message
+from supervisor_core.alerts.actions import Alerts
+from supervisor_core.commands.definitions import CommandDefinition
+from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.steps import Message
 from tests.support.approvals import Desk
 
 

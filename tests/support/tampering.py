@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from supervisor_core.ledger import audit_guard
+from supervisor_core.storage.audit import guard as audit_guard
 
 TABLE = "audit_log_t"
 

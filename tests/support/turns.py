@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from supervisor_core.carriers.local import LocalCarrier
-from supervisor_core.domain.catalog import CATALOG, check_params
-from supervisor_core.domain.command import Command, Issuer, Outcome
-from supervisor_core.domain.jobs import FINAL, Job, JobState
-from supervisor_core.ledger import audit, jobs, turns
-from supervisor_core.ledger.store import Ledger
+from supervisor_core.commands.catalog import CATALOG, check_params
+from supervisor_core.commands.command import Command, Issuer, Outcome
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.jobs import queries as turns
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, Job, JobState
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.store import Ledger
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 ANNA = Issuer("cli:anna", "anna")

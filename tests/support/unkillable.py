@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from supervisor_core.adapters import processes_stop
-from supervisor_core.adapters.processes_values import ProcessIdentity
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.processes import stopping as processes_stop
 
 
 def send(identity: ProcessIdentity, number: int) -> bool:

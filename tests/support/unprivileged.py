@@ -31,10 +31,6 @@ def as_nobody() -> Iterator[None]:
 if __name__ == "__main__":
     import pwd  # noqa: F401 (before the rights are given up: nobody may not read where these lie)
 
-    import supervisor_core.adapters.worker
-    import supervisor_core.cli.edge
-    import supervisor_core.cli.status_command
-    import supervisor_core.cli.without_daemon  # noqa: F401 (likewise)
     from supervisor_core.cli import main
 
     codecs.lookup("utf-8-sig")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
-from supervisor_core.domain.catalog import FLAG_HANDLERS, by_handler
-from supervisor_core.domain.catalog import HANDLERS as FLAG_NAMES
-from supervisor_core.domain.health import Health, WorkerState
-from supervisor_core.handlers import HANDLERS
-from supervisor_core.ledger.tables import metadata
+from supervisor_core.commands.catalog import FLAG_HANDLERS, by_handler
+from supervisor_core.commands.catalog import HANDLERS as FLAG_NAMES
+from supervisor_core.daemon.handlers import HANDLERS
+from supervisor_core.storage.tables import metadata
+from supervisor_core.workers.health import Health, WorkerState
 from tests.support.homes import ROOT
 
 RUNBOOK = ROOT / "docs" / "SUPERVISOR_RUNBOOK.md"

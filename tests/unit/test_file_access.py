@@ -1,7 +1,7 @@
 """The modules that may touch files by themselves, each with its reason. All others use `drive_files`.
 
 Whoever can write to the shared drive is treated as hostile, so every file there is reached through
-`supervisor_core/adapters/drive_files.py`. A module that opens, lists, moves or removes files in any other way fails
+`supervisor_core/host/drive_files.py`. A module that opens, lists, moves or removes files in any other way fails
 here until it's listed below, with what it touches. Nothing in the list may touch the shared drive.
 """
 
@@ -15,7 +15,7 @@ from tests.support.homes import ROOT
 
 PACKAGES = ("supervisor_core", "bot")
 
-THE_DOOR = tuple(f"supervisor_core/adapters/{name}.py" for name in ("drive_files", "open_folder", "descriptors"))
+THE_DOOR = tuple(f"supervisor_core/host/{name}.py" for name in ("drive_files", "open_folder", "descriptors"))
 
 IN_STATE_DIR = "its own files in the state folder"
 IN_CHECKOUT = "files of a checkout, beside what git does in it"
@@ -26,65 +26,58 @@ OF_PEOPLE = "a program of its own, with its own files"
 LISTED = {
     "bot/demo/daemon.py": "the demo's own log, in a temporary folder",
     "bot/demo/home.py": "the demo's home, in a temporary folder",
-    "bot/heard.py": IN_STATE_DIR,
-    "bot/reports.py": "reports in the state folder; those on the drive through the door",
-    "supervisor_core/adapters/beat_ages.py": IN_STATE_DIR,
-    "supervisor_core/adapters/drive_identity.py": "the note of the drive's id in the state folder",
-    "supervisor_core/adapters/event_files.py": IN_STATE_DIR,
-    "supervisor_core/adapters/files.py": "what all local files go through",
-    "supervisor_core/adapters/frozen.py": IN_STATE_DIR,
-    "supervisor_core/adapters/git_changing.py": IN_CHECKOUT,
-    "supervisor_core/adapters/git_head.py": IN_CHECKOUT,
-    "supervisor_core/adapters/git_trial.py": "worktrees in the state folder",
-    "supervisor_core/adapters/head_file.py": IN_STATE_DIR,
-    "supervisor_core/adapters/inbox.py": "folders that the door has opened, for thousands of flags",
-    "supervisor_core/adapters/line_files.py": "exports and archives that an operator names at the shell",
-    "supervisor_core/adapters/locks.py": IN_STATE_DIR,
-    "supervisor_core/adapters/memory_kills.py": OF_THE_SYSTEM,
-    "supervisor_core/adapters/old_files.py": "a mark in the state folder; folders are handed in open",
-    "supervisor_core/adapters/output_files.py": "captured output in the state folder",
-    "supervisor_core/adapters/output_progress.py": "captured output in the state folder",
-    "supervisor_core/adapters/packages.py": "a temporary folder for pip",
-    "supervisor_core/adapters/pauses.py": "the copies in the state folder",
-    "supervisor_core/adapters/platform_linux.py": OF_THE_SYSTEM,
-    "supervisor_core/adapters/processes_claims.py": "records in the state folder; a program's first line",
-    "supervisor_core/adapters/processes_launch.py": "captured output in the state folder",
-    "supervisor_core/adapters/processes_records.py": IN_STATE_DIR,
-    "supervisor_core/adapters/quarantines.py": IN_STATE_DIR,
-    "supervisor_core/adapters/report_files.py": "reports in the state folder while the drive is away",
-    "supervisor_core/adapters/report_tail.py": "a worker's own log on a local disk",
-    "supervisor_core/adapters/starts.py": IN_STATE_DIR,
-    "supervisor_core/adapters/watching.py": "folders of the configuration; those on the drive through the door",
-    "supervisor_core/adapters/worker_output.py": "captured output in the state folder",
-    "supervisor_core/adapters/written.py": "a worker's own log; on the drive through the door",
-    "supervisor_core/adapters/zones.py": OF_THE_SYSTEM,
+    "bot/inbound/notices.py": IN_STATE_DIR,
+    "bot/answers/logs.py": "reports in the state folder; those on the drive through the door",
+    "supervisor_core/workers/heartbeats/files.py": IN_STATE_DIR,
+    "supervisor_core/host/drive.py": "the note of the drive's id in the state folder",
+    "supervisor_core/host/logging/events.py": IN_STATE_DIR,
+    "supervisor_core/host/files.py": "what all local files go through",
+    "supervisor_core/workers/observation.py": IN_STATE_DIR,
+    "supervisor_core/code/git/changes.py": IN_CHECKOUT,
+    "supervisor_core/code/git/head.py": IN_CHECKOUT,
+    "supervisor_core/code/git/trial.py": "worktrees in the state folder",
+    "supervisor_core/storage/audit/chain.py": IN_STATE_DIR,
+    "supervisor_core/host/inbox.py": "folders that the door has opened, for thousands of flags",
+    "supervisor_core/host/locks.py": IN_STATE_DIR,
+    "supervisor_core/host/disks.py": OF_THE_SYSTEM,
+    "supervisor_core/host/old_files.py": "a mark in the state folder; folders are handed in open",
+    "supervisor_core/processes/output/files.py": "captured output in the state folder",
+    "supervisor_core/code/packages/pip.py": "a temporary folder for pip",
+    "supervisor_core/workers/pauses.py": "the copies in the state folder",
+    "supervisor_core/host/process_facts/linux.py": OF_THE_SYSTEM,
+    "supervisor_core/processes/claims.py": "records in the state folder; a program's first line",
+    "supervisor_core/processes/launch.py": "captured output in the state folder",
+    "supervisor_core/processes/records.py": IN_STATE_DIR,
+    "supervisor_core/workers/restarts/limits.py": IN_STATE_DIR,
+    "supervisor_core/diagnosis/reports/files.py": "reports in the state folder while the drive is away",
+    "supervisor_core/host/logging/excerpts.py": "a worker's own log on a local disk",
+    "supervisor_core/host/folder_watch.py": "folders of the configuration; those on the drive through the door",
+    "supervisor_core/processes/output/capture.py": "captured output in the state folder",
+    "supervisor_core/common/time_zones.py": OF_THE_SYSTEM,
     "supervisor_core/cli/edge.py": "/dev/null, after a reader has closed the pipe",
-    "supervisor_core/config/credentials.py": OF_CONFIG,
+    "supervisor_core/config/slack_settings.py": OF_CONFIG,
     "supervisor_core/config/raw.py": OF_CONFIG,
     "supervisor_core/demo/history.py": "the demo's program, as installed",
     "supervisor_core/demo/program/watcher.py": OF_PEOPLE,
     "supervisor_core/demo/worker.py": OF_PEOPLE,
-    "supervisor_core/handlers/code_packages.py": IN_STATE_DIR,
-    "supervisor_core/handlers/diagnostics_parts.py": "folders that the door has opened",
-    "supervisor_core/handlers/packages_before.py": IN_STATE_DIR,
-    "supervisor_core/ledger/engine.py": IN_STATE_DIR,
-    "supervisor_core/runtime/checkout_lock.py": IN_STATE_DIR,
-    "supervisor_core/runtime/config_files.py": OF_CONFIG,
-    "supervisor_core/runtime/config_record.py": IN_STATE_DIR,
-    "supervisor_core/runtime/control_address.py": IN_STATE_DIR,
-    "supervisor_core/runtime/control_server.py": IN_STATE_DIR,
-    "supervisor_core/runtime/doctor/state_dir.py": IN_STATE_DIR,
-    "supervisor_core/runtime/doctor/units.py": OF_THE_SYSTEM,
-    "supervisor_core/runtime/environment.py": "the state folder; those on the drive through the door",
-    "supervisor_core/runtime/host.py": IN_STATE_DIR,
-    "supervisor_core/runtime/logs.py": "the log in the state folder",
-    "supervisor_core/runtime/ownership.py": IN_STATE_DIR,
-    "supervisor_core/runtime/past.py": IN_STATE_DIR,
-    "supervisor_core/runtime/retention.py": "folders in the state folder; those on the drive through the door",
-    "supervisor_core/runtime/runtime_file.py": IN_STATE_DIR,
-    "supervisor_core/runtime/starting_daemon.py": IN_STATE_DIR,
-    "supervisor_core/runtime/strangers.py": IN_STATE_DIR,
-    "supervisor_core/runtime/worker_outputs.py": "captured output in the state folder",
+    "supervisor_core/code/packages/environments.py": IN_STATE_DIR,
+    "supervisor_core/diagnosis/reports/parts.py": "folders that the door has opened",
+    "supervisor_core/storage/engine.py": IN_STATE_DIR,
+    "supervisor_core/code/checkout_lock.py": IN_STATE_DIR,
+    "supervisor_core/daemon/configuration/files.py": OF_CONFIG,
+    "supervisor_core/daemon/configuration/record.py": IN_STATE_DIR,
+    "supervisor_core/daemon/control/client.py": IN_STATE_DIR,
+    "supervisor_core/daemon/control/server.py": IN_STATE_DIR,
+    "supervisor_core/doctor/host.py": IN_STATE_DIR,
+    "supervisor_core/doctor/units.py": OF_THE_SYSTEM,
+    "supervisor_core/daemon/environment.py": "the state folder; those on the drive through the door",
+    "supervisor_core/host/logging/log.py": "the log in the state folder",
+    "supervisor_core/daemon/ownership.py": IN_STATE_DIR,
+    "supervisor_core/workers/restarts/history.py": IN_STATE_DIR,
+    "supervisor_core/daemon/services/retention.py": "folders in the state folder; those on the drive through the door",
+    "supervisor_core/daemon/lifecycle.py": IN_STATE_DIR,
+    "supervisor_core/daemon/reconciliation/unconfigured_workers.py": IN_STATE_DIR,
+    "supervisor_core/workers/output/service.py": "captured output in the state folder",
 }
 
 OF_OS = frozenset(
@@ -156,7 +149,7 @@ def _of_import(node: ast.ImportFrom) -> set[str]:
     if node.module in MODULES_OF_FILES:
         return {node.module}
     module = str(node.module)
-    ours = module.startswith("supervisor_core.") and module != "supervisor_core.adapters.drive_files"
+    ours = module.startswith("supervisor_core.") and module != "supervisor_core.host.drive_files"
     return names & OF_OURS if ours else set()
 
 
@@ -204,9 +197,9 @@ def test_no_module_is_listed_that_touches_no_files() -> None:
         "folder.mkdir()",
         "folder.glob('*')",
         "with os.scandir(folder) as entries: pass",
-        "from supervisor_core.adapters.files import write_json",
-        "from supervisor_core.adapters.open_folder import OpenFolder",
-        "from supervisor_core.adapters.report_tail import read_end",
+        "from supervisor_core.host.files import write_json",
+        "from supervisor_core.host.open_folder import OpenFolder",
+        "from supervisor_core.host.logging.excerpts import read_end",
     ],
 )
 def test_a_new_module_that_opens_files_by_itself_is_found(source: str) -> None:
@@ -223,7 +216,7 @@ def test_a_new_module_that_opens_files_by_itself_is_found(source: str) -> None:
         "ledger.open()",
         "shutil.which('git')",
         "os.environ",
-        "from supervisor_core.adapters.drive_files import open_folder",
+        "from supervisor_core.host.drive_files import open_folder",
     ],
 )
 def test_what_touches_no_file_or_goes_through_the_door_is_not_found(source: str) -> None:

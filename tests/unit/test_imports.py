@@ -37,23 +37,23 @@ def imported_by(code: str, environ: Mapping[str, str] | None = None, folder: Pat
 
 
 def test_status_asks_the_daemon_without_importing_anything_slow() -> None:
-    found = imported_by("import supervisor_core.cli.edge, supervisor_core.cli.status_command")
+    found = imported_by("import supervisor_core.cli.edge, supervisor_core.cli.status.command")
     assert found & SLOW == set()
 
 
 def test_status_without_a_daemon_looks_without_a_database() -> None:
-    found = imported_by("import supervisor_core.cli.without_daemon")
+    found = imported_by("import supervisor_core.cli.status.without_daemon")
     assert found & {"sqlalchemy", "alembic", "git", "slack_sdk", "slack_bolt"} == set()
 
 
 def test_a_command_is_sent_without_the_libraries_of_other_databases() -> None:
-    found = imported_by("import supervisor_core.cli.send_command")
+    found = imported_by("import supervisor_core.cli.send.command")
     assert found & {"alembic", "git", "slack_bolt", "pymysql", "psycopg"} == set()
 
 
 def test_a_pass_with_nothing_to_do_does_without_a_database_library(tmp_path: Path) -> None:
     """Its second run: the first one makes the ledger."""
-    run = "from supervisor_core.runtime import Supervisor\nassert Supervisor().run_once() == 0"
+    run = "from supervisor_core.daemon.single_pass.supervisor import Supervisor\nassert Supervisor().run_once() == 0"
     with a_home(tmp_path / "home") as home:
         home.drop_flag("supervisor_pause_OrionMX.flag", {})
         assert home.supervisor("once").returncode == 0

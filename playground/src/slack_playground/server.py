@@ -17,9 +17,9 @@ from slack_playground.people.interactions import Acting
 from slack_playground.socket_mode.events import Events
 from slack_playground.socket_mode.sockets import Sockets
 from slack_playground.values import PlaygroundError, Timings
-from slack_playground.web_api import Dispatcher
 from slack_playground.web_api.bot_endpoints import BotHttp
 from slack_playground.web_api.chat import post_what_is_due
+from slack_playground.web_api.dispatcher import Dispatcher
 from slack_playground.world.grants import Grants
 from slack_playground.world.manifest import App
 from slack_playground.world.world import World

@@ -6,7 +6,9 @@ import pytest
 
 from playground.tests.support import blockkit_mistakes, blockkit_samples
 from playground.tests.support.blockkit_samples import Json, actions, button, message, modal, mrkdwn, options, raw
-from slack_playground.blockkit import Problem, check_message, check_options, check_view
+from slack_playground.blockkit.messages import check_message, check_options
+from slack_playground.blockkit.problems import Problem
+from slack_playground.blockkit.views import check_view
 
 
 def check(payload: Json) -> list[Problem]:

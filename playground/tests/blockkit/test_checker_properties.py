@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.tests.support import blockkit_samples
-from slack_playground.blockkit import check_message, check_options, check_view
+from slack_playground.blockkit.messages import check_message, check_options
+from slack_playground.blockkit.views import check_view
 
 WORDS = sorted(
     {"type", "text", "blocks", "elements", "element", "accessory", "options", "option_groups", "rows", "fields"}

@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, delete, insert
 
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.domain.audit import AuditEntry
-from supervisor_core.ledger import audit, audit_archive
-from supervisor_core.ledger.forward import Forwarding
-from supervisor_core.ledger.forward_changes import OtherHistory
-from supervisor_core.ledger.forward_database import SharedDatabase
-from supervisor_core.ledger.forward_verify import verify_shared
-from supervisor_core.ledger.store import FILE_NAME, Ledger
-from supervisor_core.ledger.tables import audit_anchors, audit_log
+from supervisor_core.daemon.replication.connection import SharedDatabase
+from supervisor_core.daemon.replication.copying import Forwarding, verify_shared
+from supervisor_core.daemon.replication.specifications import OtherHistory
+from supervisor_core.storage.audit import files as audit_archive
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
+from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.tables import audit_anchors, audit_log
 from tests.support.armed import armed
 from tests.support.homes import Home
 from tests.support.tampering import put_cell
@@ -191,7 +190,7 @@ def test_a_shared_database_older_than_the_archive_is_refused_with_what_to_do(tmp
 
 
 def archive(ledger: Ledger) -> None:
-    from supervisor_core.domain.command import Issuer
+    from supervisor_core.commands.command import Issuer
 
     now = datetime.now(UTC)
     most = ledger.write(lambda connection: audit_archive.forwarded(connection, HOST))

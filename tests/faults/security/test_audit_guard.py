@@ -9,10 +9,12 @@ import pytest
 from sqlalchemy import Engine, delete, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from supervisor_core.domain.audit import AuditEntry
-from supervisor_core.ledger import audit, audit_guard, schema
-from supervisor_core.ledger.engine import shared_engine
-from supervisor_core.ledger.tables import audit_anchors, audit_log
+from supervisor_core.storage import schema
+from supervisor_core.storage.audit import guard as audit_guard
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.engine import shared_engine
+from supervisor_core.storage.tables import audit_anchors, audit_log
 
 HOST = "TestHost"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)

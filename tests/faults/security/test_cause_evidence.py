@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.views.alert import Told, alert_card
-from supervisor_core.domain.alerts import Alert
-from supervisor_core.domain.change_evidence import Weight, evidence
-from supervisor_core.domain.conditions import Condition, Target
-from supervisor_core.domain.restarts import Life
+from bot.views.cards.alert import Told, alert_card
+from supervisor_core.alerts.rules import Alert
+from supervisor_core.diagnosis.why.code_causes import Weight, evidence
+from supervisor_core.workers.conditions.rules import Condition, Target
+from supervisor_core.workers.restarts.policy import Life
 from tests.support.checkout_homes import CodeHome, code_worker, watcher
 from tests.support.commits import straight
 from tests.support.explained import CHANGE, NOW, TRACEBACK, UPDATE, ago, down

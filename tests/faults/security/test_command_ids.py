@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from bot.asked import Asked
-from bot.composing import Composing
-from supervisor_core.desk.approvals import NotAsked
-from supervisor_core.desk.running_schedules import SchedulesChore
-from supervisor_core.desk.schedules import Schedules
-from supervisor_core.domain.approvals import ApprovalState, Choice
-from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.jobs import is_reserved, new_task_id
-from supervisor_core.domain.schedules import RunState, Schedule
-from supervisor_core.ledger import jobs, outbox
-from supervisor_core.runtime import results
-from supervisor_core.runtime.flag_intake import FlagIntake, Swept
+from bot.outbound.content import Composing
+from bot.requests.request import Asked
+from supervisor_core.commands.command import Issuer
+from supervisor_core.intake.approvals.rules import ApprovalState, Choice
+from supervisor_core.intake.approvals.service import NotAsked
+from supervisor_core.intake.inbox.intake import FlagIntake, Swept
+from supervisor_core.intake.schedules.rules import RunState, Schedule
+from supervisor_core.intake.schedules.runner import SchedulesChore
+from supervisor_core.intake.schedules.service import Schedules
+from supervisor_core.jobs import results
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import is_reserved, new_task_id
+from supervisor_core.storage import outbox
 from tests.support.approvals import ANNA, BOB, MINUTE, NOW, Desk, a_desk
 
 STRANGER = Issuer("file:mallory", "mallory")

@@ -14,17 +14,18 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from bot.views.audit import Asking, Shown, audit_page
-from supervisor_core.adapters.head_file import HeadFile
-from supervisor_core.domain.audit import AuditEntry
-from supervisor_core.domain.audit_csv import audit_csv
-from supervisor_core.domain.command import Command
-from supervisor_core.ledger import audit, forward_verify, jobs
-from supervisor_core.ledger.audit_pages import page
-from supervisor_core.ledger.audit_search import AuditFilter, Place
-from supervisor_core.ledger.forward import Forwarding
-from supervisor_core.ledger.forward_database import SharedDatabase
-from supervisor_core.ledger.store import FILE_NAME, Ledger
+from bot.views.answers.audit import Asking, Shown, audit_page
+from supervisor_core.commands.command import Command
+from supervisor_core.daemon.replication import copying as forward_verify
+from supervisor_core.daemon.replication.connection import SharedDatabase
+from supervisor_core.daemon.replication.copying import Forwarding
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
+from supervisor_core.storage.audit.files import audit_csv
+from supervisor_core.storage.audit.pages import page
+from supervisor_core.storage.audit.search import AuditFilter, Place
+from supervisor_core.storage.store import FILE_NAME, Ledger
 from tests.support.homes import Home
 from tests.support.sampling import examples
 from tests.support.tampering import put_cell

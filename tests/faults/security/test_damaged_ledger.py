@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.desk.retention import RetentionChore
-from supervisor_core.domain.errors import LedgerUnavailable
-from supervisor_core.ledger.trouble import LedgerDamaged, of_ledger
+from supervisor_core.common.errors import LedgerUnavailable
+from supervisor_core.daemon.services.retention import RetentionChore
+from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
 from tests.support.code_homes import a_code_host
 from tests.support.damage import overwrite
 from tests.support.homes import Home, a_home, demo_command

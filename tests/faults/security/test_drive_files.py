@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.reports import Reports
-from supervisor_core.adapters import drive_files, open_folder
-from supervisor_core.adapters.drive import Drive
-from supervisor_core.adapters.open_folder import UnreadableError
-from supervisor_core.adapters.pauses import Pause, Pauses, pause_flag_path
-from supervisor_core.adapters.report_files import write_report
-from supervisor_core.runtime import logs
+from bot.answers.logs import Reports
+from supervisor_core.diagnosis.reports.files import write_report
+from supervisor_core.host import drive_files, open_folder
+from supervisor_core.host.drive import Drive
+from supervisor_core.host.logging import log as logs
+from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.workers.pauses import Pause, Pauses, pause_flag_path
 from tests.support.traps import a_fifo, a_folder, a_full_folder, a_hard_link, a_link, a_link_to_a_device, a_socket
 from tests.support.unprivileged import NOBODY
 from tests.support.waiting import wait_until

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, inspect, text
 
-from supervisor_core.ledger import schema
-from supervisor_core.ledger.schema import ForeignTables
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.tables import metadata
-from supervisor_core.runtime.forwarding import Rounds
+from supervisor_core.daemon.replication.rounds import Rounds
+from supervisor_core.storage import schema
+from supervisor_core.storage.schema import ForeignTables
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import metadata
 from tests.support.forwarded import do_job, forward, forwarding, opened
 from tests.support.homes import Home, a_home
 

@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.adapters import inbox as inbox_module
-from supervisor_core.domain.command import Outcome
-from supervisor_core.runtime import flag_intake, flag_triage, results
-from supervisor_core.runtime.blocking import Blocking
-from supervisor_core.runtime.flag_intake import FlagIntake, Swept
-from supervisor_core.runtime.flag_rejections import EACH
-from supervisor_core.runtime.parts import Parts
-from supervisor_core.runtime.queue_processor import QueueProcessor
-from tests.integration.test_flag_intake import Scene, scene
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common.service import Blocking
+from supervisor_core.daemon.services.queue_processor import QueueProcessor
+from supervisor_core.host import inbox as inbox_module
+from supervisor_core.intake.inbox import intake as flag_intake
+from supervisor_core.intake.inbox import triage as flag_triage
+from supervisor_core.intake.inbox.intake import FlagIntake, Swept
+from supervisor_core.intake.inbox.rejections import EACH
+from supervisor_core.jobs import results
+from supervisor_core.workers.context import Parts
+from tests.integration.intake.test_flag_intake import Scene, scene
 from tests.support.reconciling import until
 
 __all__ = ["scene"]

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from slack_playground import Playground
-from supervisor_core.adapters import starts
+from supervisor_core.workers.restarts import limits as starts
 from tests.support.armed import armed
 from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
 from tests.support.commits import straight

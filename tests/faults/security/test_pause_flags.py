@@ -12,18 +12,19 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.views.tidings import pause_flag
-from supervisor_core.adapters.pauses import HandMade, Pause, Pauses, is_watcher_paused, pause_flag_path
-from supervisor_core.config import SupervisorConfig, load_supervisor_config
-from supervisor_core.domain.errors import LedgerUnavailable
-from supervisor_core.ledger import audit, outbox
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.ledger.tidings import PAUSE_FLAG
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.hand_made import note_hand_made
-from supervisor_core.runtime.host import opened_ledger
-from supervisor_core.runtime.observing import look
-from supervisor_core.runtime.supervisor import Supervisor
+from bot.views.cards.notices import pause_flag
+from supervisor_core.alerts.messages import PAUSE_FLAG
+from supervisor_core.common.errors import LedgerUnavailable
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.daemon.services.monitoring import note_hand_made
+from supervisor_core.daemon.single_pass.supervisor import Supervisor
+from supervisor_core.storage import outbox
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import open_doors
+from supervisor_core.workers.observation import look
+from supervisor_core.workers.pauses import HandMade, Pause, Pauses, is_watcher_paused, pause_flag_path
 from tests.support.reconciling import a_world, until
 
 BY_ANNA = Pause("cli:anna", "2026-02-05T14:30:15.000000Z", "anna - hotfix", "t1")

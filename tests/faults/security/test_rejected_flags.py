@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from supervisor_core.runtime.flag_intake import Swept
-from tests.integration.test_flag_intake import Scene, scene
+from supervisor_core.intake.inbox.intake import Swept
+from tests.integration.intake.test_flag_intake import Scene, scene
 
 __all__ = ["scene"]
 

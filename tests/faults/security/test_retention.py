@@ -17,18 +17,27 @@ import pytest
 from sqlalchemy import Boolean, Integer, Table, insert, select, update
 from sqlalchemy.types import Float
 
-from supervisor_core.adapters.git import Git
-from supervisor_core.adapters.git_changing import keep, kept_refs
-from supervisor_core.adapters.old_files import EVERY, MARK, PARTS, next_sweep
-from supervisor_core.desk.retention import RetentionChore
-from supervisor_core.ledger import jobs as job_rows
-from supervisor_core.ledger import tables
-from supervisor_core.ledger.columns import UtcDateTime
-from supervisor_core.ledger.forward_marks import Marks
-from supervisor_core.ledger.retention import BATCH, CHANGES_KEPT, RETENTIONS, WITHOUT, Scope, delete_batch
-from supervisor_core.ledger.store import Ledger
-from supervisor_core.runtime import retention, supervisor
-from supervisor_core.runtime.retention import FILES, sweep
+from supervisor_core.code.git.changes import keep, kept_refs
+from supervisor_core.code.git.runner import Git
+from supervisor_core.daemon.services import retention
+from supervisor_core.daemon.services.retention import (
+    BATCH,
+    CHANGES_KEPT,
+    FILES,
+    RETENTIONS,
+    WITHOUT,
+    RetentionChore,
+    Scope,
+    delete_batch,
+    sweep,
+)
+from supervisor_core.daemon.single_pass import supervisor
+from supervisor_core.host.old_files import EVERY, MARK, PARTS, next_sweep
+from supervisor_core.jobs import rows as job_rows
+from supervisor_core.storage import tables
+from supervisor_core.storage.engine import UtcDateTime
+from supervisor_core.storage.replication_progress import Marks
+from supervisor_core.storage.store import Ledger
 from tests.support.code_homes import CodeHost, a_code_host
 from tests.support.forwarded import do_job, file_job, forward, opened
 from tests.support.homes import ROOT, a_home

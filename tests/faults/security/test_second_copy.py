@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from supervisor_core.adapters.processes_identity import identify
-from supervisor_core.adapters.processes_records import place_of
-from supervisor_core.adapters.processes_values import GENERATION_VARIABLE
+from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.processes.records import place_of
 from tests.support.homes import Home, a_home
 from tests.support.skips import skip_or_fail
 from tests.support.waiting import wait_until

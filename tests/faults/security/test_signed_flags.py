@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from supervisor_core.config import load_supervisor_config
-from supervisor_core.domain.flags import Trust, sign
-from supervisor_core.runtime.doors import open_doors
-from supervisor_core.runtime.flag_intake import Swept
-from supervisor_core.runtime.host import opened_ledger, trust_of
-from tests.integration.test_flag_intake import SECRET, START, Scene
+from supervisor_core.commands.flags import Trust, sign
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger, trust_of
+from supervisor_core.intake.inbox.intake import Swept
+from supervisor_core.workers.context import open_doors
+from tests.integration.intake.test_flag_intake import SECRET, START, Scene
 
 HOUR = timedelta(hours=1)
 TRUST = Trust(SECRET, HOUR, "TestHost")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from supervisor_core.domain.command import Command
-from supervisor_core.handlers import previews
+from supervisor_core.code import preview as previews
+from supervisor_core.commands.command import Command
 from tests.support.checkout_homes import a_code_home
 from tests.support.code_in_slack import a_code_home_in_slack
 from tests.support.code_places import a_code_place
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.playground(patience=20)
 LATE = "didn't answer within"
 ACCESS = {"operators": ["U0OPERATOR", "U0ONCALL"], "approvers": ["U0APPROVER"], "viewers": ["*"]}
 HASTY = (
-    "import sys; from supervisor_core.handlers import previews; previews.PREVIEW_SECONDS = 4.0; "
+    "import sys; from supervisor_core.code import preview as previews; previews.PREVIEW_SECONDS = 4.0; "
     "from supervisor_core.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 

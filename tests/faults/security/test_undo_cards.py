@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.composing import Composing
-from supervisor_core.domain.baking import STEADY, BakeState
-from supervisor_core.ledger import jobs
-from supervisor_core.ledger.outbox import Waiting
-from tests.integration.test_baking import DOWN, SECOND, WELL, Place
+from bot.outbound.content import Composing
+from supervisor_core.code.watch.rules import STEADY, BakeState
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage.outbox import Waiting
+from tests.integration.code.test_baking import DOWN, SECOND, WELL, Place
 from tests.support.code_homes import a_code_host
 from tests.support.repositories import origin_and_checkout
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from bot import people
-from bot.intake.dealing import Dealt
-from bot.views.approval import Asking, approval_card
+from bot.access import people
+from bot.inbound.dispatcher import Dealt
 from bot.views.buttons import command_button
+from bot.views.cards.approval import Asking, approval_card
 from slack_playground import Playground
-from slack_playground.blockkit import check_message
-from supervisor_core.domain.approvals import ApprovalState
-from supervisor_core.ledger.tables import jobs
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.intake.approvals.rules import ApprovalState
+from supervisor_core.storage.tables import jobs
 from tests.support.approvals import Desk, a_desk
 from tests.support.slack_room import SlackRoom, texts
 

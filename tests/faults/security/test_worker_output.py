@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.adapters.output_files import drive_log, output_path
-from supervisor_core.adapters.processes_records import STARTING, WorkerRecord, write_record
-from supervisor_core.adapters.worker_output import WorkerOutput
-from supervisor_core.desk.evidence import last_words
-from supervisor_core.domain.command import Issuer
-from supervisor_core.domain.errors import SupervisorError
-from supervisor_core.domain.jobs import Job, JobState
-from supervisor_core.handlers.diagnostics import generate_diagnostics
-from supervisor_core.handlers.newest_lines import NewestLines
-from supervisor_core.runtime.output_delivery import tend_output
+from supervisor_core.alerts.decisions import last_words
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.diagnosis.reports.handlers import generate_diagnostics
+from supervisor_core.diagnosis.worker_logs import NewestLines
+from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.processes.output.capture import WorkerOutput
+from supervisor_core.processes.output.files import drive_log, output_path
+from supervisor_core.processes.records import STARTING, WorkerRecord, write_record
+from supervisor_core.workers.output.delivery import tend_output
 from tests.support.hosts import FakeHost
 
 LIMIT = 64 * 1024

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.runtime.control_client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from tests.support.homes import ROOT
 from tests.support.peers.system import System
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
-from slack_playground.blockkit import check_options
+from slack_playground.blockkit.messages import check_options
 from slack_playground.people.conversations import People
 from slack_playground.socket_mode.payloads import Payloads
 from slack_playground.socket_mode.sockets import ACKED, Outcome, Sockets

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slack_playground import blockkit
-from slack_playground.blockkit import Problem
+from slack_playground.blockkit.problems import Problem
 from slack_playground.values import Json, SlackError
 from slack_playground.web_api.call import Call
 

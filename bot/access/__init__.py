@@ -1,0 +1,1 @@
+"""Access: people, roles and groups, and what each may do."""

@@ -1,0 +1,188 @@
+"""Whether somebody may do what they ask for: Slack says who they are, the configuration what they may.
+
+What somebody may be offered: in help, in a picker of commands, as buttons.
+
+What people may do, asked by those who know no Slack: right before what was agreed to is carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from bot.access.people import Judge as Judge_people
+from bot.access.people import People, UnverifiedError
+from bot.access.rules import Person, Refusal, Rules, may_approve, may_cancel, may_give, may_see, refusal
+from bot.requests.mistakes import may_press
+from bot.requests.request import Asked, Vote
+from bot.views.answers import refusals as refused
+from supervisor_core.commands.catalog import CATALOG, OVERVIEW
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
+from supervisor_core.config.load import SupervisorConfig, example_worker
+from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown
+from supervisor_core.intake.approvals.rules import Approval
+
+EXPIRES = timedelta(minutes=5)
+"""A request that changes something and is older is refused: after an outage nobody expects it to happen any more."""
+
+NOBODY = Refusal("identity", *refused.unknown())
+UNVERIFIED = Refusal("identity", *refused.unverified(), again=True)
+TOO_OLD = Refusal("time", *refused.too_old(EXPIRES), again=True)
+
+Judged = tuple[Person | None, Refusal | None]
+"""Who it is, and why they may not; None where they may."""
+
+log = logging.getLogger(__name__)
+
+
+class Judging:
+    """All questions of rights, by the configuration that is in force."""
+
+    def __init__(self, people: People, rules: Rules) -> None:
+        self._people = people
+        self.rules = rules
+
+    async def of_command(self, asked: Asked, definition: CommandDefinition, command: Command | None) -> Judged:
+        """Who asks for it, and why they may not: as Slack says right now, before anything is changed."""
+        judge = partial(refusal, definition=definition, command=command, channel=asked.channel, rules=self.rules)
+        changes = definition.risk is not Risk.READS
+        return (None, TOO_OLD) if changes and is_old(asked) else await self._judged(asked.user, judge, fresh=changes)
+
+    async def of_vote(self, vote: Vote, approval: Approval) -> Judged:
+        """Who votes, or cancels, and why that does not count: as Slack says right now."""
+        command, rules = approval.command, self.rules
+        here = None if vote.at_home else vote.asked.channel
+        card = str((approval.card or {}).get("channel") or "")
+        own = approval.requester.person.is_same_as(vote.asked.actor)
+
+        def judge(person: Person | None) -> Refusal | None:
+            if vote.choice == "cancel":
+                return may_cancel(person, command, rules, own=own, here=here, card=card)
+            return may_approve(person, command, rules, here=here, card=card)
+
+        return (None, TOO_OLD) if is_old(vote.asked) else await self._judged(vote.asked.user, judge, fresh=True)
+
+    async def person(self, asked: Asked) -> Person | None:
+        """Who asks, for what is only shown to them; None where Slack does not say so."""
+        try:
+            return await self._people.person(asked.user)
+        except UnverifiedError:
+            return None
+
+    async def known(self, user: str) -> Person | None:
+        """Who this is; `UnverifiedError` while Slack does not say."""
+        return await self._people.person(user)
+
+    async def still_may(self, user: str, command: Command, right: Right) -> str:
+        """Why this user may not give or approve this command at this moment, without markup; empty where they may."""
+        judge = may_approve if right is Right.APPROVER else may_give
+        _, why = await self._people.judged(user, partial(judge, command=command, rules=self.rules), fresh=True)
+        return why.plain if why else ""
+
+    async def _judged(self, user: str, judge: Judge_people, *, fresh: bool) -> Judged:
+        """A right that can't be verified is none."""
+        try:
+            return await self._people.judged(user, judge, fresh=fresh)
+        except UnverifiedError as error:
+            log.warning("%s; refused", error)
+            return None, UNVERIFIED
+
+
+def is_old(asked: Asked) -> bool:
+    """Whether it was asked for so long ago that nobody expects it to happen any more."""
+    return datetime.now(UTC) - (asked.said_at or asked.at) > EXPIRES
+
+
+WITHOUT_A_FORM = frozenset({OVERVIEW, "help"})
+"""What a menu of commands does not offer: it is one itself."""
+
+
+class Offering:
+    """By the configuration that is in force, and by what Slack says of people."""
+
+    def __init__(self, config: SupervisorConfig, judging: Judging) -> None:
+        self._config = config
+        self._judging = judging
+
+    @property
+    def example(self) -> str:
+        """A worker of this host, for what shows how commands are typed."""
+        return example_worker(self._config)
+
+    def known(self, person: Person | None) -> list[CommandDefinition]:
+        """All commands that this person may give to some worker at least."""
+        return [each for each in CATALOG.values() if may_see(person, each, self._judging.rules)]
+
+    def in_a_form(self, person: Person | None) -> list[CommandDefinition]:
+        """Those for which a form can be opened here."""
+        return [
+            each
+            for each in self.known(person)
+            if each.name not in WITHOUT_A_FORM
+            if self._config.workers or each.target is not TargetRule.WORKERS
+        ]
+
+    async def to_user(self, user: str) -> list[CommandDefinition]:
+        """What a form may offer the person with this id."""
+        return self.in_a_form(await self._judging.known(user))
+
+    def may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
+        """Whether a button with this command for this worker would do so for them there."""
+        return self.may_give(person, Command(name, workers=(worker_id,)), channel)
+
+    def may_give(self, person: Person | None, command: Command, channel: str) -> bool:
+        """Whether a button with exactly this command would do so."""
+        return may_press(person, command, channel, self._judging.rules)
+
+    def may_fill_in(self, person: Person | None, name: str, worker_id: str) -> bool:
+        """Whether the form of a command for this worker would do so for them, in a place where commands are taken."""
+        command = Command(name, workers=(worker_id,))
+        return may_give(person, command, self._judging.rules) is None
+
+    def asks(self, name: str) -> bool:
+        """Whether a command needs an approval when it is given in Slack."""
+        return self._config.needs_approval(name, "slack")
+
+
+ASK_SECONDS = 20.0
+"""For all that Slack is asked about one person; each call has a limit of its own."""
+
+Judge = Callable[[str, Command, Right], Coroutine[Any, Any, str]]
+"""Why this user may not, at this moment; empty where they may."""
+
+
+class ChatRights:
+    """Safe to be called from any thread but that of the event loop. While Slack is not connected, the host says what
+    it knows by itself."""
+
+    def __init__(self, host: Rights) -> None:
+        self._host = host
+        self._chat: tuple[asyncio.AbstractEventLoop, Judge] | None = None
+
+    def connected(self, judge: Judge) -> None:
+        """From now on Slack is asked; to be called on the event loop."""
+        self._chat = (asyncio.get_running_loop(), judge)
+
+    def disconnected(self) -> None:
+        """Nobody there can be asked any more."""
+        self._chat = None
+
+    def __call__(self, who: Issuer, command: Command, right: Right) -> str:
+        """Why they may not; empty where they may."""
+        if self._chat is None or not who.id.startswith(CHAT):
+            return self._host(who, command, right)
+        loop, judge = self._chat
+        asked = asyncio.run_coroutine_threadsafe(judge(who.id.rpartition("/")[2], command, right), loop)
+        try:
+            return asked.result(ASK_SECONDS)
+        except UnverifiedError as error:
+            raise RightsUnknown(f"{error}.") from error
+        except (TimeoutError, CancelledError) as error:
+            asked.cancel()
+            raise RightsUnknown(f"Slack did not say in time whether {who.name or who.id} still may.") from error

@@ -1,0 +1,209 @@
+"""People as Slack describes them, remembered for a minute; asked for anew where a right is about to be used.
+
+Slack being away is not an answer: after a few seconds `UnverifiedError` is raised, and whoever asked may ask again
+later; for as long as Slack asks us to wait, it is not called at all. An answer that names nobody is one: a person who
+is unknown has no right, and a user group or a channel that is unknown, or that we may not see, gives none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.access.rules import Person, Refusal, circles
+from bot.outbound.rate_limits import HeldError, Pace
+from bot.outbound.slack_errors import is_weather, reason_of, wait_asked, word_of
+
+REMEMBERED_SECONDS = 60.0
+"""Long enough for a conversation, short enough for somebody who has just lost a role."""
+
+VERIFY_SECONDS, AGAIN_SECONDS = 5.0, 0.5
+"""For asking who somebody is, or in which groups they are; and between two tries. Then the right is unverified."""
+
+MOST_REMEMBERED = 500
+
+PAGE = 200
+"""Members of a channel in one answer, as Slack recommends."""
+
+MOST_PAGES = 50
+"""A channel with more members than these hold is no list of people to trust: for everybody there is `*`."""
+
+SLACKBOT = "USLACKBOT"
+"""Says what others had it say, such as reminders; and Slack does not call it a bot."""
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+Judge = Callable[[Person | None], Refusal | None]
+"""Why this person may not, as they are known so far."""
+
+
+class UnverifiedError(Exception):
+    """Slack doesn't say who somebody is or which groups they are in; it needn't be asked again for `seconds`."""
+
+    def __init__(self, words: str, seconds: float = 0.0) -> None:
+        super().__init__(words)
+        self.seconds = seconds
+
+
+class NoRightsError(Exception):
+    """Slack has answered, and what it says of a user group or channel gives nobody a right."""
+
+
+class People:
+    """Asks Slack who somebody is. Whoever Slack does not know is None, and has no right."""
+
+    def __init__(
+        self, client: AsyncWebClient, groups: Collection[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._groups = circles(groups)
+        self._clock = clock
+        self._pace = Pace(clock)
+        self._people: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._members: dict[str, tuple[float, frozenset[str]]] = {}
+
+    async def person(
+        self, user_id: str, *, fresh: bool = False, groups: bool | Collection[str] = True
+    ) -> Person | None:
+        """Who this is; with `fresh`, nothing that is remembered counts. `groups`: also in which of the user groups and
+        channels they are that the configuration names, or in which of these; each costs a call."""
+        user = await self._asked(user_id, lambda: self._user(user_id, fresh=fresh))
+        if user is None:
+            return None
+        profile = user.get("profile") or {}
+        name = profile.get("display_name") or profile.get("real_name") or user.get("real_name") or user_id
+        person = Person(
+            id=user_id,
+            team_id=str(user.get("team_id") or ""),
+            name=str(name),
+            deleted=bool(user.get("deleted")),
+            is_bot=bool(user.get("is_bot")) or user_id == SLACKBOT,
+            is_guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
+            is_stranger=bool(user.get("is_stranger")),
+            zone=str(user.get("tz") or ""),
+        )
+        wanted = self._groups if groups is True else circles(groups or ()) & self._groups
+        return await self._with_groups(person, wanted, fresh=fresh)
+
+    async def judged(self, user_id: str, judge: Judge, *, fresh: bool) -> tuple[Person | None, Refusal | None]:
+        """Who this is, and why they may not, if so. In which groups and channels they are is asked only where their
+        own id and `*` do not do, and only of those that would."""
+        person = await self.person(user_id, fresh=fresh, groups=False)
+        refused = judge(person)
+        if person is None or refused is None or not refused.circles:
+            return person, refused
+        person = await self._with_groups(person, refused.circles & self._groups, fresh=fresh)
+        return person, judge(person)
+
+    async def _with_groups(self, person: Person, wanted: Collection[str], *, fresh: bool) -> Person:
+        asked = sorted(wanted)
+
+        def look() -> Awaitable[list[frozenset[str]]]:
+            return asyncio.gather(*(self._members_of(circle, fresh=fresh) for circle in asked))
+
+        members = await self._asked(person.id, look)
+        if members is None:
+            return person
+        mine = frozenset(circle for circle, those in zip(asked, members, strict=True) if person.id in those)
+        return replace(person, groups=mine)
+
+    async def _asked(self, user_id: str, look: Callable[[], Awaitable[Answer]]) -> Answer | None:
+        """What was asked for about this person; None where Slack says no, `UnverifiedError` where it says nothing. A
+        failure that passes within `VERIFY_SECONDS` is nobody's business."""
+        deadline = time.monotonic() + VERIFY_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    return await look()
+            except (ClientError, OSError, TimeoutError) as error:
+                why, wait = f"Slack can't be asked who {user_id} is: {reason_of(error)}", AGAIN_SECONDS
+            except HeldError as error:
+                why, wait = str(error), error.seconds
+            except SlackApiError as error:
+                if not is_weather(error):
+                    log.error("Slack does not say who %s is: %s", user_id, word_of(error))  # noqa: TRY400
+                    return None
+                why = f"Slack does not say who {user_id} is: {reason_of(error)}"
+                wait = wait_asked(error) or AGAIN_SECONDS
+            if time.monotonic() + wait >= deadline:
+                raise UnverifiedError(why, wait)
+            await asyncio.sleep(wait)
+
+    async def _user(self, user_id: str, *, fresh: bool) -> dict[str, Any]:
+        known = self._people.get(user_id)
+        if known and not fresh and self._clock() - known[0] < REMEMBERED_SECONDS:
+            return known[1]
+        answer = await self._ask("users.info", lambda: self._client.users_info(user=user_id))
+        user: dict[str, Any] = answer["user"]
+        now = self._clock()
+        if len(self._people) >= MOST_REMEMBERED:
+            self._people = {each: known for each, known in self._people.items() if now - known[0] < REMEMBERED_SECONDS}
+        self._people[user_id] = (now, user)
+        return user
+
+    async def _members_of(self, circle: str, *, fresh: bool) -> frozenset[str]:
+        """Who is in a user group or a channel; nobody, and it is said, where Slack gives no answer to rely on."""
+        known = self._members.get(circle)
+        if known and not fresh and self._clock() - known[0] < REMEMBERED_SECONDS:
+            return known[1]
+        group = circle.startswith("S")
+        try:
+            members = await (self._in_group(circle) if group else self._in_channel(circle))
+        except (SlackApiError, NoRightsError) as error:
+            if isinstance(error, SlackApiError) and is_weather(error):
+                raise
+            what = "user group" if group else "channel"
+            why = word_of(error) if isinstance(error, SlackApiError) else error
+            log.error("the %s %s gives no rights: %s", what, circle, why)  # noqa: TRY400
+            members = frozenset()
+        self._members[circle] = (self._clock(), members)
+        return members
+
+    async def _in_group(self, group: str) -> frozenset[str]:
+        answer = await self._ask("usergroups.users.list", lambda: self._client.usergroups_users_list(usergroup=group))
+        return frozenset(answer["users"] or ())
+
+    async def _in_channel(self, channel: str) -> frozenset[str]:
+        """All members, or nobody: a part of them would be a matter of luck."""
+        info = await self._ask("conversations.info", lambda: self._client.conversations_info(channel=channel))
+        if info["channel"].get("is_archived"):
+            raise NoRightsError("it is archived, so nobody can leave it any more")
+        found: set[str] = set()
+        cursor = ""
+        for _ in range(MOST_PAGES):
+            page = await self._page(channel, cursor)
+            found.update(page["members"] or ())
+            cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                return frozenset(found)
+        raise NoRightsError(f'it has more than {MOST_PAGES * PAGE} members; for all full members write "*"')
+
+    async def _page(self, channel: str, cursor: str) -> AsyncSlackResponse:
+        return await self._ask(
+            "conversations.members",
+            lambda: self._client.conversations_members(channel=channel, limit=PAGE, cursor=cursor or None),
+        )
+
+    async def _ask(self, method: str, call: Callable[[], Awaitable[AsyncSlackResponse]]) -> AsyncSlackResponse:
+        """Call Slack, unless it asked us to leave this method alone for a while."""
+        wait = self._pace.wait((), method)
+        if wait > 0:
+            raise HeldError(method, wait)
+        try:
+            return await call()
+        except SlackApiError as error:
+            asked = wait_asked(error)
+            if asked is not None:
+                self._pace.hold(method, asked)
+            raise

@@ -1,0 +1,253 @@
+"""Who may do what, decided purely and closed by default: no role, no right; and a refusal says what is missing.
+
+For a right on one worker there is one list of ids: the role's, with that of the worker's team. For a command that
+`slack.access.commands` names, its list there takes the place of both. A command for several workers needs the right
+for each of them; for one that changes something and is for no worker, only the general role counts. Votes are for
+approvers, whatever that section says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from bot.views.answers import refusals as refused
+from bot.views.answers.refusals import Kind
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
+from supervisor_core.config.slack_settings import Slack
+from supervisor_core.config.worker_settings import Team, Worker
+
+EVERYBODY = "*"
+"""Every full member of this workspace; never a guest, never somebody of another one."""
+
+CIRCLES = ("S", "C", "G")
+"""How the ids of user groups and of channels begin: their members have what is given to them."""
+
+ROLES: Mapping[Right, str] = {Right.VIEWER: "viewers", Right.OPERATOR: "operators", Right.APPROVER: "approvers"}
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody in Slack, as Slack described them. What could not be found out is not assumed."""
+
+    id: str
+    team_id: str
+    name: str = ""
+    deleted: bool = False
+    is_bot: bool = False
+    is_guest: bool = False
+    is_stranger: bool = False
+    """Of another workspace, as Slack says itself; whose `team_id` is another one is as well."""
+    groups: frozenset[str] = frozenset()
+    """The user groups and channels that they are in, of those that Slack was asked about."""
+    zone: str = ""
+    """The time zone by which they read clocks, as Slack calls it; empty where it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the configuration says about rights, and which workspace is ours."""
+
+    slack: Slack
+    teams: Mapping[str, Team]
+    workers: Mapping[str, Worker]
+    workspace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why somebody may not do this."""
+
+    missing: str
+    """What they lack: a role, `commands.restart`, a place, or to be somebody who can have rights at all."""
+    words: str
+    """For them alone: whoever could do it is mentioned."""
+    plain: str
+    """For everybody, such as a card or the audit trail: nobody is mentioned, nothing is marked up."""
+    circles: frozenset[str] = frozenset()
+    """The user groups and channels whose members may. Empty where being in one of them would not help."""
+    again: bool = False
+    """Whether the same request may go through when it's made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Those whom the configuration names for one right on one worker."""
+
+    keys: tuple[str, ...]
+    """Where somebody would be added."""
+    told: tuple[str, ...]
+    """Who is told of: those under these keys."""
+    ids: frozenset[str]
+    """All who have it."""
+
+
+def refusal(
+    person: Person | None, definition: CommandDefinition, command: Command | None, channel: str, rules: Rules
+) -> Refusal | None:
+    """None where this person may give this command here; else why not, and who could."""
+    workers = command.workers if command else ()
+    here = None if not rules.slack.channels or channel in rules.slack.channels else _elsewhere(channel, rules)
+    return _nobody(person) or here or _lacking(person, definition, workers, rules)
+
+
+def may_give(person: Person | None, command: Command, rules: Rules) -> Refusal | None:
+    """The same wherever they are: for what was given before, and is carried out only now."""
+    return _nobody(person) or _lacking(person, CATALOG[command.name], command.workers, rules)
+
+
+def may_approve(
+    person: Person | None,
+    command: Command,
+    rules: Rules,
+    *,
+    here: str | None = None,
+    card: str = "",
+    cancels: bool = False,
+) -> Refusal | None:
+    """None where this person's vote on this command counts: that of an approver for each of its workers.
+
+    A vote counts in `slack.channels`, where people are asked, and where the command's card stands. `here` is
+    where they vote and `card` where that is; without `here` the place is not judged: for a vote that was cast before.
+    """
+    if person is not None and person.is_guest and not (person.deleted or person.is_bot):
+        return Refusal("identity", *refused.guest_votes())
+    anywhere = here is None or not rules.slack.channels
+    here_too = here in (*rules.slack.channels, rules.slack.approval_channel, rules.slack.asks_in(card), card)
+    there = None if anywhere or here_too else _elsewhere(here or "", rules, votes=True)
+    definition = CATALOG[command.name]
+    lacking = _lacking(person, definition, command.workers, rules, votes=True, cancels=cancels)
+    return _nobody(person) or there or lacking
+
+
+def may_cancel(
+    person: Person | None, command: Command, rules: Rules, *, own: bool, here: str | None = None, card: str = ""
+) -> Refusal | None:
+    """None where this person may take an approval back. `own`: they asked for it, and may whatever their role is now;
+    anybody else must be an approver, as for a vote."""
+    return _nobody(person) if own else may_approve(person, command, rules, here=here, card=card, cancels=True)
+
+
+def may_see(person: Person | None, definition: CommandDefinition, rules: Rules) -> bool:
+    """Whether help shows this command to them: whether they have the right for any worker at all."""
+    if _nobody(person):
+        return False
+    one_of_each_team: dict[str, tuple[str, ...]] = {}
+    if definition.target is not TargetRule.NONE:
+        one_of_each_team = {worker.team: (worker_id,) for worker_id, worker in rules.workers.items()}
+    return any(_lacking(person, definition, each, rules) is None for each in ((), *one_of_each_team.values()))
+
+
+def listed(slack: Slack, teams: Mapping[str, Team]) -> Iterator[tuple[str, str]]:
+    """Every id that is given a right, `*` too, and the setting that gives it; once for each place where it stands."""
+    for role in ROLES.values():
+        yield from ((who, f"slack.access.{role}") for who in getattr(slack.access, role))
+    for name, those in slack.access.commands.items():
+        yield from ((who, f"slack.access.commands.{name}") for who in those)
+    for name, team in teams.items():
+        yield from ((who, f"teams.{name}.operators") for who in team.operators)
+        yield from ((who, f"teams.{name}.approvers") for who in team.approvers)
+
+
+def circles(names: Collection[str]) -> frozenset[str]:
+    """Of these ids, the user groups and channels."""
+    return frozenset(name for name in names if name.startswith(CIRCLES))
+
+
+def _nobody(person: Person | None) -> Refusal | None:
+    if person is None:
+        return Refusal("identity", *refused.unknown())
+    if person.deleted or person.is_bot:
+        return Refusal("identity", *refused.inactive(bot=person.is_bot))
+    return None
+
+
+def _elsewhere(channel: str, rules: Rules, *, votes: bool = False) -> Refusal:
+    places = dict.fromkeys((*rules.slack.channels, *([rules.slack.approval_channel] if votes else [])))
+    return Refusal("channel", *refused.elsewhere(channel, [place for place in places if place], votes=votes))
+
+
+def _lacking(
+    person: Person | None,
+    definition: CommandDefinition,
+    workers: Sequence[str],
+    rules: Rules,
+    *,
+    votes: bool = False,
+    cancels: bool = False,
+) -> Refusal | None:
+    """Which right they lack, and for which of the workers; None where they lack none."""
+    if person is None:
+        return _nobody(person)
+    teams = {worker: _team_that_counts(definition, worker, rules, votes=votes) for worker in workers or ("",)}
+    named = {team: _named(definition, team, rules, votes=votes) for team in dict.fromkeys(teams.values())}
+    without = {team for team, those in named.items() if not _is_among(person, those.ids, rules)}
+    if not without:
+        return None
+    lacks = [worker for worker, team in teams.items() if team in without]
+    missed = [those for team, those in named.items() if team in without]
+    keys = tuple(dict.fromkeys(chain.from_iterable(those.keys for those in missed)))
+    told = tuple(dict.fromkeys(chain.from_iterable(those.told for those in missed)))
+    kind = _kind(person, rules)
+    helping = circles(frozenset().union(*(those.ids for those in missed))) if kind is Kind.FULL else frozenset()
+    only = lacks if len(lacks) < len(teams) else []
+    role = ROLES[_right(definition, votes=votes)]
+    wanted = refused.Wanted(definition.name, role, keys, told, votes=votes, cancels=cancels)
+    missing = keys[0].removeprefix("slack.access.")
+    return Refusal(missing, *refused.lacking(wanted, only, kind, circles=bool(helping)), helping)
+
+
+def _right(definition: CommandDefinition, *, votes: bool) -> Right:
+    return Right.APPROVER if votes else definition.right
+
+
+def _team_that_counts(definition: CommandDefinition, worker_id: str, rules: Rules, *, votes: bool) -> str:
+    """The team of this worker, where its lists matter for this right; else none."""
+    by_list = definition.name in rules.slack.access.commands and not votes
+    worker = rules.workers.get(worker_id)
+    if by_list or worker is None or _right(definition, votes=votes) is Right.VIEWER:
+        return ""
+    return worker.team if worker.team in rules.teams else ""
+
+
+def _named(definition: CommandDefinition, team: str, rules: Rules, *, votes: bool) -> _Named:
+    """Who has this right on the workers of a team; on those of no team, or none in particular, where that is empty."""
+    access = rules.slack.access
+    own = access.commands.get(definition.name)
+    if own is not None and not votes:
+        return _Named((f"slack.access.commands.{definition.name}",), own, frozenset(own))
+    right = _right(definition, votes=votes)
+    if right is Right.VIEWER:
+        roles = (access.viewers, access.operators, access.approvers)
+        theirs = ((*each.operators, *each.approvers) for each in rules.teams.values())
+        told = access.viewers or (*access.operators, *access.approvers)
+        return _Named(("slack.access.viewers",), told, frozenset(chain(*roles, *theirs)))
+    role = ROLES[right]
+    general: tuple[str, ...] = getattr(access, role)
+    counting = rules.teams if _is_for_any_team(definition) and not votes else [team] if team else []
+    of_teams: tuple[str, ...] = tuple(chain.from_iterable(getattr(rules.teams[each], role) for each in counting))
+    keys = (f"slack.access.{role}", *(f"teams.{each}.{role}" for each in counting))
+    return _Named(keys, (*general, *of_teams), frozenset((*general, *of_teams)))
+
+
+def _is_for_any_team(definition: CommandDefinition) -> bool:
+    """What only reads, and is for no worker in particular: whoever may approve for one team may see what waits."""
+    return definition.target is TargetRule.NONE and definition.risk is Risk.READS
+
+
+def _is_among(person: Person, ids: Collection[str], rules: Rules) -> bool:
+    """Named themselves, by a group or channel, or as everybody. Guests and strangers must be named themselves."""
+    if person.id in ids:
+        return True
+    if _kind(person, rules) is not Kind.FULL:
+        return False
+    return EVERYBODY in ids or not person.groups.isdisjoint(ids)
+
+
+def _kind(person: Person, rules: Rules) -> Kind:
+    if person.is_stranger or person.team_id != rules.workspace:
+        return Kind.STRANGER
+    return Kind.GUEST if person.is_guest else Kind.FULL

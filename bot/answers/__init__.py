@@ -1,0 +1,1 @@
+"""Answers to commands that only inform: status, logs, audit, why, history."""

@@ -1,0 +1,141 @@
+"""`audit` in Slack: the trail page by page, the same query as in the shell; and as a file for whoever wants more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from urllib.parse import quote, unquote
+
+from sqlalchemy import Connection
+
+from bot.access.rules import Person
+from bot.inbound.dispatcher import Dealt
+from bot.outbound.messages import answer, file_for, whisper
+from bot.pools import quick, slow
+from bot.requests.commands import Question
+from bot.views.answers.audit import FILE, NEWER, OLDER, Asking, Shown, audit_page, narrowed
+from bot.views.files import Attached
+from bot.views.parts import Content, said, words
+from bot.views.text import escape
+from supervisor_core.commands.command import Command
+from supervisor_core.common import time_zones as zones
+from supervisor_core.common.errors import UsageError
+from supervisor_core.common.times import since_moment
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.diagnosis.reports.files import masking_of
+from supervisor_core.storage.audit.files import audit_csv
+from supervisor_core.storage.audit.pages import page
+from supervisor_core.storage.audit.search import AuditFilter, Place, Row, actors_called, search
+from supervisor_core.storage.audit.trail import action_of
+from supervisor_core.storage.store import Ledger
+
+PAGE = 10
+"""Entries at once: as many as fit on a message, and as one reads."""
+
+MOST_ROWS = 10_000
+"""Rows of a file, the newest; whoever needs more is an auditor, and has the shell."""
+
+SAID = ("actor", "target_id", "label", "details_json", "task_id")
+"""What others have said: everything else in a row is of our own making."""
+
+Link = Callable[[Connection, str], str]
+"""The address of the message of a command."""
+
+
+class AuditLook:
+    """Answers the command, and the buttons below its answer."""
+
+    def __init__(self, config: SupervisorConfig, ledger: Ledger, link: Link) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._link = link
+        self._masking = masking_of(config)
+
+    async def __call__(self, question: Question) -> Dealt:
+        """A page, or the file."""
+        asked = question.asked
+        try:
+            wanted = filter_of(question.command, datetime.now(UTC), zone_of(question.person))
+        except UsageError as error:
+            return Dealt(messages=(answer(asked, words(f":warning: {said(error)}")),))
+        if asked.page == FILE:
+            return await self._filed(question, wanted)
+        content = await quick(self._ledger.read, lambda connection: self._page(connection, question, wanted))
+        return Dealt(messages=(answer(asked, content),))
+
+    def _page(self, connection: Connection, question: Question, wanted: AuditFilter) -> Content:
+        command, asked = question.command, question.asked
+        beside, newer = place_in(asked.page)
+        size = min(int(command.params["limit"]), PAGE)
+        found = page(connection, wanted, size, beside, newer=newer)
+        shown = [
+            Shown(
+                replace(entry, error=self._masking.text(entry.error)),
+                self._link(connection, entry.task_id) if entry.task_id else "",
+            )
+            for entry in found.entries
+        ]
+        nobody = bool(wanted.issuer) and not shown and not actors_called(connection, wanted.issuer or "")
+        places = [(entry.supervisor_id, entry.audit_id) for entry in found.entries if entry.audit_id is not None]
+        last = where(OLDER, *places[-1]) if found.older and places else ""
+        first = where(NEWER, *places[0]) if found.newer and places else ""
+        asking = Asking(self._config.supervisor.id, command, wanted, asked.nonce, alone=question.alone)
+        return audit_page(asking, shown, newer=first, older=last, nobody=nobody)
+
+    async def _filed(self, question: Question, wanted: AuditFilter) -> Dealt:
+        """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""
+        most = replace(wanted, limit=MOST_ROWS)
+        rows = await slow(self._ledger.read, lambda connection: search(connection, most))
+        table = await slow(lambda: audit_csv(map(self._masked, rows)))
+        host = self._config.supervisor.id
+        cut = f", the newest {MOST_ROWS} of more" if len(rows) == MOST_ROWS else ""
+        file = Attached(
+            name=f"audit_{host}_{question.asked.at:%Y%m%dT%H%M%SZ}.csv",
+            content=table,
+            rest=f"`supervisor audit --csv --limit 1000000` on {escape(host)}",
+            title=f"Audit trail of {host}",
+            comment=f"The audit trail of *{escape(host)}*{narrowed(question.command, wanted)}: {len(rows)} rows{cut}. "
+            "Times are UTC.",
+        )
+        said = words(f":paperclip: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
+        return Dealt(messages=(whisper(question.asked, said, about=" told"), file_for(question.asked, file)))
+
+    def _masked(self, row: Row) -> Row:
+        """Cell by cell: what a table does to a quote, no spelling of a secret has."""
+        return {**row, **{name: self._masking.foreign(row[name]) for name in SAID}}
+
+
+def filter_of(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:
+    """What this command looks for, for somebody in this zone; `UsageError` for what no row can be."""
+    name, since = command.params.get("command"), command.params.get("since")
+    action, command_of = action_of(str(name)) if name else (None, "")
+    return AuditFilter(
+        issuer=command.params.get("by"),
+        action=action,
+        command=command_of,
+        since=since_moment(str(since), now, zone) if since else None,
+        targets=(*command.workers, command.target) if command.target else (),
+    )
+
+
+def zone_of(person: Person | None) -> tzinfo:
+    """The zone in which somebody is; UTC where that is not known here."""
+    try:
+        return zones.zone_of(person.zone) if person and person.zone else UTC
+    except zones.UnknownZone:
+        return UTC
+
+
+def where(direction: str, supervisor_id: str, audit_id: int) -> str:
+    """A place in the trail as one word."""
+    return f"{direction}:{audit_id}:{quote(supervisor_id, safe='')}"
+
+
+def place_in(word: str) -> tuple[Place | None, bool]:
+    """The place that this word says, and whether what is newer is wanted; the beginning where it says none."""
+    direction, _, rest = word.partition(":")
+    number, _, host = rest.partition(":")
+    if direction not in (OLDER, NEWER) or not number.isdecimal() or len(number) > 18:
+        return None, False
+    return Place(unquote(host), int(number)), direction == NEWER

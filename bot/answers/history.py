@@ -1,0 +1,113 @@
+"""`history` in Slack: the picture for the asker alone, the words where they asked, and a button to share it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from bot.access.rules import Person
+from bot.answers.charts import NoChartsError, draw
+from bot.inbound.dispatcher import Dealt
+from bot.outbound.messages import answer, file_for, file_in, whisper
+from bot.pools import slow
+from bot.requests.commands import Question
+from bot.requests.request import Asked
+from bot.views.answers.history import answered, description, words_of
+from bot.views.files import Attached
+from bot.views.parts import with_hint, words
+from bot.views.text import escape
+from supervisor_core.commands.command import Command
+from supervisor_core.common.time_zones import UNKNOWN, UnknownZone, host_zone, zone_of
+from supervisor_core.common.times import compact
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.diagnosis.history import SPANS, History, histories
+from supervisor_core.storage.store import Ledger
+
+NO_CHARTS = "There is no picture: the supervisor on {host} was installed without its extra `charts`."
+NOT_DRAWN = "There is no picture: it could not be drawn, and the log of the supervisor on {host} says why."
+OLDEST = timedelta(days=7)
+"""A picture that was asked for longer ago is not drawn any more: what it showed may be forgotten by now."""
+
+log = logging.getLogger(__name__)
+
+
+class HistoryLook:
+    """Answers the command, and the button below its answer."""
+
+    def __init__(self, config: SupervisorConfig, ledger: Ledger) -> None:
+        self._config = config
+        self._ledger = ledger
+
+    async def __call__(self, question: Question) -> Dealt:
+        """Drawn until the moment at which it was asked for, so that it is the same however often it is dealt with."""
+        asked, command = question.asked, question.command
+        until = _shared_until(asked) or asked.at.replace(microsecond=0)  # as a button can say it
+        since = until - SPANS[str(command.params.get("span") or "24h")]
+        found = await slow(histories, self._ledger, self._config, command.workers, since, until)
+        told = words_of(found, len(command.workers) - len(found))
+        if not found:
+            return Dealt(messages=(answer(asked, words(told)),))
+        picture, missing = await self._drawn(found, command, told, question.person)
+        if asked.shares:
+            return self._share(asked, picture, told)
+        if picture is not None and asked.direct:
+            return Dealt(messages=(file_for(asked, picture),))
+        if asked.direct:
+            return Dealt(messages=(answer(asked, with_hint(words(told), missing)),))
+        content = answered(
+            told, command, asked.nonce, str(int(until.timestamp())), drawn=picture is not None, missing=missing
+        )
+        files = (file_for(asked, picture),) if picture is not None else ()
+        return Dealt(messages=(answer(asked, content), *files))
+
+    def _share(self, asked: Asked, picture: Attached | None, told: str) -> Dealt:
+        """For everybody in the channel; whoever pressed has the answer replaced by a word that it is done."""
+        if picture is None:
+            return Dealt(messages=(answer(asked, words(told)),))
+        done = whisper(asked, words("It is shared with everybody here."), replace=asked.replaces)
+        return Dealt(messages=(file_in(asked, picture), done))
+
+    async def _drawn(
+        self, found: Sequence[History], command: Command, told: str, person: Person | None
+    ) -> tuple[Attached | None, str]:
+        """The picture, or why there is none."""
+        host = escape(self._config.supervisor.id)
+        zone, name = _zone(person)
+        try:
+            data = await slow(draw, found, zone, name)
+        except NoChartsError:
+            return None, NO_CHARTS.format(host=host)
+        except Exception:  # the edge: the words are there all the same
+            log.exception("the history of %s could not be drawn", command.target or ", ".join(command.workers))
+            return None, NOT_DRAWN.format(host=host)
+        about = found[0].worker_id if len(found) == 1 else self._config.supervisor.id
+        file = Attached(
+            name=f"history_{about}_{compact(found[0].until)}.png",
+            content=data,
+            rest=f"`supervisor send 'history {escape(about)}'` on {host}",
+            title=f"History of {about}" if len(found) == 1 else f"History of {len(found)} workers",
+            comment=told,
+            alt=description(found, zone),
+        )
+        return file, ""
+
+
+def _zone(person: Person | None) -> tuple[tzinfo, str]:
+    """The reader's; where Slack does not say it, this host's."""
+    for name in (person.zone if person else "", host_zone()):
+        try:
+            if name:
+                return zone_of(name), name
+        except UnknownZone:
+            continue
+    return UTC, UNKNOWN
+
+
+def _shared_until(asked: Asked) -> datetime | None:
+    """The moment until which the picture was drawn that is to be shared. Slack brings back what a button was made
+    with; who sends something else gets what is so now."""
+    if not asked.shares.isdecimal() or len(asked.shares) > 11:
+        return None
+    until = datetime.fromtimestamp(int(asked.shares), UTC)
+    return until if asked.at - OLDEST <= until <= asked.at else None

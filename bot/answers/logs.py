@@ -1,0 +1,91 @@
+"""`logs` in Slack: the newest lines of what workers wrote, for the asker alone; what does not fit goes as a file.
+
+Reports that are posted in a thread, read back from the drive, which may hang, or from the state folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+
+from bot.inbound.dispatcher import Dealt
+from bot.outbound.messages import file_for, whisper
+from bot.requests.commands import Question
+from bot.views.answers.logs import as_file, fits, logs
+from bot.views.files import Attached
+from bot.views.text import escape
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.wiring import ReadWritten
+from supervisor_core.host import drive_files
+from supervisor_core.host.drive import Drive
+from supervisor_core.host.files import read_limited
+
+
+class LogsLook:
+    """Answers the command."""
+
+    def __init__(self, config: SupervisorConfig, read: ReadWritten) -> None:
+        self._config = config
+        self._read = read
+
+    async def __call__(self, question: Question) -> Dealt:
+        """To the asker alone, also where they asked by a mention: what a worker writes is not for a whole channel."""
+        asked, command = question.asked, question.command
+        try:
+            found = await self._read(command.workers, int(command.params["lines"]))
+        except SupervisorError as error:  # the configuration has changed since this was understood
+            return Dealt(messages=(whisper(asked, {"text": escape(str(error)), "blocks": []}),))
+        whole = fits(found)
+        messages = [whisper(asked, logs(found, filed=not whole))]
+        if not whole:
+            host = self._config.supervisor.id
+            name = found[0].worker_id if len(found) == 1 else host
+            places = ", ".join(f"`{escape(each.path.replace('`', ''))}`" for each in found[:3])
+            file = Attached(
+                name=f"{name}_{asked.at:%Y%m%dT%H%M%SZ}.log",
+                content=as_file(found),
+                rest=f"{places} on {escape(host)}",
+                title=f"What {name} wrote",
+                comment=f"The lines that were asked for, from {escape(host)}.",
+            )
+            messages.append(file_for(asked, file))
+        return Dealt(messages=tuple(messages))
+
+
+READ_SECONDS = 3.0
+"""All other messages wait at most so long; then the message says where the report is."""
+
+MOST_BYTES = 16_000_000
+"""Of one report. It's read whole for its digest; Slack gets its beginning."""
+
+log = logging.getLogger(__name__)
+
+
+class Reports:
+    """Reads reports, and no other file: the content must have the digest of what we wrote."""
+
+    def __init__(self, root: Path, state_dir: Path) -> None:
+        self._drive = Drive(root, READ_SECONDS, threads=1)
+        self._state_dir = state_dir
+
+    def read(self, path: str, sha256: str) -> str:
+        """The report; empty where it can't be read now, or isn't the one that was written."""
+        wanted = Path(path)
+        if ".." in wanted.parts:
+            return ""
+        try:
+            if wanted.is_relative_to(self._state_dir):
+                data = read_limited(wanted, MOST_BYTES)
+            elif wanted.is_relative_to(self._drive.root):
+                data = self._drive.call(drive_files.read, self._drive.root, wanted, MOST_BYTES)
+            else:
+                return ""
+        except (OSError, SupervisorError) as error:
+            log.warning("the report %s can't be posted in its thread: %s", path, error)
+            return ""
+        if hashlib.sha256(data).hexdigest() != sha256:
+            log.error("the report %s isn't posted in its thread: its content isn't what was written there", path)
+            return ""
+        return data.decode(errors="replace")

@@ -1,0 +1,112 @@
+"""`status` and `teams` in Slack: how workers are by a live look, those in trouble first, page by page.
+
+`why` in Slack: each worker explained by a live look, with the buttons that its reader may press.
+
+All looks there are, by the commands that they answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from bot.access.checks import Offering
+from bot.answers.audit import AuditLook
+from bot.answers.history import HistoryLook
+from bot.answers.logs import LogsLook
+from bot.inbound.dispatcher import Dealt
+from bot.outbound.content import Composing
+from bot.outbound.messages import answer
+from bot.pools import quick
+from bot.requests.commands import Look, Question, Tell
+from bot.views.answers.overview import status
+from bot.views.answers.teams import teams
+from bot.views.answers.why import why
+from bot.views.parts import Content, page_in, said, words
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.targets import TEAM
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.wiring import ChatDoors, Explain
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.supervisors import resting
+from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
+
+
+class WorkersLook:
+    """Answers both commands, and the buttons below their answers."""
+
+    def __init__(self, config: SupervisorConfig, ledger: Ledger, look: Look) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._look = look
+
+    async def status(self, question: Question) -> Dealt:
+        """Some workers; of a team, its objective and roles as well."""
+        command, asked = question.command, question.asked
+        workers = [worker for worker in await self._look() if worker["id"] in command.workers]
+        team, rests = await self._team(command.target), await self._rests()
+        content = status(command, workers, asked.nonce, page_in(asked.page), team, rests=rests)
+        return Dealt(messages=(answer(asked, content),))
+
+    async def teams(self, question: Question) -> Dealt:
+        """All teams."""
+        asked, pictures = question.asked, await self._pictures()
+        workers = {worker["id"]: worker for worker in await self._look()}
+        return Dealt(
+            messages=(answer(asked, teams(question.command, pictures, workers, asked.nonce, page_in(asked.page))),)
+        )
+
+    async def _team(self, target: str) -> TeamPicture | None:
+        if not target.startswith(TEAM):
+            return None
+        name = target.removeprefix(TEAM)
+        return next((each for each in await self._pictures() if each.name == name), None)
+
+    async def _rests(self) -> str:
+        host = self._config.supervisor.id
+        return await quick(self._ledger.read, lambda connection: resting(connection, host))
+
+    async def _pictures(self) -> list[TeamPicture]:
+        now = datetime.now(UTC)
+        return await quick(self._ledger.read, lambda connection: team_pictures(connection, self._config, now))
+
+
+class WhyLook:
+    """Answers the command, and the button that gives it."""
+
+    def __init__(self, explain: Explain, offering: Offering) -> None:
+        self._explain = explain
+        self._offering = offering
+
+    async def __call__(self, question: Question) -> Dealt:
+        """The words alone: nothing is changed by it."""
+        return Dealt(messages=(answer(question.asked, await self._words(question)),))
+
+    async def _words(self, question: Question) -> Content:
+        asked, person = question.asked, question.person
+        try:
+            found = await self._explain(question.command.workers)
+        except SupervisorError as error:
+            return words(f":warning: {said(error)}")
+
+        def may(command: Command) -> bool:
+            return self._offering.may_give(person, command, asked.channel)
+
+        asking = {each.name for told in found for each in told.found.remedies if self._offering.asks(each.name)}
+        return why(found, asked.nonce, may, asking, alone=question.alone)
+
+
+def looks(
+    config: SupervisorConfig, ledger: Ledger, doors: ChatDoors, composing: Composing, offering: Offering
+) -> Mapping[str, Tell]:
+    """Put together here and nowhere else."""
+    workers = WorkersLook(config, ledger, doors.look)
+    return {
+        "audit": AuditLook(config, ledger, composing.link),
+        "history": HistoryLook(config, ledger),
+        "logs": LogsLook(config, doors.written),
+        "status": workers.status,
+        "teams": workers.teams,
+        "why": WhyLook(doors.explain, offering),
+    }

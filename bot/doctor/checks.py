@@ -1,0 +1,124 @@
+"""Where to click at Slack: the remedies that more than one check gives.
+
+Asking Slack for the checks: each call bounded, and once Slack is away nobody asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.outbound.slack_errors import wait_asked
+from supervisor_core.config.slack_settings import SlackCredentials
+
+SETTINGS = "https://api.slack.com/apps → your app"
+BOT_TOKEN_PLACE = f"{SETTINGS} → OAuth & Permissions → Bot User OAuth Token"
+APP_TOKEN_PLACE = f"{SETTINGS} → Basic Information → App-Level Tokens"
+COPY_BOT_TOKEN = f"Copy the token that begins with xoxb- ({BOT_TOKEN_PLACE}) into SLACK_BOT_TOKEN."
+COPY_APP_TOKEN = (
+    f"Copy the token that begins with xapp- ({APP_TOKEN_PLACE} → its name; or Generate Token and Scopes with "
+    "connections:write) into SLACK_APP_TOKEN."
+)
+NEW_BOT_TOKEN = f"Install the app again ({SETTINGS} → Install App), then: {COPY_BOT_TOKEN}"
+NEW_APP_TOKEN = f"Make a new one with the scope connections:write ({APP_TOKEN_PLACE} → Generate Token and Scopes)."
+SOCKET_MODE_ON = f"Switch it on: {SETTINGS} → Socket Mode → Enable Socket Mode."
+WAIT = "Wait so long, then ask doctor again."
+REACH = "Check the network, the proxy (HTTPS_PROXY), SLACK_API_URL, and https://slack-status.com."
+
+CALL_SECONDS = 10.0
+AT_ONCE = 5
+"""Enough to be quick, and few enough to stay below Slack's limits."""
+
+TEMPORARY = frozenset({"", "fatal_error", "internal_error", "ratelimited", "request_timeout", "service_unavailable"})
+TOO_MANY_REQUESTS = 429
+
+
+class AwayError(Exception):
+    """Slack does not answer as it should; trying again later may help."""
+
+    def __init__(self, message: str, remedy: str = REACH, seconds: float = 0.0) -> None:
+        self.remedy = remedy
+        self.seconds = seconds
+        """For so long Slack asks us not to ask again."""
+        super().__init__(message)
+
+
+class SlackSaysNoError(Exception):
+    """Slack answers no. `word` is its reason."""
+
+    def __init__(self, word: str, headers: Mapping[str, str]) -> None:
+        self.word = word
+        self.headers = headers
+        super().__init__(word)
+
+
+class Asking:
+    """Asks with the bot's token. `away` says why Slack can't be asked at all, as soon as that is known."""
+
+    def __init__(self, client: AsyncWebClient) -> None:
+        self.client = client
+        self.url = client.base_url
+        self.away = ""
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    @classmethod
+    def of(cls, credentials: SlackCredentials) -> Asking:
+        """With a client of its own."""
+        token = credentials.bot_token.get_secret_value() if credentials.bot_token else None
+        # No retries of the SDK's own: a check that waits is told as one that waited.
+        url, timeout = credentials.api_url, int(CALL_SECONDS)
+        return cls(AsyncWebClient(token=token, base_url=url, timeout=timeout, retry_handlers=[]))
+
+    async def __call__(
+        self,
+        method: Callable[..., Awaitable[AsyncSlackResponse]],
+        **arguments: Any,  # noqa: ANN401 (whatever the method takes)
+    ) -> AsyncSlackResponse:
+        """The answer; `SlackSaysNoError` where Slack refuses, `AwayError` where it gives none."""
+        async with self._room:
+            if self.away:
+                raise AwayError(self.away)
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    return await method(**arguments)
+            except SlackApiError as error:
+                word, status, headers = _reason(error)
+                if status == TOO_MANY_REQUESTS:  # of this method alone: the others can still be asked
+                    words = f"Slack asks us to wait {headers.get('Retry-After', 'some')} seconds"
+                    raise AwayError(words, WAIT, wait_asked(error) or 0.0) from None
+                if word not in TEMPORARY:
+                    raise SlackSaysNoError(word, headers) from None
+                self.away = f"Slack answers {word or f'with status {status} and no reason'}"
+            except TimeoutError:
+                self.away = f"Slack does not answer within {CALL_SECONDS:g} s"
+            except (ClientError, OSError) as error:
+                self.away = f"Slack can't be reached: {type(error).__name__}"
+            raise AwayError(self.away)
+
+    async def about(
+        self,
+        method: Callable[..., Awaitable[AsyncSlackResponse]],
+        key: str,
+        **arguments: Any,  # noqa: ANN401 (whatever the method takes)
+    ) -> Mapping[str, Any]:
+        """One part of the answer, or `error` with Slack's reason."""
+        try:
+            told: Mapping[str, Any] = (await self(method, **arguments))[key]
+        except SlackSaysNoError as error:
+            return {"error": error.word}
+        return told
+
+
+def _reason(error: SlackApiError) -> tuple[str, int, Mapping[str, str]]:
+    """Slack's word, the status and the headers; an answer that is no JSON has no word."""
+    response: Any = error.response
+    data = getattr(response, "data", None)
+    word = str(data.get("error") or "") if isinstance(data, dict) else ""
+    status: int = getattr(response, "status_code", 0) or getattr(response, "status", 0)
+    return word, status, getattr(response, "headers", None) or {}

@@ -1,0 +1,1 @@
+"""Inbound: the connection to Slack, durable intake, and the router."""

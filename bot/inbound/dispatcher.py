@@ -1,0 +1,217 @@
+"""Dealing with what was acknowledged: from its row, in each person's order, until it is done or can't be done.
+
+Saying no while the ledger can't be written: whoever asked is told at once, and nothing is kept for later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+
+from bot.pools import quick
+from bot.views.parts import Content, words
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
+from supervisor_core.storage import envelopes
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.steps import Message
+from supervisor_core.storage.store import Ledger
+
+AT_ONCE = 100
+"""So many are dealt with at the same time; more wait in their rows, acknowledged."""
+
+GIVE_WAY_SECONDS = 0.05
+"""So long dealing waits for acknowledgements that are due; under a flood that never ends it goes on slowly."""
+
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 15.0
+"""Between two tries to write the end of an envelope."""
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[tuple[Message, ...]], Awaitable[bool]]
+"""Orders messages at once, while the rest is under way; False where the ledger doesn't take them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """What came of an envelope: rows, all of them written in the step that ends it."""
+
+    audit: AuditEntry | None = None
+    messages: tuple[Message, ...] = ()
+    error: str | None = None
+    """Why it could not be dealt with, where that is so."""
+    rest: Callable[[Say], Awaitable[Dealt]] | None = None
+    """The slow part, which comes to the real end: its sender's next requests don't wait for it. Until then the
+    envelope stays unhandled, so after a crash it is dealt with again from the beginning."""
+
+
+Deal = Callable[[Received], Awaitable[Dealt]]
+"""Does what an envelope asks for. It may be called again after a crash, and must then come to the same."""
+
+
+class Dealing:
+    """Takes envelopes that are rows and brings each to its end. `quiet` waits until no other is being kept."""
+
+    def __init__(self, ledger: Ledger, deal: Deal, quiet: Callable[[float], Awaitable[None]]) -> None:
+        self._ledger = ledger
+        self._deal = deal
+        self._quiet = quiet
+        self._waiting: deque[Received] = deque()
+        self._starting: asyncio.Task[None] | None = None
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, received: Received) -> None:
+        """Deal with it, and come back at once."""
+        self._waiting.append(received)
+        if self._starting is None or self._starting.done():
+            self._starting = self._run(self._start_all(), "starting to deal")
+
+    async def resume(self) -> int:
+        """Go on with what an earlier run acknowledged and did not deal with; how many those were."""
+        left = await asyncio.wrap_future(self._ledger.submit(envelopes.unhandled))
+        for received in left:
+            self.start(received)
+        return len(left)
+
+    async def settle(self) -> None:
+        """Wait until everything that was started is done."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Let go of what is under way; its rows are dealt with by the next run."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _start_all(self) -> None:
+        """One after the other, and none while others wait for their acknowledgement: those have three seconds."""
+        while self._waiting:
+            await self._quiet(GIVE_WAY_SECONDS)
+            received = self._waiting.popleft()
+            self._run(self._in_turn(received), received.key)
+            await asyncio.sleep(0)  # what has come in the meantime is heard first
+
+    def _run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _in_turn(self, received: Received) -> None:
+        """One person's requests are dealt with one after the other: pause, then resume, is never resume, then pause.
+        The slow part of one holds up no other."""
+        turn = self._turns.setdefault(sender_of(received), asyncio.Lock())
+        async with turn:
+            async with self._room:
+                dealt = await self._dealt(received, self._deal(received))
+            if dealt.rest is None:
+                await self._end(received, dealt)
+                return
+        await self._end(received, await self._dealt(received, dealt.rest(self._tell)))
+
+    async def _tell(self, messages: tuple[Message, ...]) -> bool:
+        """Order messages while the rest is under way; where that can't be written, the log has it."""
+        try:
+            await quick(self._ledger.order, messages)
+        except TemporaryError as error:
+            log.warning("%s", error)
+            return False
+        return True
+
+    async def _dealt(self, received: Received, dealing: Awaitable[Dealt]) -> Dealt:
+        """The edge of an envelope: it fails alone, and is kept with its reason."""
+        try:
+            return await dealing
+        except Exception as error:
+            log.exception("%s could not be dealt with", received.key)
+            return Dealt(error=describe(error))
+
+    async def _end(self, received: Received, dealt: Dealt) -> None:
+        """Write its end, as often as it takes: on a full disk that waits, and nothing is dealt with twice."""
+        now, delay = datetime.now(UTC), FIRST_DELAY_SECONDS
+        if dealt.error is None:
+            step = envelopes.handled(received, now, dealt.audit, dealt.messages)
+        else:
+            step = envelopes.failed(received, dealt.error, now, dealt.messages)
+        while True:
+            try:
+                await quick(self._ledger.step, step)
+            except TemporaryError as error:
+                log.warning("the end of %s can't be written for now: %s", received.key, error)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, LONGEST_DELAY_SECONDS)
+            else:
+                return
+
+
+def sender_of(received: Received) -> str:
+    """Who sent it, as far as its order matters."""
+    payload = received.payload
+    user, event = payload.get("user"), payload.get("event")
+    if isinstance(user, dict):
+        return str(user.get("id"))
+    if isinstance(event, dict):
+        return str(event.get("user"))
+    return str(payload.get("user_id"))
+
+
+class Voice(Protocol):
+    """What is used of the speaker."""
+
+    async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
+        """By the address that came with a request; False where that has run out."""
+
+    async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
+        """To one person alone, in a channel."""
+
+
+class Refusing:
+    """Tells people that their request isn't taken."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+
+    async def refuse(
+        self, kind: str, payload: Mapping[str, Any], error: SupervisorError
+    ) -> tuple[bool, dict[str, Any] | None]:
+        """Whether somebody was told, so that Slack needn't bring it again; and what the acknowledgement says."""
+        why = error.short if isinstance(error, LedgerUnavailable) else error.message
+        content = words(
+            f":warning: *Not accepted:* {why}. Nothing was changed. Try again once that is fixed; `supervisor doctor` "
+            "on the host says more."
+        )
+        if kind == "slash_commands":
+            return True, {"response_type": "ephemeral", **content}
+        try:
+            return await self._told(payload, content), None
+        except (ClientError, OSError, TimeoutError, SlackApiError) as problem:
+            log.warning("a request that can't be kept could not be refused either: %s", problem)
+            return False, None
+
+    async def _told(self, payload: Mapping[str, Any], content: Content) -> bool:
+        """The press of a button, or a message to the bot. What nobody waits for is left to come again."""
+        if payload.get("type") == "block_actions" and payload.get("response_url"):
+            return await self._voice.answer(str(payload["response_url"]), content, replace=False)
+        event = payload.get("event")
+        if isinstance(event, dict) and _is_for_us(event):
+            await self._voice.whisper(str(event["channel"]), str(event["user"]), event.get("thread_ts"), content)
+            return True
+        return False
+
+
+def _is_for_us(event: Mapping[str, Any]) -> bool:
+    """A person's mention, or their direct message."""
+    direct = event.get("type") == "message" and event.get("channel_type") == "im" and not event.get("subtype")
+    return bool((event.get("type") == "app_mention" or direct) and event.get("user") and not event.get("bot_id"))

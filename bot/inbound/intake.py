@@ -1,0 +1,205 @@
+"""Keeps envelopes in the ledger: all that arrive while one write is under way are the next write, together.
+
+With a write for each, the last of a burst waits for the statements of all: 80 ms for 200, where this takes 15
+(`tests/benchmarks/bench_ack.py`).
+
+What makes two deliveries the same: a key for each kind of envelope, the same across connections and restarts.
+
+The intake: an envelope is a row before it is acknowledged, acknowledged before anything is done, done from its row.
+
+So a crash after the acknowledgement loses nothing, and a second delivery does nothing. Only what must be answered *in*
+the acknowledgement is looked at first: the options of a menu, and a modal that is refused; neither leaves a row. A
+modal that is taken is a row, as everything else is, before the acknowledgement closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import ClientError
+
+from bot.inbound.connection import Connection, Envelope
+from bot.inbound.dispatcher import Dealing, Refusing
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.storage import envelopes
+from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.store import Ledger
+
+MOST_TOGETHER = 200
+"""Bounds how long the write lock is held; so many take some three milliseconds."""
+
+Waiting = tuple[Received, asyncio.Future[bool]]
+
+
+class Keeping:
+    """`keep` comes back once the envelope is on disk."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._waiting: list[Waiting] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def keep(self, received: Received) -> bool:
+        """Whether it is the first with its key; what kept it from being written, where something did."""
+        first: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((received, first))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_all(), name="keeping envelopes")
+        return await first
+
+    async def quiet(self, seconds: float) -> None:
+        """Come back when nothing waits to be written, or after so long."""
+        if self._writing is not None and not self._writing.done():
+            await asyncio.wait([self._writing], timeout=seconds)
+
+    async def _write_all(self) -> None:
+        while self._waiting:
+            together, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
+            await self._write(together)
+
+    async def _write(self, together: Sequence[Waiting]) -> None:
+        arrived = tuple(received for received, _ in together)
+        try:
+            written = self._ledger.submit(lambda connection: envelopes.keep(connection, arrived))
+            firsts = await asyncio.wrap_future(written)
+        except Exception as error:  # noqa: BLE001 (whoever waits is told)
+            if len(together) > 1 and not isinstance(error, SupervisorError):
+                for each in together:  # one that can't be kept takes no other with it
+                    await self._write([each])
+                return
+            for _, first in together:
+                if not first.done():
+                    first.set_exception(error)
+        else:
+            for (_, first), answer in zip(together, firsts, strict=True):
+                if not first.done():
+                    first.set_result(answer)
+
+
+KEY_LENGTH = 255
+
+
+def key_of(kind: str, payload: Mapping[str, Any], envelope_id: str) -> str:
+    """The key of an envelope; its own id where Slack gives nothing better."""
+    parts = _parts(kind, payload) or ("envelope", envelope_id)
+    key = ":".join(str(part) for part in parts)
+    if len(key) <= KEY_LENGTH and key.isprintable():
+        return key
+    return f"{parts[0]}:{hashlib.sha256(key.encode('utf-8', 'backslashreplace')).hexdigest()}"
+
+
+def _parts(kind: str, payload: Mapping[str, Any]) -> tuple[object, ...] | None:
+    if kind == "events_api" and payload.get("event_id"):
+        return _said(_mapping(payload, "event")) or ("event", payload["event_id"])
+    if kind == "slash_commands" and payload.get("trigger_id"):
+        return ("command", payload["trigger_id"])
+    if kind == "interactive":
+        return _interactive(payload)
+    return None
+
+
+def _said(event: Mapping[str, Any]) -> tuple[object, ...] | None:
+    """What a person said to the bot is told by its place: it may come as a mention and as a message."""
+    direct = event.get("type") == "message" and event.get("channel_type") == "im" and not event.get("subtype")
+    if (direct or event.get("type") == "app_mention") and event.get("channel") and event.get("ts"):
+        return ("said", event["channel"], event["ts"])
+    return None
+
+
+def _interactive(payload: Mapping[str, Any]) -> tuple[object, ...] | None:
+    """A click is told by its own time; a submission by the view as it was; a shortcut by its trigger."""
+    user = _mapping(payload, "user").get("id")
+    view = _mapping(payload, "view")
+    actions = payload.get("actions")
+    if payload.get("type") == "block_actions" and isinstance(actions, list) and actions:
+        place = _mapping(payload, "container").get("message_ts") or view.get("id")
+        clicks = [(action.get("action_id"), action.get("action_ts")) for action in actions if isinstance(action, dict)]
+        return ("click", place, user, json.dumps(clicks))
+    if payload.get("type") in ("view_submission", "view_closed") and view.get("id"):
+        return (payload["type"], view["id"], view.get("hash"), user)
+    if payload.get("trigger_id"):
+        return ("trigger", payload["trigger_id"])
+    return None
+
+
+def _mapping(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = payload.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+ANSWER_SECONDS = 2.5
+"""For what is answered in its acknowledgement; Slack gives up after three."""
+
+log = logging.getLogger(__name__)
+
+Answer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]
+"""What is said in the acknowledgement of a modal or a menu; None: nothing, and a modal is taken as it is."""
+
+
+class Intake:
+    """Takes envelopes from connections. `dealing` gets them once they are safe; `answer` answers at once; `refusing`
+    says no to what can't be made safe."""
+
+    def __init__(self, keeping: Keeping, dealing: Dealing, refusing: Refusing, answer: Answer) -> None:
+        self._keeping = keeping
+        self._refusing = refusing
+        self._dealing = dealing
+        self._answer = answer
+
+    async def receive(self, connection: Connection, envelope: Envelope) -> None:
+        """Take one envelope from a connection."""
+        kind, envelope_id = str(envelope.get("type")), str(envelope["envelope_id"])
+        payload = envelope.get("payload")
+        if not isinstance(payload, dict):
+            payload = {}
+        if _wants_its_answer_in_the_ack(kind, payload):
+            answer = await self._answered(kind, payload)
+            if answer is not None or payload.get("type") != "view_submission":
+                await self._acknowledge(connection, envelope_id, answer)
+                return
+        crashpoints.reach("envelope.row:before")
+        try:
+            received = await self._keep(kind, payload, envelope_id)
+        except SupervisorError as error:
+            log.error("a request could not be kept, so it is refused: %s", error)  # noqa: TRY400 (its words say it)
+            told, answer = await self._refusing.refuse(kind, payload, error)
+            if told:  # else Slack brings it again, or says itself that there was no answer
+                await self._acknowledge(connection, envelope_id, answer)
+            return
+        crashpoints.reach("envelope.row:after")
+        await self._acknowledge(connection, envelope_id, None)
+        crashpoints.reach("envelope.ack:after")
+        if received is not None:
+            self._dealing.start(received)
+
+    async def _keep(self, kind: str, payload: Mapping[str, Any], envelope_id: str) -> Received | None:
+        received = Received(key_of(kind, payload, envelope_id), kind, payload, datetime.now(UTC))
+        if await self._keeping.keep(received):
+            return received
+        log.info("%s came again and is not dealt with twice", received.key)
+        return None
+
+    async def _answered(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._answer(kind, payload)
+        except Exception:  # the edge: an acknowledgement without an answer is better than none
+            log.exception("what wanted its answer at once got none")
+            return None
+
+    async def _acknowledge(self, connection: Connection, envelope_id: str, payload: dict[str, Any] | None) -> None:
+        try:
+            await connection.acknowledge(envelope_id, payload)
+        except (ClientError, OSError):
+            log.warning("the connection ended before %s was acknowledged; it is kept all the same", envelope_id)
+
+
+def _wants_its_answer_in_the_ack(kind: str, payload: Mapping[str, Any]) -> bool:
+    return kind == "interactive" and payload.get("type") in ("view_submission", "block_suggestion")

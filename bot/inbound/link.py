@@ -1,0 +1,255 @@
+"""The link to Slack: always one connection, the next one open before the last one closes, and back after every cut."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from aiohttp import ClientError, ClientSession
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.inbound.connection import Connection, End, NotWantedError, Receive
+from bot.outbound.slack_errors import FATAL, reason_of, wait_asked, word_of
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.service import BEAT_SECONDS, wait_until
+
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 10.0
+"""Between two tries; it doubles. Nobody is heard meanwhile, so it ends early."""
+
+SHORT_LIFE_SECONDS = 10.0
+"""A connection that lived shorter than this counts as a failed try: whatever ended it may end the next one too."""
+
+PATIENT_SECONDS = 60.0
+"""After `link_disabled` or `too_many_websockets`: trying harder would make it worse."""
+
+LINGER_SECONDS = 10.0
+"""How long an old connection may still bring envelopes after the next one is open."""
+
+GHOST_SECONDS = 5 * 3600.0
+"""Slack may go on counting a connection of ours that was cut or froze; so long it is not taken for somebody else."""
+
+MOST_GHOSTS = 100
+
+LAST_TAKING_SECONDS = 2.0
+
+NOT_WANTED: Mapping[End, str] = {
+    End.DISABLED: "Socket Mode was switched off for this app: switch it on in the app's settings",
+    End.TOO_MANY: "the app has too many connections: another process uses the same token",
+}
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class SlackRefusedError(SupervisorError):
+    """Slack refuses us, and no waiting will change that."""
+
+
+def refused(variable: str, word: str) -> SlackRefusedError:
+    """The error for a token that Slack does not take."""
+    return SlackRefusedError(f"Slack refuses {variable}: {word}.", remedy="`supervisor doctor` says what to do.")
+
+
+Deaf = Callable[[datetime, datetime], Awaitable[None]]
+Others = Callable[[str], Awaitable[None]]
+
+
+class Link:
+    """Keeps the bot connected. `deaf` is told afterwards from when to when nothing could be heard, `others` at once
+    that the app has connections which are not ours. `ghosts`: when connections of ours ended that Slack may not know
+    of, by the monotonic clock; an earlier link's count as well."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        app_token: str,
+        receive: Receive,
+        deaf: Deaf,
+        others: Others,
+        ghosts: list[float] | None = None,
+    ) -> None:
+        self._client = client
+        self._app_token = app_token
+        self._receive = receive
+        self._deaf = deaf
+        self._tell_others = others
+        self.alive: Callable[[float], None] = lambda _: None
+        """Called at each turn, and now and then while connected, with how long the next one may take beside work."""
+        self._open: dict[Connection, asyncio.Task[End]] = {}
+        self._lingering: dict[Connection, asyncio.Task[None]] = {}
+        self._taking: set[asyncio.Task[None]] = set()
+        self._ghosts = [] if ghosts is None else ghosts
+        self._last_heard: datetime | None = None
+        self._trouble = "not connected yet"
+        self._since = datetime.now(UTC)
+        self._others = ""
+        self._short_lives = 0
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the link, and since when; empty while it is well."""
+        return f"{self._trouble}; since {self._since:%H:%M:%S} UTC" if self._trouble else self._others
+
+    @property
+    def last_heard(self) -> datetime | None:
+        """When Slack was last heard of, on whichever connection; moves on with every pong."""
+        heard = [
+            datetime.now(UTC) - timedelta(seconds=each.heard_seconds_ago) for each in (*self._open, *self._lingering)
+        ]
+        return max([*heard, *([self._last_heard] if self._last_heard else [])], default=None)
+
+    async def run(self, stopping: asyncio.Event, last_heard: datetime | None, connected: Callable[[], None]) -> None:
+        """Stay connected until asked to stop. `last_heard`: when an earlier run of this program last heard Slack."""
+        self._last_heard = last_heard
+        async with ClientSession() as session:
+            try:
+                while not stopping.is_set():
+                    self.alive(0.0)
+                    delay = await self._once(session, stopping, connected)
+                    if delay > 0:
+                        self.alive(delay)
+                        await wait_until(None, stopping, delay)
+            except BaseException:  # a refused token, such as: Slack may not notice that we left
+                self._ghosts.extend(time.monotonic() for _ in (*self._open, *self._lingering))
+                raise
+            finally:
+                await self._leave()
+
+    async def _once(self, session: ClientSession, stopping: asyncio.Event, connected: Callable[[], None]) -> float:
+        """Connect and stay until there must be another connection; how long to wait before that."""
+        try:
+            connection = await unless(stopping, self._connect(session))
+        except (ClientError, OSError, TimeoutError, SlackApiError) as error:
+            return self._could_not(error)
+        if connection is None:
+            return 0.0
+        since, self._last_heard = self.last_heard, None
+        running = asyncio.create_task(connection.run())
+        running.add_done_callback(lambda _: connection.leaving.set())
+        for old in tuple(self._open):
+            self._let_go(old, self._open.pop(old))
+        self._open[connection] = running
+        if self._trouble:
+            log.info("connected to Slack")
+        self._trouble = ""
+        connected()
+        if since is not None:
+            await self._deaf(since, datetime.now(UTC))
+        begun = time.monotonic()
+        while not (connection.leaving.is_set() or stopping.is_set()):
+            self.alive(BEAT_SECONDS)
+            await wait_until(connection.leaving, stopping, BEAT_SECONDS)
+        if stopping.is_set():
+            return 0.0
+        self._short_lives = self._short_lives + 1 if time.monotonic() - begun < SHORT_LIFE_SECONDS else 0
+        if connection.reason is End.REFRESH and not running.done():
+            return self._delay()  # the old one goes on hearing until the next one is open
+        if connection.reason in NOT_WANTED:
+            await connection.hang_up()
+        return self._after(connection, await running)
+
+    async def _connect(self, session: ClientSession) -> Connection:
+        answer = await self._client.apps_connections_open(app_token=self._app_token)
+        connection = Connection(session, str(answer["url"]), self._receive, self._taking, self._client.proxy)
+        await connection.open()
+        self._ghosts[:] = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS][
+            -MOST_GHOSTS:
+        ]
+        known = 1 + len(self._open) + len(self._lingering) + len(self._ghosts)
+        self._others = ""
+        if connection.connections > known:
+            self._others = (
+                f"Slack counts {connection.connections} connections of this app, {known} of them ours: "
+                "another process uses the same token and gets some of the commands."
+            )
+            log.error("%s", self._others)
+            await self._tell_others(self._others)
+        return connection
+
+    def _could_not(self, error: Exception) -> float:
+        """Why there is no connection, and how long to wait before the next try."""
+        self._short_lives += 1
+        if isinstance(error, NotWantedError) and error.end in NOT_WANTED:
+            self._wrong(NOT_WANTED[error.end])
+            return PATIENT_SECONDS
+        asked = None
+        if isinstance(error, SlackApiError):
+            asked = wait_asked(error)
+            if word_of(error) in FATAL:
+                raise refused("SLACK_APP_TOKEN", word_of(error)) from None
+        self._wrong(f"Slack can't be reached: {reason_of(error)}")
+        return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
+
+    def _after(self, connection: Connection, end: End) -> float:
+        """What to do after a connection ended of which Slack had not said that another one may follow at once."""
+        self._last_heard = self.last_heard
+        del self._open[connection]
+        if end is End.REFRESH:
+            return self._delay()
+        if end in NOT_WANTED:
+            self._wrong(NOT_WANTED[end])
+            return PATIENT_SECONDS
+        self._ghosts.append(time.monotonic())
+        words_of = {End.CUT: "was cut", End.SILENT: "froze"}
+        self._wrong(f"the connection to Slack {words_of.get(end, 'ended')}")
+        return self._delay()
+
+    def _wrong(self, words: str) -> None:
+        if not self._trouble:
+            self._since = datetime.now(UTC)
+        if words != self._trouble:  # once for as long as it lasts; that it is over is said as well
+            log.warning("%s", words)
+        self._trouble = words
+
+    def _delay(self) -> float:
+        """At once after a life of some length, and after the first that was short; then longer each time."""
+        if self._short_lives <= 1:
+            return 0.0
+        delay = FIRST_DELAY_SECONDS * 2 ** min(self._short_lives - 2, 10)
+        spread: float = random.uniform(0.75, 1.25)  # noqa: S311 (spreads reconnects, hides nothing)
+        return min(LONGEST_DELAY_SECONDS, float(delay)) * spread
+
+    def _let_go(self, connection: Connection, running: asyncio.Task[End]) -> None:
+        """Go on receiving on the old connection for a moment, beside the next one."""
+
+        async def wait() -> None:
+            await asyncio.wait([running], timeout=LINGER_SECONDS)
+            await connection.close()
+            await running
+            del self._lingering[connection]
+
+        self._lingering[connection] = asyncio.create_task(wait())
+
+    async def _leave(self) -> None:
+        """Close everything; what has arrived is kept before that is called done."""
+        self._last_heard = self.last_heard
+        endings: list[asyncio.Task[Any]] = [*self._open.values(), *self._lingering.values()]
+        for connection in (*self._open, *self._lingering):
+            await connection.close()
+        await asyncio.gather(*endings, return_exceptions=True)
+        self._open.clear()
+        if self._taking:
+            await asyncio.wait(self._taking, timeout=LAST_TAKING_SECONDS)
+        for taking in self._taking:
+            taking.cancel()
+
+
+async def unless(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """What comes of this; None where the stop came first."""
+    task = asyncio.create_task(work)
+    try:
+        await wait_until(task, stopping)
+        return task.result() if task.done() else None
+    finally:
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ClientError, OSError, TimeoutError, SlackApiError):
+                await task

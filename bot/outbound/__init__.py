@@ -1,0 +1,1 @@
+"""Outbound: message content, delivery, rate limits, files, and App Home."""

@@ -1,0 +1,358 @@
+"""What there is to say about an alert, read off the rows at the moment when it is told.
+
+What is told beside the one message of each alert, read off the rows at the moment when it is told.
+
+What a message says, made from the rows that it is about at the moment when it is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bot.views.answers.schedules import refused_run, schedule_card
+from bot.views.cards import digests as storm
+from bot.views.cards import notices as views
+from bot.views.cards import thread
+from bot.views.cards.alert import WORDS, Settings, Told, alert_card, healed, reply
+from bot.views.cards.approval import Asking, approval_card, question
+from bot.views.cards.card import UNDOABLE, About, Undone, card
+from bot.views.cards.configuration import config_card
+from bot.views.cards.notices import pause_flag
+from bot.views.cards.preview import code
+from bot.views.files import Attached
+from bot.views.home.sections import OpenAlert
+from bot.views.home.sections import Told as Told_home_values
+from bot.views.parts import Content
+from bot.views.text import escape
+from supervisor_core.alerts import flips
+from supervisor_core.alerts import flips as uptimes
+from supervisor_core.alerts import rows as alerts
+from supervisor_core.alerts.grouping import parents
+from supervisor_core.alerts.grouping.rules import STORM, Members
+from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, PAUSE_FLAG, WEEK
+from supervisor_core.alerts.rows import ALERT, LINE, REPLY
+from supervisor_core.alerts.rules import SHOWN, Alert, AlertState
+from supervisor_core.alerts.suppression import rows as suppressions
+from supervisor_core.alerts.suppression.rows import ALERT as OF_ALERT
+from supervisor_core.alerts.suppression.rows import Hush
+from supervisor_core.code.watch import service as bakes
+from supervisor_core.commands.catalog import HANDLERS
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.times import from_text
+from supervisor_core.config.changes import APPLIED
+from supervisor_core.intake.approvals import rows as approvals
+from supervisor_core.intake.approvals.rows import ASKED
+from supervisor_core.intake.approvals.rules import FINAL, OPEN, Approval, ApprovalState
+from supervisor_core.intake.schedules import rows as schedules
+from supervisor_core.intake.schedules.rows import TOLD
+from supervisor_core.intake.schedules.service import standing
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.queries import recent
+from supervisor_core.storage import outbox
+from supervisor_core.storage.audit.search import AuditFilter, search
+from supervisor_core.storage.outbox import DETAILS, PREVIEW, Waiting
+from supervisor_core.workers.conditions.rules import Severity, Target
+
+RESTARTS = ("restart_watcher", "resume")
+TRIES = 50
+"""So many commands since it began are looked through."""
+
+LATELY = timedelta(days=7)
+"""So far back a change of the code that other workers share may have to do with it."""
+
+REPORTS = ("diagnostics", "verify_db")
+
+
+def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool = False) -> Told | None:
+    """The alert with this id, and what else is known about it; `new`: nothing was said of it yet."""
+    alert = alerts.find(connection, alert_id)
+    if alert is None:
+        return None
+    ended = ""
+    if alert.state is AlertState.CLOSED and alert.closed_flip is not None:
+        flip = flips.find(connection, alert.supervisor_id, alert.closed_flip)
+        ended = flip.reason if flip else ""
+    own = Target(OF_ALERT, alert.alert_id)
+    found = suppressions.about(connection, [alert.target, own], now)
+    snoozed = alert.state is AlertState.SNOOZED
+    hushes = [
+        each
+        for each in {id(each): each for each in (*found[alert.target], *found[own])}.values()
+        if each.holds(now) and (snoozed or each.kind is not Hush.SNOOZE)
+        if each.kind is not Hush.QUIET or alert.severity is Severity.WARNING
+    ]
+    past = _commands(connection, alert)
+    before = next((job for job in past if job.finished_at and job.finished_at <= alert.opened_at), None)
+    above = alerts.find(connection, alert.parent_id) if alert.parent_id else None
+    alone = bool(alert.target.worker)
+    return Told(
+        alert,
+        host=alert.supervisor_id,
+        ended=ended,
+        before=before,
+        settings=_settings(connection, alert, before),
+        tries=sum(
+            1 for job in past if job.handler in RESTARTS and job.finished_at and job.finished_at > alert.opened_at
+        ),
+        hushes=hushes,
+        new=new,
+        members=Members() if alone else parents.members_of(connection, alert, storm.NAMED),
+        parent=above,
+    )
+
+
+def said_below(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
+    """What is said in the thread of an alert; nothing where it is over by then: its message says so."""
+    alert = alerts.find(connection, str(payload["alert_id"]))
+    if alert is None or alert.state is AlertState.CLOSED:
+        return None
+    return reply(payload, "The storm" if alert.target.kind == STORM else alert.target.id)
+
+
+def came_back(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
+    """A worker that ended and was brought back by itself, with how often it did so on that day."""
+    alert = alerts.find(connection, str(payload["alert_id"]))
+    if alert is None:
+        return None
+    day = datetime.fromisoformat(str(payload["day"])).replace(tzinfo=UTC)
+    return healed(alert, alerts.count_healed(connection, alert.target, day, day + timedelta(days=1)))
+
+
+def _settings(connection: Connection, alert: Alert, before: Job | None) -> Settings | None:
+    """The configuration that affected its worker, where it began before the alert and after the last command."""
+    if not alert.target.worker:
+        return None
+    wanted = AuditFilter(worker=alert.target.id, action=APPLIED, since=alert.opened_at - LATELY, limit=TRIES)
+    for row in search(connection, wanted):
+        try:
+            said = json.loads(row["details_json"])
+            begun = from_text(said["begun_at"])
+            found = Settings(Issuer(row["actor"], row["label"] or ""), begun, tuple(map(str, said["changes"])))
+        except (KeyError, TypeError, ValueError):  # an altered row says nothing
+            continue
+        if begun <= alert.opened_at:
+            newer = before is None or before.finished_at is None or before.finished_at < begun
+            return found if newer else None
+    return None
+
+
+def _commands(connection: Connection, alert: Alert) -> list[Job]:
+    """The newest commands for its worker that may have to do with it, newest first."""
+    if not alert.target.worker:
+        return []
+    handlers = [each for each in HANDLERS if each not in REPORTS]
+    own = jobs.ended(connection, [alert.target.id], handlers, TRIES)
+    shared = jobs.as_sibling(connection, alert.target.id, alert.opened_at - LATELY, TRIES)
+    return sorted([*own, *shared], key=lambda job: (job.finished_at or job.filed_at, job.job_id), reverse=True)
+
+
+Link = Callable[[Mapping[str, Any]], str]
+
+
+def tidings(connection: Connection, message: Waiting, link: Link) -> Content | None:
+    """What it says now; nothing where it would add nothing by now."""
+    if message.kind == MORNING:
+        return _morning(connection, message.payload)
+    if message.kind == WEEK:
+        return _week(connection, message.payload)
+    return _call(connection, message.payload, link)
+
+
+def _morning(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
+    found = [alerts.find(connection, str(alert_id)) for alert_id in payload["alerts"]]
+    kept = [alert for alert in found if alert is not None]
+    if not kept:
+        return None
+    return views.morning(kept, from_text(str(payload["since"])), from_text(str(payload["until"])))
+
+
+def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Content | None:
+    """Nobody is called for what is over, or for what somebody looks after by then."""
+    alert = alerts.find(connection, str(payload["alert_id"]))
+    if alert is None or alert.state not in (AlertState.PENDING, AlertState.OPEN):
+        return None
+    if "people" in payload:
+        return views.call(alert, [str(each) for each in payload["people"]])
+    place = outbox.place_of(connection, alerts.ALERT, alert.alert_id) or {}
+    return views.call_elsewhere(alert, str(place.get("channel") or ""), link(place))
+
+
+def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
+    host, since, until = str(payload["host"]), from_text(str(payload["since"])), from_text(str(payload["until"]))
+    begun = alerts.begun_within(connection, host, since, until)
+    worked = uptimes.of_workers(connection, host, [str(each) for each in payload["workers"]], until, [until - since])
+    return views.week(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})
+
+
+OF_PAYLOAD: Mapping[str, Callable[[Mapping[str, Any]], Content]] = {CONFIG: config_card, PAUSE_FLAG: pause_flag}
+"""Kinds of messages that say what their row says, whenever they are told."""
+
+CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
+
+LINKED = 20
+"""So many alerts on a page lead to their messages."""
+
+UNDOS = 50
+"""So many tries to take something back are looked through, the newest first."""
+
+
+class Composing:
+    """`needs_approval`: which commands do, when they are given in Slack; `address`: the workspace's own, under which
+    each message has one."""
+
+    def __init__(self, needs_approval: Callable[[str], bool] = lambda _: False, address: str = "") -> None:
+        self._needs_approval = needs_approval
+        self._address = address.rstrip("/")
+
+    def content(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+        """What it says now; None where nothing is left that it is about."""
+        if message.kind == jobs.CARD:
+            return self._card(connection, message.subject, now)
+        if message.kind == ASKED:
+            asking = self._asking(connection, message.subject, jobs.CARD)
+            return question(asking) if asking else None
+        if message.kind == DETAILS:
+            return self._reply(connection, message)
+        if message.kind == TOLD:
+            return self._schedule(connection, message, now)
+        if message.kind == ALERT:
+            return self._alert(connection, message, now)
+        if message.kind == REPLY:
+            return said_below(connection, message.payload)
+        if message.kind == LINE:
+            return came_back(connection, message.payload)
+        if message.kind in OF_PAYLOAD:
+            return OF_PAYLOAD[message.kind](message.payload)
+        if message.kind in (MORNING, CALL, WEEK):
+            return tidings(connection, message, self._link)
+        content: Content = message.payload["content"]
+        return content
+
+    def report(self, connection: Connection, message: Waiting) -> Attached:
+        """The report that a row tells of, without its bytes: they are read elsewhere."""
+        payload, path = message.payload, str(message.payload["report"])
+        job = jobs.find(connection, str(payload["task_id"]), str(payload["worker_id"]))
+        return Attached(
+            name=PurePath(path).name,
+            content="",
+            rest=code(path) + (f" on {escape(job.supervisor_id)}" if job else ""),
+            comment=thread.of_report(job) if job else "",
+        )
+
+    def _alert(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+        """The message of an alert; none where another one tells of it and nothing was said of it yet."""
+        told = told_of(connection, message.subject, now, new=not message.address.get("ts"))
+        if told is None or (told.parent is not None and not message.address):
+            return None
+        if told.parent is not None:
+            place = outbox.place_of(connection, ALERT, told.parent.alert_id)
+            told = replace(told, link=self._link(place or {}))
+        return alert_card(told, now)
+
+    def _schedule(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+        if "note" in message.payload:
+            return refused_run(message.payload["note"])
+        found = schedules.find(connection, message.subject)
+        return schedule_card(standing(found, now)) if found else None
+
+    def waiting(self, connection: Connection) -> list[Asking]:
+        """All approvals that wait, with the places of their cards."""
+        found = approvals.in_states(connection, OPEN)
+        asked = [self._asking(connection, each.task_id, jobs.CARD) for each in found]
+        return [each for each in asked if each is not None]
+
+    def recent(self, connection: Connection, most: int) -> list[Told_home_values]:
+        """The newest commands, with the addresses of their cards."""
+        found = recent(connection, most)
+        return [Told_home_values(each, self.link(connection, each.task_id)) for each in found]
+
+    def open_alerts(self, connection: Connection) -> list[OpenAlert]:
+        """The alerts that are open and stand for themselves, the first of them with the places of their messages."""
+        found = [alert for alert in alerts.in_states(connection, SHOWN) if alert.parent_id is None]
+        shown = []
+        for number, alert in enumerate(found):
+            place = outbox.place_of(connection, ALERT, alert.alert_id) if number < LINKED else None
+            link = self._link(place or {})
+            shown.append(OpenAlert(alert.alert_id, *_in_words(alert), alert.opened_at, link))
+        return shown
+
+    def link(self, connection: Connection, task_id: str) -> str:
+        """The address of the message of a command; empty where it has none."""
+        places = (outbox.place_of(connection, kind, task_id) for kind in (jobs.CARD, ASKED))
+        return next(filter(None, (self._link(place or {}) for place in places)), "")
+
+    def _card(self, connection: Connection, task_id: str, now: datetime) -> Content | None:
+        asking = self._asking(connection, task_id, ASKED)
+        found = _own(jobs.of_task(connection, task_id), asking)
+        if found:
+            undone = self._undone(connection, found)
+            watched = bakes.of_task(connection, task_id)
+            return card(found, now, About(asking, undone, watched, self._needs_approval("undo")))
+        return approval_card(asking) if asking else None
+
+    def _reply(self, connection: Connection, message: Waiting) -> Content | None:
+        payload = message.payload
+        asking = self._asking(connection, str(payload["task_id"]), ASKED)
+        if payload["about"] == PREVIEW:
+            return thread.preview(asking)
+        found = _own(jobs.of_task(connection, str(payload["task_id"])), asking)
+        asked_here = payload["below"]["kind"] == ASKED
+        return thread.outcome(found, asking, str(payload["by"]), asked_here=asked_here)
+
+    def _asking(self, connection: Connection, task_id: str, other: str) -> Asking | None:
+        """The approval of this command, with the place of its other message."""
+        approval = approvals.of_task(connection, task_id)
+        if approval is None:
+            return None
+        place = outbox.place_of(connection, other, task_id)
+        votes = approvals.votes_of(connection, approval.approval_id)
+        elsewhere = str((place or {}).get("channel") or "") if other == ASKED else ""
+        return Asking(approval, votes, elsewhere, self._link(place or {}))
+
+    def _link(self, place: Mapping[str, Any]) -> str:
+        if not (self._address and place.get("ts")):
+            return ""
+        return f"{self._address}/archives/{place['channel']}/p{str(place['ts']).replace('.', '')}"
+
+    def _undone(self, connection: Connection, found: Sequence[Job]) -> dict[str, Undone]:
+        """What became of the tries to take these jobs of one command back, by worker."""
+        task_id = found[0].task_id
+        tries = jobs.undoing(connection, task_id, UNDOS)
+        asked = approvals.about(connection, "undo", "task_id", task_id, UNDOS)
+        refused = [each for each in asked if each.state in FINAL and each.state not in CARRIED_OUT]
+        return {job.worker_id: _of_worker(job, tries, refused) for job in found if job.handler in UNDOABLE}
+
+
+def _own(found: Sequence[Job], asking: Asking | None) -> Sequence[Job]:
+    """The jobs of a command, without those that another door filed under the id of its approval."""
+    return found if asking is None else [job for job in found if job.door == asking.approval.door]
+
+
+def _in_words(alert: Alert) -> tuple[str, str]:
+    """Whose trouble it is, and what is so."""
+    if alert.target.kind == STORM:  # its reason begins with how many they are
+        many, what, so = alert.reason.partition(" workers ")
+        return f"{many}{what.rstrip()}", so
+    whose = alert.target.worker or f"The {alert.target.kind} of {alert.target.id}"
+    return whose, WORDS[alert.condition]
+
+
+def _of_worker(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> Undone:
+    mine = [each for each in tries if each.worker_id == job.worker_id or _place(each) == _place(job) != ""]
+    not_begun = sum(1 for each in refused if job.worker_id in each.command.workers)
+    ended = [each for each in mine if each.outcome is not None]
+    by = next((each for each in ended if each.outcome and each.outcome.success), None)
+    return Undone(len(ended) + not_begun, by, len(ended) < len(mine))
+
+
+def _place(job: Job) -> str:
+    """The checkout that it worked on; several workers may share one."""
+    return str(job.outcome.details.get("checkout") or "") if job.outcome else ""

@@ -1,0 +1,355 @@
+"""From the outbox to Slack: rows that wait become messages, in the order of their channel, at a pace that Slack bears.
+
+A row stays pending until Slack has its newest version. So nothing is lost over an outage or a crash; and what was
+ordered several times meanwhile is told once, as it is now.
+
+One message is sent after the other, so that the limits hold. A call that takes longer than a moment is left behind: its
+channel waits for it, and nobody else does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+from sqlalchemy import Connection
+
+from bot.access.people import UnverifiedError
+from bot.outbound.content import Composing
+from bot.outbound.home_content import Compose
+from bot.outbound.messages import HOME, KINDS, WHISPER, placed
+from bot.outbound.rate_limits import HeldError, Pace, gates, held_as, method
+from bot.outbound.sender import ShutOut, ShutOutError, Teller
+from bot.outbound.slack_api import Speaker, UploadError
+from bot.outbound.slack_errors import FATAL, is_weather, method_of, reason_of, wait_asked, word_of
+from bot.pools import quick
+from supervisor_core.alerts.rows import ALERT
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.service import wait_until
+from supervisor_core.common.times import utc_now
+from supervisor_core.intake.approvals.rows import ASKED
+from supervisor_core.jobs.rows import CARD
+from supervisor_core.storage import outbox
+from supervisor_core.storage.outbox import FILE, Waiting
+from supervisor_core.storage.store import Ledger
+
+LOOK_SECONDS = 2.0
+"""The net below the wakes: what another process ordered is told within so long."""
+
+SHORTEST_SECONDS = 0.05
+"""Between two looks while something waits, so that no rounding of a wait becomes a busy loop."""
+
+MOST_FAILED = 1000
+"""Messages whose last failure is remembered; beyond them, the oldest failure is forgotten."""
+
+MOMENT_SECONDS, SHORT_MOMENT_SECONDS = 1.0, 0.1
+"""All others wait so long for one call; the short one while another call of the same method is left behind."""
+
+UNDER_WAY, UNDER_WAY_OF_ONE = 16, 4
+"""Calls that are left behind, in all and of one method. Further ones of it wait for the first of those to end."""
+
+LAST_SECONDS = 2.0
+"""For what is left behind when the service stops; its rows are told by the next run."""
+
+SHUT_SECONDS = 60.0
+"""How long nothing is tried in a channel that takes nothing from us: somebody must invite the bot first."""
+
+DOUBTFUL_ATTEMPTS, HOPELESS_ATTEMPTS = 10, 40
+"""After so many tries a message that meets nothing but bad weather is blamed itself: at the first where others got
+through meanwhile, else at the second, after about a quarter of an hour. Until then its channel waits behind it."""
+
+EVERYTHING = "*"
+
+PARENTS = frozenset({CARD, ASKED, ALERT})
+"""Kinds of messages that have others in their thread."""
+
+# About one channel or one message, when they answer a message; about the token elsewhere.
+NOT_FATAL_HERE = frozenset({"missing_scope", "no_permission", "team_access_not_granted"})
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """What a call that is under way keeps from being sent."""
+
+    outbox_id: int
+    lane: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a message is not told yet."""
+
+    seconds: float
+    words: str
+    holds: bool
+    """The later ones of its channel wait as well: a channel reads in order."""
+
+
+class Delivery:
+    """Sends what waits. `fallback`: a channel for what no other place takes; `name`: how the bot is invited;
+    `compose`: what somebody's page shows; `told`: called when a card was told, by which alone it is known here what
+    another process has done; `shut_out`: called when a channel takes nothing from us."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        speaker: Speaker,
+        name: str,
+        fallback: str = "",
+        composing: Composing | None = None,
+        pace: Pace | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        compose: Compose | None = None,
+        read_report: Callable[[str, str], str] = lambda *_: "",
+        told: Callable[[], object] = lambda: None,
+        shut_out: ShutOut | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._ledger = ledger
+        self._after_telling = told
+        self._clock = clock
+        self._now = now
+        self._pace = pace or Pace(clock)
+        self._teller = Teller(
+            ledger, speaker, self._pace, composing or Composing(), name, fallback, read_report, compose, shut_out, now
+        )
+        self.alive: Callable[[float], None] = lambda _: None
+        """Called at each turn, with how long the next one may take beside its work."""
+        self._woken = asyncio.Event()
+        self._problem = ""
+        self._told_at = 0.0
+        self._failed_at: dict[int, float] = {}
+        self._shut: dict[str, float] = {}
+        self._under_way: dict[asyncio.Task[Wait | None], UnderWay] = {}
+
+    @property
+    def problem(self) -> str:
+        """What keeps messages from being told right now; empty while nothing does."""
+        return self._problem
+
+    def wake(self) -> None:
+        """Look now: something was ordered."""
+        self._woken.set()
+
+    def back(self) -> None:
+        """Slack was just heard of: what waited because it was away need not wait longer."""
+        self._pace.well(EVERYTHING)
+        self._woken.set()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Deliver until asked to stop."""
+        try:
+            while not stopping.is_set():
+                self._woken.clear()
+                seconds = await self._careful_round(stopping)
+                self.alive(seconds)
+                await wait_until(self._woken, stopping, seconds)
+        finally:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        """End what is under way."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=LAST_SECONDS)
+        left = tuple(self._under_way)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _careful_round(self, stopping: asyncio.Event) -> float:
+        """The edge of a round: where the ledger can't be read or written, that is said, and tried again soon."""
+        try:
+            return await self.round(stopping)
+        except SupervisorError as error:
+            self._problem = str(error)
+            log.warning("%s", error)
+            return LOOK_SECONDS
+
+    async def round(self, stopping: asyncio.Event | None = None) -> float:
+        """Send what may be sent now; in how many seconds to look again."""
+        soonest, problem = LOOK_SECONDS, ""
+        for queue in self._queues(await self._waiting()):
+            for message in queue:
+                if stopping is not None and stopping.is_set():
+                    return 0.0
+                self.alive(0.0)
+                wait = self._wait(message)
+                if wait is None:
+                    wait = await self._sent_soon(message)
+                    if message.kind == HOME:  # it took a look at all workers: what came meanwhile goes first
+                        self._problem = problem or (wait.words if wait else "")
+                        return SHORTEST_SECONDS
+                if wait is None and message.kind in PARENTS:
+                    soonest = SHORTEST_SECONDS  # what stands below it has waited for it
+                if wait is not None:
+                    soonest = min(soonest, max(wait.seconds, SHORTEST_SECONDS))
+                    problem = problem or wait.words
+                    if wait.holds:
+                        break
+        self._problem = problem
+        return soonest
+
+    def _is_held_up(self, message: Waiting) -> bool:
+        """Whether a call that is under way must end first."""
+        lanes, by = self._under_way.values(), method(message)
+        own = any(lane.outbox_id == message.outbox_id or lane.lane == _lane(message) != "" for lane in lanes)
+        return own or len(lanes) >= UNDER_WAY or sum(lane.method == by for lane in lanes) >= UNDER_WAY_OF_ONE
+
+    async def _sent_soon(self, message: Waiting) -> Wait | None:
+        """Send it, and leave it behind where that takes longer than a moment."""
+        by = method(message)
+        slow = any(lane.method == by for lane in self._under_way.values())
+        task = asyncio.create_task(self._deliver(message), name=f"{message.kind} {message.subject}")
+        self._under_way[task] = UnderWay(message.outbox_id, _lane(message), by)
+        await asyncio.wait({task}, timeout=SHORT_MOMENT_SECONDS if slow else MOMENT_SECONDS)
+        if task.done():
+            del self._under_way[task]
+            return task.result()
+        task.add_done_callback(self._ended_late)
+        return Wait(LOOK_SECONDS, "", holds=True)
+
+    def _ended_late(self, task: asyncio.Task[Wait | None]) -> None:
+        """Whoever waited for it is looked at now."""
+        self._under_way.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._problem = str(error)
+            log.warning("%s: %s", task.get_name(), error)
+        self.wake()
+
+    def _queues(self, waiting: Sequence[Waiting]) -> list[list[Waiting]]:
+        """What waits, each channel's posts in their order. Those that were tried least begin, so that one that fails
+        again and again keeps no other channel from being tried; then those whose turn is longest ago, so that two
+        cards which change all the time leave the others their share of what Slack bears. Pages come last, the one that
+        was opened last before the others."""
+        queues: dict[object, list[Waiting]] = {}
+        for message in sorted(waiting, key=_opened_at, reverse=True):
+            queues.setdefault(_line(message) or message.outbox_id, []).append(message)
+        return sorted(queues.values(), key=lambda queue: self._turn(queue[0]))
+
+    def _turn(self, message: Waiting) -> tuple[bool, int, float]:
+        """Its place among the others; by its own limit alone it is 0 where it had no turn yet."""
+        is_page = message.kind == HOME
+        return is_page, message.attempts, 0.0 if is_page else self._pace.free_at(gates(message)[0])
+
+    async def _waiting(self) -> list[Waiting]:
+        self._shut = {place: until for place, until in self._shut.items() if until > self._clock()}
+        now, shut = self._now(), tuple(self._shut)
+
+        def look(connection: Connection) -> list[Waiting]:
+            return [placed(connection, message) for message in outbox.waiting(connection, KINDS, now, shut)]
+
+        return await quick(self._ledger.read, look)
+
+    def _wait(self, message: Waiting) -> Wait | None:
+        """What keeps it before it is tried."""
+        if self._is_held_up(message):
+            return Wait(LOOK_SECONDS, message.last_error, holds=True)
+        if _place(message) in self._shut and not message.payload.get("user"):
+            return Wait(SHUT_SECONDS, message.last_error, holds=False)
+        own = (message.due_at - self._now()).total_seconds()
+        if own > 0:
+            return Wait(own, message.last_error, holds=message.attempts == 0)
+        by = method(message)
+        pace = self._pace.wait(gates(message), EVERYTHING, by, held_as(message, by))
+        return Wait(pace, message.last_error, holds=True) if pace > 0 else None
+
+    async def _deliver(self, message: Waiting) -> Wait | None:
+        """The edge of a message: one that can't be told keeps no other from being told."""
+        by = method(message)
+        try:
+            await self._teller.tell(message)
+        except SlackApiError as error:
+            word, called = word_of(error), method_of(error) or by
+            if is_weather(error) or word in FATAL - NOT_FATAL_HERE:
+                asked = wait_asked(error)
+                for each in {by, called}:  # it may have come to another method than it began with
+                    self._pace.hold(each if asked is None else held_as(message, each), asked)
+                return await self._held(message, f"Slack answers {word} to {called}")
+            return await self._later(message, f"Slack refuses {called}: {word}")
+        except (HeldError, UnverifiedError) as error:
+            return await self._held(message, str(error))
+        except (ClientError, OSError, TimeoutError) as error:
+            self._pace.hold(_unreached(error, held_as(message, by)))
+            return await self._held(message, f"Slack can't be reached: {reason_of(error)}")
+        except ShutOutError as error:
+            self._shut[_place(message)] = self._clock() + SHUT_SECONDS
+            return await self._later(message, str(error))
+        except UploadError as error:
+            return await self._later(message, str(error))
+        except SupervisorError:
+            raise  # the ledger: whatever is told now could not be noted
+        except Exception as error:
+            log.exception("%s %s can't be told", message.kind, message.subject)
+            return await self._later(message, describe(error))
+        self._told(message, by)
+        return None
+
+    def _told(self, message: Waiting, by: str) -> None:
+        self._pace.well(EVERYTHING, by, held_as(message, by))
+        self._told_at = self._clock()
+        self._failed_at.pop(message.outbox_id, None)
+        if message.kind in PARENTS:
+            self._after_telling()
+
+    async def _held(self, message: Waiting, reason: str) -> Wait:
+        """Bad weather: it is tried again when the pace allows, and its channel waits; unless it is to blame itself."""
+        now = self._clock()
+        before = self._failed_at.get(message.outbox_id, now)
+        self._failed_at[message.outbox_id] = now
+        if len(self._failed_at) > MOST_FAILED:
+            del self._failed_at[min(self._failed_at, key=self._failed_at.__getitem__)]
+        others_got_through = self._told_at > before
+        if message.attempts >= (DOUBTFUL_ATTEMPTS if others_got_through else HOPELESS_ATTEMPTS):
+            return await self._later(message, reason)
+        await self._postponed(message, reason, 0.0)
+        return Wait(SHORTEST_SECONDS, reason, holds=True)
+
+    async def _later(self, message: Waiting, reason: str) -> Wait:
+        """It is about this message alone: it waits a while of its own, longer each time."""
+        await self._postponed(message, reason, None)
+        return Wait(LOOK_SECONDS, reason, holds=False)
+
+    async def _postponed(self, message: Waiting, reason: str, seconds: float | None) -> None:
+        log.warning("%s %s waits: %s", message.kind, message.subject, reason)
+        now = self._now()
+        work = partial(outbox.postpone, message=message, error=reason, now=now, seconds=seconds)
+        await asyncio.wrap_future(self._ledger.submit(work))
+
+
+def _opened_at(message: Waiting) -> str:
+    """When a page was opened; everything else stays in the order in which it was ordered."""
+    return str(message.payload.get("at", "")) if message.kind == HOME else ""
+
+
+def _place(message: Waiting) -> str:
+    """The channel whose order a message belongs to; none for what is edited, or told to one person alone."""
+    if message.kind in (WHISPER, HOME) or message.address.get("ts"):
+        return ""
+    return str(message.payload.get("channel") or "")
+
+
+def _unreached(error: Exception, by: str) -> str:
+    """What is left alone for a while: a method that takes a call and never answers says nothing of the others."""
+    return by if isinstance(error, TimeoutError) else EVERYTHING
+
+
+def _line(message: Waiting) -> str:
+    """Those that go one after the other: posts of one channel, and beside them its files, which may be long on their
+    way. None for what is edited or told to one person alone."""
+    place = _place(message)
+    return f"files {place}" if message.kind == FILE and place else place
+
+
+def _lane(message: Waiting) -> str:
+    """Of what only one call at a time may be under way. Pages are one lane: each looks at all workers."""
+    return HOME if message.kind == HOME else _line(message)

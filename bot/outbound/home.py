@@ -1,0 +1,153 @@
+"""Who has App Home open, and when their pages are published anew: when they open it, and when something changes.
+
+A page is a row of the outbox, by its reader's id: it says when they last did something there, and where they are on it.
+So it waits while Slack is away, survives a crash, and what was ordered several times is published once, as it is then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bot.outbound.messages import HOME
+from bot.pools import quick
+from bot.views.home.sections import Place
+from supervisor_core.alerts.rows import ALERT
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.events import Subscription
+from supervisor_core.common.service import wait_until
+from supervisor_core.common.times import from_text, to_text
+from supervisor_core.intake.approvals.rows import ASKED
+from supervisor_core.jobs.rows import CARD
+from supervisor_core.storage import outbox
+from supervisor_core.storage.steps import Message
+from supervisor_core.storage.store import Ledger
+
+KEPT = timedelta(hours=1)
+"""So long after somebody last opened their page, or pressed something on it, it follows what happens. Slack does not
+say when they leave it; and each page that is kept takes its share of what may be published."""
+
+SETTLE_SECONDS = 0.2
+"""From a change until pages are ordered: what happens together is one page."""
+
+AGAIN_SECONDS = 1.0
+"""Between two orders, however much happens: each is a transaction."""
+
+FORGOTTEN = timedelta(days=7)
+"""After so long without a visit nobody expects to be where they were."""
+
+CHANGED_WITH = (CARD, ASKED, ALERT)
+"""Whatever is ordered anew with these is shown on pages, too."""
+
+log = logging.getLogger(__name__)
+
+
+def opened(payload: Mapping[str, Any] | None, user: str, at: datetime) -> Message:
+    """The order for a page that was opened; `payload`: what was ordered for it last. Who comes back soon is where they
+    were, others begin at the first page."""
+    place = place_of(payload or {}) if payload and at - _at(payload) < KEPT else Place()
+    return order(user, at, place)
+
+
+def order(user: str, at: datetime, place: Place) -> Message:
+    """The order for a page on which somebody has just done something."""
+    return Message(HOME, user, {"user": user, "at": to_text(at), "page": place.page, "only": place.only})
+
+
+def place_of(payload: Mapping[str, Any]) -> Place:
+    """Where somebody is on their page."""
+    start = Place()
+    page, only = payload.get("page", start.page), payload.get("only", start.only)
+    return Place(page if isinstance(page, int) else start.page, str(only))
+
+
+def until(payload: Mapping[str, Any]) -> datetime:
+    """How long this page follows what happens."""
+    return _at(payload) + KEPT
+
+
+def forget_old(connection: Connection, now: datetime) -> int:
+    """Let go of the pages that nobody has opened for long; how many were let go."""
+    pages = outbox.payloads(connection, HOME)
+    return outbox.forget(connection, HOME, [user for user, payload in pages.items() if now - _at(payload) > FORGOTTEN])
+
+
+class Homes:
+    """Orders pages. All but `order_all` belongs to the event loop."""
+
+    def __init__(self, ledger: Ledger, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something that a page shows may have changed."""
+        self._changed.set()
+
+    async def opened(self, user: str, at: datetime) -> Message:
+        """Somebody opens their page."""
+        return opened(await self._ordered(user), user, at)
+
+    async def turned(self, user: str, at: datetime, *, page: int | None = None, only: str | None = None) -> Message:
+        """Somebody turns their page over, chooses what to see, or asks for it anew."""
+        place = place_of(await self._ordered(user) or {})
+        if only is not None:
+            place = Place(0, only)
+        return order(user, at, replace(place, page=max(0, page)) if page is not None else place)
+
+    async def run(self, stopping: asyncio.Event, heard: Callable[[], Subscription]) -> None:
+        """Order the pages of all who look, whenever something has changed; until asked to stop."""
+        loop = asyncio.get_running_loop()
+        wake = partial(loop.call_soon_threadsafe, self.wake)
+        self.wake()  # what happened while nobody was there
+        with heard() as events, self._ledger.listening(wake, CHANGED_WITH):
+            hearing = asyncio.create_task(self._hear(events))
+            try:
+                while not stopping.is_set():
+                    await self._next(stopping)
+            finally:
+                hearing.cancel()
+                await asyncio.gather(hearing, return_exceptions=True)
+
+    async def _next(self, stopping: asyncio.Event) -> None:
+        """One change, and all that come with it."""
+        await wait_until(self._changed, stopping)
+        if not await wait_until(None, stopping, SETTLE_SECONDS):
+            self._changed.clear()
+            try:
+                await quick(self.order_all)
+            except SupervisorError as error:
+                log.warning("pages are not up to date: %s", error)
+                self._changed.set()
+            await wait_until(None, stopping, AGAIN_SECONDS)
+
+    async def _hear(self, events: Subscription) -> None:
+        async for _ in events:
+            self.wake()
+
+    def order_all(self) -> None:
+        """Have the pages of all who look published anew. It blocks."""
+        since = self._clock() - KEPT
+        pages = self._ledger.read(partial(outbox.payloads, kind=HOME))
+        kept = [user for user, payload in pages.items() if _at(payload) > since]
+        if kept:
+            self._ledger.order([Message(HOME, user, None) for user in kept])
+
+    async def _ordered(self, user: str) -> Mapping[str, Any] | None:
+        look = partial(outbox.payload_of, kind=HOME, subject=user)
+        return await quick(self._ledger.read, look)
+
+
+def _at(payload: Mapping[str, Any]) -> datetime:
+    """When its reader last did something there; long ago, where that can't be read."""
+    try:
+        return from_text(str(payload.get("at")))
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)

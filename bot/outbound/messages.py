@@ -1,0 +1,122 @@
+"""What goes out to Slack, as rows: a card, a notice, a whisper, or a file. Each is a row before it is a message.
+
+What stands in the thread of another message gets its place when it is told: where that message stands by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bot.inbound.dispatcher import Dealt
+from bot.requests.request import Asked
+from bot.views.files import Attached
+from bot.views.parts import Content, said, words
+from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
+from supervisor_core.alerts.rows import ALERT, LINE, REPLY
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.intake.approvals.rows import ASKED
+from supervisor_core.intake.schedules.rows import TOLD
+from supervisor_core.jobs.rows import CARD
+from supervisor_core.storage import outbox
+from supervisor_core.storage.outbox import DETAILS, FILE, Waiting
+from supervisor_core.storage.steps import Message
+
+WHISPER = "whisper"
+"""For one person alone; told once, and never edited."""
+
+HOME = "home"
+"""Somebody's page, App Home, by their id: published anew when it is ordered anew, and always as all is by then."""
+
+SUBJECT = 255
+"""Characters of a subject, as the table has them."""
+
+KINDS = (
+    *(CARD, ASKED, ALERT, REPLY, LINE, CALL, MORNING, WEEK, CONFIG, PAUSE_FLAG),
+    *(TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME),
+)
+
+
+def answer(asked: Asked, content: Content) -> Message:
+    """What only informs: to the asker alone; to a mention, in its thread."""
+    if asked.direct and asked.response_url is None:
+        return _directly(asked, asked.key, content)
+    if asked.message is None:
+        return whisper(asked, content, replace=asked.replaces)
+    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread or asked.message}
+    return Message(NOTICE, asked.key, {**place, "content": content})
+
+
+def everybody(asked: Asked, content: Content, channel: str, about: str) -> Dealt:
+    """What concerns all who read this channel: there, and to whoever asked elsewhere; without a channel, to them
+    alone. `about` tells several to one request apart."""
+    messages = [] if asked.channel == channel else [answer(asked, content)]
+    if channel:
+        messages.append(Message(NOTICE, f"{asked.key}{about}", {"channel": channel, "content": content}))
+    return Dealt(messages=tuple(messages))
+
+
+def whisper(asked: Asked, content: Content, *, replace: bool = False, about: str = "") -> Message:
+    """To the asker alone, whichever way they asked; `about` tells several to one request apart."""
+    if asked.direct and asked.response_url is None:
+        return _directly(asked, f"{asked.key}{about}"[:SUBJECT], content)
+    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
+    way = {"response_url": asked.response_url, "replace": replace}
+    return Message(WHISPER, f"{asked.key}{about}"[:SUBJECT], {**place, **way, "content": content})
+
+
+def failure(asked: Asked, error: SupervisorError) -> Dealt:
+    """Why nothing was done, and what to do: to the asker alone."""
+    return Dealt(messages=(whisper(asked, words(f":warning: {said(error)}")),))
+
+
+def _directly(asked: Asked, subject: str, content: Content) -> Message:
+    """Where nobody else reads it: an ordinary message, which is never told anywhere else."""
+    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread, "alone": True}
+    return Message(NOTICE, subject, {**place, "content": content})
+
+
+def card_of(asked: Asked) -> Mapping[str, Any]:
+    """Where the card of this request's command belongs."""
+    return {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
+
+
+def file_for(asked: Asked, file: Attached, about: str = "") -> Message:
+    """A file for whoever asked, alone: in their direct messages. `about` tells several to one request apart.
+
+    Hand it back among a `Dealt`'s messages; dealt with twice, it is sent once. Where Slack takes no file (uploads are
+    forbidden, `files:write` is missing), as much of it as a message holds is told there as text, and `file.rest` says
+    where all of it is. A picture, being bytes, is then not shown at all, so its `comment` should say the essential.
+    """
+    thread = asked.thread if asked.direct else None
+    place = {"channel": asked.channel if asked.direct else asked.user, "user": asked.user, "thread_ts": thread}
+    return Message(FILE, _file_of(asked.key, about), {**place, "alone": True, **file.as_payload()})
+
+
+def file_in(asked: Asked, file: Attached) -> Message:
+    """A file for everybody in the channel in which a button was pressed; once, however often it was pressed. Where the
+    bot can't write there it goes to whoever pressed it."""
+    return Message(FILE, _file_of(asked.press, ""), {**card_of(asked), **file.as_payload()})
+
+
+def _file_of(subject: str, about: str) -> str:
+    """Another subject than its card or its answer has: messages of one place are told apart by theirs."""
+    tail = f"/file{about}"
+    return f"{subject[: SUBJECT - len(tail)]}{tail}"
+
+
+def placed(connection: Connection, message: Waiting) -> Waiting:
+    """The same message with its channel and thread; without them where the message above it stands nowhere."""
+    above = message.payload.get("below")
+    if not above:
+        return message
+    place = outbox.thread_of(connection, str(above["kind"]), str(above["subject"])) or {}
+    return replace(message, payload={**message.payload, **place})
+
+
+def is_lost(message: Waiting) -> bool:
+    """Whether it should stand below a message that stands nowhere, and will not any more."""
+    return bool(message.payload.get("below")) and not message.payload.get("channel")

@@ -1,0 +1,155 @@
+"""How fast Slack may be spoken to: what each call bears, how long Slack asked us to wait, and how long it is away.
+
+What Slack bears of each kind of message, and by which method the next word of it goes. Its limits are per minute.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+
+from bot.outbound.messages import HOME, WHISPER
+from supervisor_core.storage.outbox import FILE, Waiting
+
+FIRST_HOLD_SECONDS, LONGEST_HOLD_SECONDS = 0.5, 30.0
+"""Between two tries while Slack is away; it doubles."""
+
+KEPT_GATES = 1000
+"""More than are ever in use; beyond them, those whose time has passed are let go."""
+
+
+class HeldError(Exception):
+    """Slack asked us to leave this method alone for another `seconds`."""
+
+    def __init__(self, method: str, seconds: float) -> None:
+        super().__init__(f"Slack asked us not to call {method} for another {seconds:.1f} s")
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One limit: so many seconds between two calls, and so many calls in a row before that counts."""
+
+    key: Hashable
+    seconds: float
+    burst: int = 1
+
+
+class Pace:
+    """Tells how long a call must wait. Nothing here sleeps."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next: dict[Hashable, float] = {}
+        self._held: dict[Hashable, float] = {}
+        self._failures: dict[Hashable, int] = {}
+
+    def wait(self, gates: Iterable[Gate], *holds: Hashable) -> float:
+        """How long from now until all of these let a call through; 0 for at once."""
+        now = self._clock()
+        times = [self._next.get(gate.key, now) - gate.seconds * (gate.burst - 1) for gate in gates]
+        times += [self._held.get(key, now) for key in holds]
+        return max([moment - now for moment in times] + [0.0])
+
+    def free_at(self, gate: Gate) -> float:
+        """When the last call through this gate has had its time; 0 where there was none, or long ago."""
+        return self._next.get(gate.key, 0.0)
+
+    def used(self, gates: Iterable[Gate]) -> None:
+        """A call went through these."""
+        now = self._clock()
+        for gate in gates:
+            self._next[gate.key] = max(now, self._next.get(gate.key, now)) + gate.seconds
+        if len(self._next) > KEPT_GATES:
+            self._next = {key: moment for key, moment in self._next.items() if moment > now}
+
+    def hold(self, key: Hashable, seconds: float | None = None) -> float:
+        """Nothing of this kind for so long; without a time, for longer each time in a row. How long."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        wait = min(LONGEST_HOLD_SECONDS, FIRST_HOLD_SECONDS * 2 ** min(failures, 10)) if seconds is None else seconds
+        self._held[key] = max(self._clock() + wait, self._held.get(key, 0.0))
+        return wait
+
+    def well(self, *keys: Hashable) -> None:
+        """These work again: what was asked for or feared no longer holds."""
+        for key in keys:
+            self._failures.pop(key, None)
+            self._held.pop(key, None)
+
+
+POST, EDIT, ASIDE, PUBLISH = "chat.postMessage", "chat.update", "chat.postEphemeral", "views.publish"
+SHARE, ANSWER = "files.completeUploadExternal", "response_url"
+
+EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50, for the whole app
+POST_SECONDS, POST_BURST = 1.0, 3  # chat.postMessage: one a second in a channel, with short bursts
+OF_A_WHISPER = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
+OF_AN_ANSWER = (Gate("answers", 0.1, burst=100),)  # by the address of a request, which bears five each
+UPLOADS = Gate("files", 0.6, burst=20)  # files.*: 100
+
+HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 7.5, 12, 9
+"""views.publish: 100. Of all pages together no more than 20 in any minute, however much happens: a burst, and then one
+in so many seconds. The last three of the burst are for whoever opens their page or turns it over."""
+
+HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST = 2.0, 3
+"""A restart is several changes within two seconds: the first is shown at once, then how it is when they are over. Who
+turns their page over does not wait for that."""
+
+
+def method(message: Waiting) -> str:
+    """What it is sent by next."""
+    if message.kind == HOME:
+        return PUBLISH
+    if message.kind == WHISPER:
+        return ANSWER if message.payload.get("response_url") else ASIDE
+    if message.kind == FILE:
+        return SHARE
+    return EDIT if message.address.get("ts") else POST
+
+
+def held_as(message: Waiting, called: str) -> str:
+    """What is left alone when Slack asks that of a method: posts by channel, as Slack counts them, else the method."""
+    return f"{called} {message.payload.get('channel') or ''}" if called == POST else called
+
+
+def gates(message: Waiting) -> tuple[Gate, ...]:
+    """The limits that its next call must pass."""
+    if message.kind == HOME:
+        return of_a_home(message)
+    if message.kind == WHISPER:
+        return of_a_whisper(message)
+    if message.kind == FILE:
+        return of_a_file(message)
+    return of_an_edit(message) if message.address.get("ts") else of_a_post(message)
+
+
+def of_a_whisper(message: Waiting) -> tuple[Gate, ...]:
+    """The limits of an answer to one person alone."""
+    return OF_AN_ANSWER if message.payload.get("response_url") else OF_A_WHISPER
+
+
+def of_an_edit(message: Waiting) -> tuple[Gate, ...]:
+    """The limits of an edit."""
+    return Gate(("edit", message.outbox_id), EDIT_OF_ONE_SECONDS), Gate("edits", EDIT_SECONDS)
+
+
+def of_a_post(message: Waiting) -> tuple[Gate, ...]:
+    """The limits of a post."""
+    return (Gate(("post", message.payload.get("channel")), POST_SECONDS, POST_BURST),)
+
+
+def of_a_file(message: Waiting) -> tuple[Gate, ...]:
+    """The limits of an upload, which is a post as well."""
+    return (UPLOADS, *of_a_post(message))
+
+
+def of_a_home(message: Waiting) -> tuple[Gate, ...]:
+    """The limits of a page."""
+    burst, own = (HOMES_BURST, HOME_OF_ONE_BURST) if is_asked_for(message) else (BURST_OF_CHANGES, 1)
+    return Gate("homes", HOMES_SECONDS, burst), Gate((HOME, message.outbox_id), HOME_OF_ONE_SECONDS, own)
+
+
+def is_asked_for(message: Waiting) -> bool:
+    """Whether somebody did something for this page, and has not seen it since."""
+    return bool(message.payload.get("at") != message.address.get("at"))

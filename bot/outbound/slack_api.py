@@ -1,0 +1,149 @@
+"""The one door through which anything is said in Slack: post, edit, whisper, upload, and look for what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import ClientSession, ClientTimeout
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from bot.outbound.slack_errors import SERVER_ERROR, TOO_MANY_REQUESTS, word_of
+from bot.views.files import Attached
+from bot.views.parts import Content
+
+EVENT_TYPE = "supervisor_message"
+PAGE, PAGES = 200, 5
+"""Messages that are looked through for one of ours, which was posted not long ago."""
+
+WEBHOOK_SECONDS = 5
+UPLOAD_SECONDS = 30
+OK = 200
+
+Address = Mapping[str, str]
+"""Where a message stands: `channel` and `ts`."""
+
+
+class UploadError(Exception):
+    """Slack gave an address for a file's bytes, and does not take them there."""
+
+
+class Speaker:
+    """Says things. What goes wrong is raised as the SDK raises it."""
+
+    def __init__(self, client: AsyncWebClient, bot_id: str = "") -> None:
+        self._client = client
+        self._bot_id = bot_id or None
+
+    async def post(
+        self, channel: str, thread_ts: str | None, content: Content, subject: str, *, broadcast: bool = False
+    ) -> Address:
+        """A new message; where it stands. It carries its subject, by which it can be found again. With `broadcast` one
+        in a thread is shown in the channel as well."""
+        metadata = {"event_type": EVENT_TYPE, "event_payload": {"subject": subject}}
+        answer = await self._client.chat_postMessage(
+            channel=channel,
+            thread_ts=thread_ts,
+            reply_broadcast=broadcast or None,
+            metadata=metadata,
+            unfurl_links=False,
+            unfurl_media=False,
+            **content,
+        )
+        return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
+
+    async def edit(self, address: Address, content: Content) -> None:
+        """Another content for a message of ours."""
+        await self._client.chat_update(channel=address["channel"], ts=address["ts"], **content)
+
+    async def direct(self, user: str) -> str:
+        """The channel in which the bot and somebody are alone. Without `im:write` their id must do: then what was
+        posted there can't be looked for."""
+        try:
+            answer = await self._client.conversations_open(users=user)
+        except SlackApiError as error:
+            if word_of(error) != "missing_scope":
+                raise
+            return user
+        return str(answer["channel"]["id"])
+
+    async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
+        """By the address that came with a request; False where that has run out or doesn't answer."""
+        webhook = AsyncWebhookClient(response_url, timeout=WEBHOOK_SECONDS, retry_handlers=[])
+        try:
+            answer = await webhook.send(**content, response_type="ephemeral", replace_original=replace)
+        except TimeoutError:  # another way does; at worst it is told twice
+            return False
+        if answer.status_code == TOO_MANY_REQUESTS or answer.status_code >= SERVER_ERROR:
+            raise SlackApiError("the answer could not be given", answer)  # type: ignore[no-untyped-call]
+        return answer.status_code == OK
+
+    async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
+        """To one person alone, in a channel."""
+        await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **content)
+
+    async def upload(self, file: Attached) -> str:
+        """Bring a file to Slack; its id. Nobody sees it before it is shared."""
+        asked = {"alt_txt": file.alt} if file.alt else {}
+        data = file.data
+        answer = await self._client.files_getUploadURLExternal(filename=file.name, length=len(data), **asked)
+        timeout = ClientTimeout(total=UPLOAD_SECONDS)
+        async with (
+            ClientSession(timeout=timeout) as session,
+            session.post(
+                str(answer["upload_url"]), data=data, proxy=self._client.proxy, ssl=self._client.ssl or True
+            ) as taken,
+        ):
+            if taken.status != OK:
+                raise UploadError(f"Slack does not take the bytes of {file.name}: HTTP {taken.status}")
+        return str(answer["file_id"])
+
+    async def share(self, file_id: str, file: Attached, channel: str, thread_ts: str | None) -> None:
+        """Show an uploaded file in a channel or a thread."""
+        await self._client.files_completeUploadExternal(
+            files=[{"id": file_id, "title": file.title or file.name}],
+            channel_id=channel,
+            thread_ts=thread_ts,
+            initial_comment=file.comment or None,
+        )
+
+    async def publish(self, user: str, view: Mapping[str, Any], before: str | None) -> str:
+        """Show somebody their page; its hash. With the hash of the one before, only in the place of that one."""
+        answer = await self._client.views_publish(user_id=user, view=dict(view), hash=before)
+        return str(answer["view"]["hash"])
+
+    async def find(
+        self, channel: str, thread_ts: str | None, subject: str, since: float, file_id: str = ""
+    ) -> Address | None:
+        """The message of this subject, or with this file, that we posted there; `LookupError` where too much was said
+        since to be sure."""
+        asked: dict[str, Any] = {"channel": channel, "oldest": f"{since:.6f}", "limit": PAGE}
+        cursor = ""
+        for _ in range(PAGES):
+            asked |= {"include_all_metadata": True, "cursor": cursor}
+            if thread_ts:
+                answer = await self._client.conversations_replies(ts=thread_ts, **asked)
+            else:
+                answer = await self._client.conversations_history(**asked)
+            for said in answer.get("messages") or ():
+                ours = _subject_of(said) == subject and said.get("bot_id") in (self._bot_id, None)
+                if file_id in _files_of(said) if file_id else ours:
+                    return {"channel": channel, "ts": str(said["ts"])}
+            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                return None
+        raise LookupError(f"more than {PAGE * PAGES} messages were said there since")
+
+
+def _subject_of(message: Mapping[str, Any]) -> str | None:
+    metadata = message.get("metadata") or {}
+    if metadata.get("event_type") != EVENT_TYPE:
+        return None
+    subject = (metadata.get("event_payload") or {}).get("subject")
+    return str(subject) if subject else None
+
+
+def _files_of(message: Mapping[str, Any]) -> list[str]:
+    return [str(file.get("id")) for file in message.get("files") or ()]

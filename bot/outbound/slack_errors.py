@@ -1,0 +1,163 @@
+"""What an answer of Slack's means: weather that passes, a word about our call, or a word about us.
+
+A word to the admins, once for each channel and day: a channel that the configuration names takes nothing from us.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from aiohttp import ClientConnectorError, ClientResponseError
+from slack_sdk.errors import SlackApiError
+from sqlalchemy import Connection
+
+from bot.views.cards.configuration import shut_out
+from supervisor_core.alerts.messages import NOTICE
+from supervisor_core.common.errors import describe
+from supervisor_core.config.slack_settings import Slack
+from supervisor_core.storage import outbox
+from supervisor_core.storage.steps import Message, record
+
+TOO_MANY_REQUESTS = 429
+SERVER_ERROR = 500
+
+# Said with status 200, and yet nothing about what was asked.
+PASSING = frozenset(
+    {
+        "fatal_error",
+        "internal_error",
+        "ratelimited",
+        "rate_limited",
+        "request_timeout",
+        "service_unavailable",
+        "team_added_to_org",
+    }
+)
+
+# What no waiting mends: somebody must change something at Slack or in our environment.
+FATAL = frozenset(
+    {
+        "account_inactive",
+        "app_not_installed",
+        "forbidden_team",
+        "invalid_auth",
+        "missing_scope",
+        "no_permission",
+        "not_allowed_token_type",
+        "not_authed",
+        "socket_mode_not_enabled",
+        "team_access_not_granted",
+        "token_expired",
+        "token_revoked",
+        "user_removed_from_team",
+    }
+)
+
+SHORTEST_WAIT_SECONDS = 1.0
+"""Whatever a 429 says: a call that was too much is not made again at once."""
+
+PATIENT_SECONDS = 30.0
+"""For a 429 that does not say how long, or says what makes no sense."""
+
+LONGEST_WAIT_SECONDS = 60.0
+"""Whatever a 429 says: after so long the method is tried again, and Slack may repeat itself."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why Slack was not reached or did not answer, in words for people; nothing secret of a call is in them."""
+    if isinstance(error, SlackApiError):
+        return f"it answers {word_of(error)}"
+    if isinstance(error, ClientConnectorError):
+        return f"nobody answers at {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
+    if isinstance(error, ClientResponseError):  # its own words hold the address, and that holds a ticket
+        return f"it answers with HTTP {error.status}"
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    return describe(error)
+
+
+def word_of(error: SlackApiError) -> str:
+    """Slack's own word for what is wrong; the status where there is none."""
+    data = getattr(error.response, "data", None)
+    word = data.get("error") if isinstance(data, dict) else None
+    return str(word or f"HTTP {_status(error)}")
+
+
+def method_of(error: SlackApiError) -> str:
+    """The method that was called, as `chat.update`; empty where it was none of the Web API.
+
+    The address of somebody's answer ends in a secret, which must not become a name in a log.
+    """
+    before, _, name = str(getattr(error.response, "api_url", "")).rpartition("/")
+    return name if before.endswith("/api") else ""
+
+
+def is_weather(error: SlackApiError) -> bool:
+    """Whether the very same call may go through later."""
+    return _status(error) >= SERVER_ERROR or wait_asked(error) is not None or word_of(error) in PASSING
+
+
+def wait_asked(error: SlackApiError) -> float | None:
+    """For how many seconds that method isn't called again, at most `LONGEST_WAIT_SECONDS`; None where Slack does not
+    ask for that."""
+    if _status(error) != TOO_MANY_REQUESTS and word_of(error) not in ("ratelimited", "rate_limited"):
+        return None
+    value = str(error.response.headers.get("Retry-After", ""))
+    try:
+        seconds = float(value)
+    except ValueError:
+        return PATIENT_SECONDS
+    if math.isnan(seconds) or seconds < 0:
+        return PATIENT_SECONDS
+    return min(max(seconds, SHORTEST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
+
+
+def _status(error: SlackApiError) -> int:
+    """The SDK calls it `status_code`; where it could not read the answer it hands over aiohttp's, with `status`.
+
+    An answer that is no JSON comes from something between Slack and us, whatever its status.
+    """
+    status = getattr(error.response, "status_code", None)
+    return SERVER_ERROR if status is None else int(status)
+
+
+MOST_ADMINS = 10
+"""Who has more of them has somebody who tells the others."""
+
+OF_A_CHANNEL: Mapping[str, str] = {
+    "channel_not_found": "it is not there, or is private and the bot is no member of it",
+    "is_archived": "it is archived",
+    "not_in_channel": "the bot is no member of it any more",
+    "restricted_action": "only some people may post in it",
+    "restricted_action_read_only_channel": "it is read-only",
+    "restricted_action_thread_only_channel": "it takes nothing but replies in threads",
+}
+"""What Slack calls it, where it is about the channel and not about one message."""
+
+KEYS = ("alert_channel", "approval_channel", "fallback_channel")
+
+
+def admins(slack: Slack) -> tuple[str, ...]:
+    """Who can do something about it: the approvers who are named one by one, else the operators who are."""
+    for listed in (slack.access.approvers, slack.access.operators):
+        people = tuple(dict.fromkeys(each for each in listed if each.startswith(("U", "W"))))
+        if people:
+            return people[:MOST_ADMINS]
+    return ()
+
+
+def tell_shut_out(connection: Connection, channel: str, refused: str, slack: Slack, host: str, bot: str) -> None:
+    """Order a direct message to each of them, where nobody has told them today. Another channel than those that the
+    configuration names is the affair of whoever gave a command there, and they hear of it on its card."""
+    keys = [key for key in KEYS if getattr(slack, key) == channel]
+    if not keys or refused not in OF_A_CHANNEL:
+        return
+    now = datetime.now(UTC)
+    for person in admins(slack):
+        subject = f"shut out {channel} {now:%Y-%m-%d} {person}"
+        if outbox.newest(connection, NOTICE, subject) is None:
+            content = shut_out(host, channel, refused, OF_A_CHANNEL[refused], keys, slack.fallback_channel, bot)
+            place = {"channel": person, "user": person, "alone": True}
+            record(connection, "", None, (Message(NOTICE, subject, {**place, "content": content}),), now)

@@ -1,0 +1,1 @@
+"""Requests: commands, votes, alert actions and forms, as people send them."""

@@ -1,0 +1,162 @@
+"""What people do about alerts in Slack: Acknowledge and Snooze, whoever presses them, however often, however late.
+
+The commands about alerts: `alerts` shows those there are; `mute` and `unmute` keep those about workers quiet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from sqlalchemy import Connection
+
+from bot.access.checks import NOBODY, Judging
+from bot.inbound.dispatcher import Dealt
+from bot.outbound.content import told_of
+from bot.outbound.messages import everybody, failure, whisper
+from bot.pools import quick
+from bot.requests.commands import Question, Tell, saying
+from bot.requests.request import Attention
+from bot.views.answers import alerts as views
+from bot.views.cards.alert import Told
+from bot.views.parts import Content, said, who, words
+from bot.views.text import escape
+from supervisor_core.alerts import flips as uptimes
+from supervisor_core.alerts import rows
+from supervisor_core.alerts.actions import AlertOver, Alerts, NoSuchAlert, Request
+from supervisor_core.alerts.flips import Uptime
+from supervisor_core.alerts.rules import SHOWN, Alert
+from supervisor_core.alerts.suppression.rows import EVERYTHING
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
+from supervisor_core.commands.labels import audit_label
+from supervisor_core.commands.targets import ALL
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.times import parse_duration
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.steps import Message
+from supervisor_core.storage.store import Ledger
+
+DOOR = "slack"
+
+CHOICES: Mapping[str, CommandDefinition] = {
+    name: CommandDefinition(name, summary, target=TargetRule.WORKERS, risk=Risk.CHANGES, right=Right.OPERATOR)
+    for name, summary in (("acknowledge", "You look after an alert."), ("snooze", "An alert is quiet for an hour."))
+}
+"""Both are for operators, as `mute` is."""
+
+
+class Attending:
+    """Deals with the buttons of alerts. What counts, the alert's message shows to all; a refusal is told alone."""
+
+    def __init__(self, alerts: Alerts, judging: Judging) -> None:
+        self._alerts = alerts
+        self._judging = judging
+
+    async def deal(self, attention: Attention) -> Dealt:
+        """Do it, or say why not; done again after a crash, it comes to the same."""
+        asked, definition = attention.asked, CHOICES[attention.choice]
+        try:
+            alert = await quick(self._alerts.find, attention.alert_id)
+            workers = (alert.target.worker,) if alert.target.worker else ()
+            command = Command(attention.choice, alert.target.id, workers)
+            person, refused = await self._judging.of_command(asked, definition, command)
+            if person is None or refused is not None:
+                why = refused or NOBODY
+                return Dealt(
+                    _refused(attention, alert, why.plain, why.missing), _told(attention, f":no_entry: {why.words}")
+                )
+            request = Request(Issuer(asked.actor, person.name), DOOR, asked.task_id)
+            await quick(self._do, attention, request)
+        except (NoSuchAlert, AlertOver) as error:
+            return Dealt(messages=_told(attention, f":white_check_mark: {escape(error.message)}"))
+        except SupervisorError as error:
+            return Dealt(messages=_told(attention, f":warning: {said(error)}"))
+        return Dealt()
+
+    def _do(self, attention: Attention, request: Request) -> Alert:
+        """In a thread: the ledger may have to wait for another program."""
+        if attention.choice == "snooze":
+            return self._alerts.snooze(attention.alert_id, request)
+        return self._alerts.acknowledge(attention.alert_id, request)
+
+
+def _told(attention: Attention, text: str) -> tuple[Message, ...]:
+    return (whisper(attention.asked, words(text)),)
+
+
+def _refused(attention: Attention, alert: Alert, why: str, missing: str) -> AuditEntry:
+    asked = attention.asked
+    return AuditEntry(
+        actor=asked.actor,
+        action="REFUSED",
+        target_id=alert.target.id,
+        target_type=alert.target.kind,
+        outcome="failure",
+        label=audit_label("", asked.actor, None),
+        task_id=asked.task_id,
+        details={
+            "command": attention.choice,
+            "alert_id": alert.alert_id,
+            "error": why,
+            "missing": missing,
+            "door": DOOR,
+        },
+    )
+
+
+class AlertTellers:
+    """What is told of alerts, and done about them by typed commands. `channel`: where everybody hears of a mute;
+    `workers`: those there are."""
+
+    def __init__(self, ledger: Ledger, alerts: Alerts, channel: str, workers: Collection[str] = ()) -> None:
+        self._ledger = ledger
+        self._alerts = alerts
+        self._channel = channel
+        self._workers = workers
+
+    def tellers(self) -> Mapping[str, Tell]:
+        """Who answers which command."""
+        return {
+            "alerts": saying(self._listed),
+            "mute": self._mute,
+            "unmute": self._unmute,
+        }
+
+    async def _listed(self, question: Question) -> Content:
+        now = question.asked.at
+
+        def look(connection: Connection) -> tuple[list[Told], int, dict[str, tuple[Uptime, ...]]]:
+            found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
+            told = [told_of(connection, alert.alert_id, now) for alert in found[: views.SHOWN]]
+            worked = uptimes.of_workers(connection, self._ledger.supervisor_id, self._workers, now)
+            return [each for each in told if each is not None], len(found), worked
+
+        found, count, worked = await quick(self._ledger.read, look)
+        return views.listed(found, await quick(self._alerts.muted), count, worked)
+
+    async def _mute(self, question: Question) -> Dealt:
+        command, request = question.command, _request(question)
+        seconds = int(command.params["seconds"])
+        try:
+            made = await quick(self._alerts.mute, command.workers, seconds, request)
+        except SupervisorError as error:
+            return failure(question.asked, error)
+        named = any(parse_duration(word) is not None for word in question.asked.text.split())
+        return everybody(question.asked, views.muted(made, said=named), self._channel, " muting")
+
+    async def _unmute(self, question: Question) -> Dealt:
+        command = question.command
+        try:
+            unmute = partial(self._alerts.unmute, everything=command.target == ALL)
+            ended = await quick(unmute, command.workers, _request(question))
+            still = (await quick(self._alerts.muted)).get(EVERYTHING.id)
+        except SupervisorError as error:
+            return failure(question.asked, error)
+        content = views.unmuted(ended, command.workers, who(question.issuer), still)
+        return everybody(question.asked, content, self._channel if ended else "", " muting")
+
+
+def _request(question: Question) -> Request:
+    reason = str(question.command.params.get("reason") or "")
+    return Request(question.issuer, DOOR, question.asked.task_id, reason)

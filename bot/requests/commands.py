@@ -1,0 +1,317 @@
+"""The commands that no worker's host carries out: what each answers, as a mapping from its name.
+
+What somebody asked for: understood, allowed or refused to them alone, answered, or handed to the gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bot.access.checks import NOBODY, Judging, Offering
+from bot.access.rules import Person, Refusal
+from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Say as Say_dealing
+from bot.outbound.messages import answer, card_of, everybody, failure, whisper
+from bot.pools import previews, quick
+from bot.requests.mistakes import Mistakes
+from bot.requests.request import Asked
+from bot.views.answers.alerts import waiting
+from bot.views.answers.help import again, help_of
+from bot.views.answers.overview import BUTTONS, asked_for, monitoring, overview
+from bot.views.cards.approval import Asking
+from bot.views.parts import Content, asks_now, checking, page_in, said, words
+from bot.views.text import escape
+from supervisor_core.code.preview import PREVIEW_SECONDS
+from supervisor_core.commands.catalog import CATALOG, OVERVIEW
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.grammar import render
+from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
+from supervisor_core.commands.labels import audit_label
+from supervisor_core.common.errors import SupervisorError, TemporaryError
+from supervisor_core.common.service import Blocking
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.services.monitoring import PAUSE, RESUME, Monitoring
+from supervisor_core.intake.approvals.service import NothingToDo
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.storage.audit.chain import AuditEntry
+
+Look = Callable[[], Awaitable[list[dict[str, Any]]]]
+"""How all workers are, by a live look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A command that was understood and allowed."""
+
+    asked: Asked
+    command: Command
+    person: Person | None
+    """Who asks; None where Slack did not say it in time."""
+    by: Issuer | None = None
+    """As whom it is asked, where that is not this person: a schedule."""
+
+    @property
+    def issuer(self) -> Issuer:
+        """Who asks, as the audit trail knows them."""
+        return self.by or Issuer(self.asked.actor, self.person.name if self.person else "")
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else reads the answer: below a mention, and where a schedule asks, whoever is named in it
+        would be called."""
+        return self.asked.message is None and self.by is None
+
+
+Tell = Callable[[Question], Awaitable[Dealt]]
+"""Answers one command. After a crash it may be called again, and must then come to the same."""
+
+Say = Callable[[Question], Awaitable[Content]]
+"""Words it alone: nothing is changed by it."""
+
+
+def saying(say: Say) -> Tell:
+    """Answer with these words: to the asker alone; to a mention, in its thread."""
+
+    async def tell(question: Question) -> Dealt:
+        return Dealt(messages=(answer(question.asked, await say(question)),))
+
+    return tell
+
+
+class Informing:
+    """What can be told of this host as it is now."""
+
+    def __init__(
+        self,
+        host: str,
+        offering: Offering,
+        look: Look,
+        monitoring: Monitoring,
+        approvals: Callable[[], Awaitable[list[Asking]]],
+        rests: Callable[[], Awaitable[str]],
+        looks: Mapping[str, Tell],
+        channel: str = "",
+    ) -> None:
+        """`channel`: where everybody hears of what goes wrong, if there is one."""
+        self._host = host
+        self._offering = offering
+        self._look = look
+        self._monitoring = monitoring
+        self._approvals = approvals
+        self._rests = rests
+        self._looks = looks
+        self._channel = channel
+
+    def tellers(self) -> Mapping[str, Tell]:
+        """Who answers which command."""
+        said = {
+            OVERVIEW: self._overview,
+            "help": self._help,
+            "approvals": self._waiting,
+        }
+        rest = {PAUSE: self._rest, RESUME: self._rest}
+        return {**{name: saying(say) for name, say in said.items()}, **rest, **self._looks}
+
+    async def _overview(self, question: Question) -> Content:
+        asked, person, workers = question.asked, question.person, await self._look()
+        allowed = {
+            worker["id"]: [
+                name for name in BUTTONS if self._offering.may_press(person, name, worker["id"], asked.channel)
+            ]
+            for worker in workers
+        }
+        asking = [name for name in BUTTONS if self._offering.asks(name)]
+        more = bool(self._offering.in_a_form(person))
+        rests = await self._rests()
+        return overview(self._host, workers, allowed, asked.nonce, asking, more=more, rests=rests)
+
+    async def _help(self, question: Question) -> Content:
+        mine = self._offering.known(question.person)
+        return help_of(str(question.command.params.get("topic") or ""), mine, self._offering.example)
+
+    async def _waiting(self, question: Question) -> Content:
+        return waiting(await self._approvals(), question.asked.nonce, page_in(question.asked.page))
+
+    async def _rest(self, question: Question) -> Dealt:
+        """It is about everybody's workers, so all hear of it who hear of alerts."""
+        rests = question.command.name == PAUSE
+        try:
+            done = await self._monitoring(rests, question.issuer)
+        except SupervisorError as error:
+            return failure(question.asked, error)
+        content = monitoring(done, question.issuer, rests=rests)
+        return everybody(question.asked, content, self._channel, " monitoring")
+
+
+USED = ":information_source: This button was used by {who} already. To do it again: `/supervisor {again}`"
+
+DOOR = "slack"
+
+MOMENT_SECONDS = 1.0
+"""A preview that takes longer is announced to whoever waits for it."""
+
+
+class Commands:
+    """Deals with requests. What it answers is rows; nothing is said from here."""
+
+    def __init__(
+        self,
+        config: SupervisorConfig,
+        gateway: Gateway,
+        judging: Judging,
+        tellers: Mapping[str, Tell],
+        submitted: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._gateway = gateway
+        self._judging = judging
+        self._mistakes = Mistakes(config, judging.rules)
+        self._tellers = tellers
+        self._submitted = submitted
+        self._under_way: set[str] = set()
+        """Buttons whose press is being handed over."""
+
+    async def deal(self, asked: Asked) -> Dealt:
+        """Do what was asked; for what was asked before a crash, again, and to the same end."""
+        if await quick(self._gateway.was_submitted, asked.task_id, asked.actor):
+            return _taken(asked)
+        try:
+            command = self._gateway.parse(asked.text, asked.target)
+        except GrammarError as error:
+            return await self._mistaken(asked, error)
+        definition = CATALOG[command.name]
+        person, refused = await self._judging.of_command(asked, definition, command)
+        if person is None or refused is not None:
+            return self._refused(asked, person, refused or NOBODY, command)
+        if definition.handler is None:
+            return await self._told(asked, command)
+        return await self._submit(asked, command, person)
+
+    async def _told(self, asked: Asked, command: Command) -> Dealt:
+        tell = self._tellers[command.name]
+        return await tell(Question(asked, command, await self._judging.person(asked)))
+
+    async def _mistaken(self, asked: Asked, error: GrammarError) -> Dealt:
+        """What was expected names workers, so it is for viewers alone, as they are."""
+        person, refused = await self._judging.of_command(asked, CATALOG["help"], None)
+        if refused is not None:
+            return self._refused(asked, person, refused)
+        if isinstance(error, NeedsTarget):  # whoever may do it to none of them need not say to which
+            whole = Command(error.name, workers=error.choices)
+            person, refused = await self._judging.of_command(asked, CATALOG[error.name], whole)
+            if refused is not None and not self._mistakes.may_for_one(asked, error, person):
+                return self._refused(asked, person, refused, whole)
+        person = await self._judging.person(asked)
+        return Dealt(messages=(whisper(asked, self._mistakes.answer(asked, error, person)),))
+
+    async def _submit(self, asked: Asked, command: Command, person: Person) -> Dealt:
+        """A button counts once, whoever presses it. A press that is refused doesn't use it up."""
+        if asked.button is None:
+            return await self._begun(asked, command, person)
+        if asked.press in self._under_way:
+            return _taken(asked)
+        self._under_way.add(asked.press)
+        dealt = Dealt()
+        try:
+            first = await quick(self._gateway.pressed_by, asked.press)
+            dealt = _used(asked, command, first) if first else await self._begun(asked, command, person)
+        finally:
+            if dealt.rest is None:
+                self._under_way.discard(asked.press)
+        return dealt
+
+    async def _begun(self, asked: Asked, command: Command, person: Person) -> Dealt:
+        """A command that is previewed before anybody is asked to approve it holds up no other of its sender's."""
+        if self._config.needs_approval(command.name, DOOR):
+            return Dealt(rest=partial(self._previewed, asked, command, person))
+        return await self._handed_over(asked, command, person, quick)
+
+    async def _previewed(self, asked: Asked, command: Command, person: Person, say: Say_dealing) -> Dealt:
+        """Look at what it would do, and ask for the approval; whoever waits for more than a moment is told so."""
+        work = asyncio.ensure_future(self._handed_over(asked, command, person, previews))
+        try:
+            await asyncio.wait({work}, timeout=MOMENT_SECONDS)
+            told = not work.done()
+            if told:
+                await say((whisper(asked, checking(command), replace=_own(asked)),))
+            dealt = await work
+        finally:
+            work.cancel()
+            self._under_way.discard(asked.press)
+        if told and not dealt.messages and _own(asked):
+            return Dealt(messages=(whisper(asked, asks_now(command), replace=True),))
+        return dealt
+
+    async def _handed_over(self, asked: Asked, command: Command, person: Person, pool: Blocking) -> Dealt:
+        issuer = Issuer(asked.actor, person.name)
+        submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=asked.task_id, card=card_of(asked))
+        try:
+            # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
+            await pool(_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
+        except NothingToDo as nothing:
+            told = words(f":ballot_box_with_check: {escape(str(nothing))}")
+            return Dealt(messages=(whisper(asked, told, replace=_own(asked)),))
+        except SupervisorError as error:
+            told = self._again(f":warning: {said(error)}", command, asked)
+            return Dealt(messages=(whisper(asked, told, replace=_own(asked)),))
+        self._submitted()
+        return _taken(asked)
+
+    def _again(self, text: str, command: Command, asked: Asked) -> Content:
+        """Why nothing was done, with a button to ask for it once more."""
+        return again(text, command, asked.nonce, asks=self._config.needs_approval(command.name, DOOR))
+
+    def _refused(self, asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:
+        """Told to them alone, and written into the trail."""
+        text = f":no_entry: {why.words}"
+        told = self._again(text, command, asked) if why.again and command else words(text)
+        label = command.label if command else None
+        entry = AuditEntry(
+            actor=asked.actor,
+            action="REFUSED",
+            target_id=(command.target if command else "") or "-",
+            outcome="failure",
+            label=audit_label(person.name if person else "", asked.actor, label),
+            task_id=asked.task_id,
+            details={
+                "command": command.name if command else None,
+                "error": why.plain,
+                "missing": why.missing,
+                "door": DOOR,
+                "label": label,
+            },
+        )
+        return Dealt(entry, (whisper(asked, told),))
+
+
+def _used(asked: Asked, command: Command, first: Issuer) -> Dealt:
+    """Somebody pressed this button before; whoever else presses it is told who did."""
+    if asked.replaces or first.is_same_as(asked.actor):
+        return _taken(asked)
+    told = USED.format(who=escape(first.name or first.id), again=escape(render(command)))
+    return Dealt(messages=(whisper(asked, words(told)),))
+
+
+def _in_time(submit: Callable[[], object], deadline: float) -> None:
+    """Hand it over, unless it has waited for a thread for too long."""
+    if time.monotonic() >= deadline:
+        raise TemporaryError("Too many other previews are under way, so nothing was done.", remedy="Try again.")
+    submit()
+
+
+def _own(asked: Asked) -> bool:
+    """Whether what is told to its sender may be replaced: their own message, and not a card that others read too."""
+    return asked.replaces or (asked.response_url is not None and asked.button is None)
+
+
+def _taken(asked: Asked) -> Dealt:
+    """The command is on its way, and its card says the rest; a button that only its reader saw is replaced by that."""
+    if not asked.replaces:
+        return Dealt()
+    name, _, said = asked.text.partition(" ")
+    return Dealt(messages=(whisper(asked, asked_for(name, asked.target or said, asked.nonce), replace=True),))

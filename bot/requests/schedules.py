@@ -1,0 +1,204 @@
+"""Schedules in Slack: added, listed and removed by people, and answered for when they only inform.
+
+What a scheduled command answers that no host carries out, asked for by those who know no Slack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.access.checks import Judging
+from bot.access.people import UnverifiedError
+from bot.access.rules import Person
+from bot.inbound.dispatcher import Dealt
+from bot.outbound.messages import answer, card_of, failure, whisper
+from bot.pools import quick
+from bot.requests.commands import Question, Tell
+from bot.requests.request import Asked
+from bot.views.answers import schedules as views
+from bot.views.parts import Content, with_hint, words
+from supervisor_core.alerts.messages import NOTICE
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.grammar import parse
+from supervisor_core.commands.labels import audit_label
+from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError
+from supervisor_core.common.time_zones import known_zone
+from supervisor_core.config.load import SupervisorConfig, grammar_context
+from supervisor_core.intake.approvals.rights import CHAT
+from supervisor_core.intake.schedules.rules import Schedule
+from supervisor_core.intake.schedules.runner import Answered
+from supervisor_core.intake.schedules.service import Schedules
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.outbox import FILE
+from supervisor_core.storage.steps import Message
+
+ADD, LIST, REMOVE = "schedule add", "schedule list", "schedule remove"
+
+
+class Scheduling:
+    """What people do about schedules, by the configuration that is in force. `tellers`: who answers what only informs,
+    for those that are scheduled."""
+
+    def __init__(
+        self,
+        config: SupervisorConfig,
+        schedules: Schedules,
+        judging: Judging,
+        tellers: Mapping[str, Tell],
+    ) -> None:
+        self._config = config
+        self._schedules = schedules
+        self._judging = judging
+        self._tellers = tellers
+
+    def tellers(self) -> Mapping[str, Tell]:
+        """Who answers which command."""
+        return {ADD: self._add, LIST: self._list, REMOVE: self._remove}
+
+    async def answered(self, schedule: Schedule, command: Command) -> Answered:
+        """What a command that only informs answers in the channel of its schedule, as if its owner had asked there."""
+        channel = str((schedule.card or self._config.announcement() or {}).get("channel") or "")
+        if not channel:
+            raise RefusedError(f"{command.name} only informs, and there is no channel to answer in.")
+        chat, _, user = schedule.owner.id.rpartition("/")
+        by_chat = schedule.owner.id.startswith(CHAT)
+        asked = Asked(
+            text=schedule.command,
+            user=user if by_chat else "",
+            team=chat.removeprefix(CHAT) if by_chat else "",
+            channel=channel,
+            at=datetime.now(UTC),
+            key=command.task_id,
+            direct=True,
+        )
+        person = await self._judging.known(user) if by_chat else None
+        dealt = await self._tellers[command.name](Question(asked, command, person, by=command.issuer))
+        return Answered(tuple(_signed(message, schedule) for message in dealt.messages), dealt.audit)
+
+    async def _add(self, question: Question) -> Dealt:
+        asked, params = question.asked, question.command.params
+        inner = parse(str(params["command"]), grammar_context(self._config))
+        if refused := await self._may_not(asked, inner, question.person):
+            return refused
+        zone = known_zone(question.person.zone if question.person else "")
+        card = {"channel": asked.channel, "user": asked.user}
+        try:
+            await quick(
+                self._schedules.add,
+                params,
+                inner.target,
+                question.issuer,
+                zone,
+                asked.task_id,
+                card,
+                asked.at,
+                card_of(asked),
+            )
+        except SupervisorError as error:
+            return failure(asked, error)
+        return Dealt()
+
+    async def _list(self, question: Question) -> Dealt:
+        _, refused = await self._judging.of_command(question.asked, CATALOG[REMOVE], Command(REMOVE))
+        content = await self._listed(question.asked, removes=refused is None)
+        return Dealt(messages=(answer(question.asked, content),))
+
+    async def _listed(self, asked: Asked, *, removes: bool) -> Content:
+        return views.listed(await quick(self._schedules.list), asked.nonce, removes=removes)
+
+    async def _remove(self, question: Question) -> Dealt:
+        asked, issuer = question.asked, question.issuer
+        try:
+            gone = await quick(self._schedules.remove, str(question.command.params["name"]), issuer, asked.task_id)
+        except SupervisorError as error:
+            return failure(asked, error)
+        on_card = await quick(self._schedules.told_in, gone) == asked.channel
+        if asked.button and not asked.replaces:
+            return Dealt()  # on its card, which says so
+        told = []
+        if not on_card:
+            told.append(_notice(asked, views.removed(gone, issuer, asked.at)))
+        elif not asked.replaces:
+            told.append(whisper(asked, views.gone(gone)))
+        if asked.replaces:  # a list that only its reader sees: without the one that is gone
+            told.append(whisper(asked, await self._listed(asked, removes=True), replace=True))
+        return Dealt(messages=tuple(told))
+
+    async def _may_not(self, asked: Asked, inner: Command, person: Person | None) -> Dealt | None:
+        """Nobody schedules what they may not do themselves: it would be refused each time."""
+        _, refused = await self._judging.of_command(asked, CATALOG[inner.name], inner)
+        if refused is None:
+            return None
+        entry = AuditEntry(
+            actor=asked.actor,
+            action="REFUSED",
+            target_id=inner.target or "-",
+            outcome="failure",
+            label=audit_label(person.name if person else "", asked.actor, inner.label),
+            task_id=asked.task_id,
+            details={
+                "command": ADD,
+                "scheduled": inner.name,
+                "error": refused.plain,
+                "missing": refused.missing,
+                "door": "slack",
+                "label": inner.label,
+            },
+        )
+        return Dealt(entry, (whisper(asked, words(f":no_entry: {refused.words}")),))
+
+
+def _signed(message: Message, schedule: Schedule) -> Message:
+    """An answer that nobody asked for just now says why it comes."""
+    payload, signature = dict(message.payload or {}), views.signature(schedule)
+    if isinstance(payload.get("content"), dict):
+        payload["content"] = with_hint(payload["content"], signature)
+    if message.kind == FILE:
+        payload["comment"] = f"{payload['comment']}\n{signature}"
+    return replace(message, payload=payload)
+
+
+def _notice(asked: Asked, content: Content) -> Message:
+    """For the channel: what changes something is seen by all who read there."""
+    return Message(NOTICE, f"{asked.task_id} schedule", {**card_of(asked), "content": content})
+
+
+ANSWER_SECONDS = 30.0
+"""For a live look at all workers, and whatever else an answer is made of."""
+
+Answer = Callable[[Schedule, Command], Coroutine[Any, Any, Answered]]
+
+
+class ChatAnswers:
+    """Safe to be called from any thread but that of the event loop."""
+
+    def __init__(self) -> None:
+        self._chat: tuple[asyncio.AbstractEventLoop, Answer] | None = None
+
+    def connected(self, answer: Answer) -> None:
+        """From now on there are answers; to be called on the event loop."""
+        self._chat = (asyncio.get_running_loop(), answer)
+
+    def disconnected(self) -> None:
+        """Nobody answers any more."""
+        self._chat = None
+
+    def __call__(self, schedule: Schedule, command: Command) -> Answered:
+        """What there is to say; a retryable error where that is not known now."""
+        if self._chat is None:
+            raise TemporaryError(f"{command.name} can't be answered: Slack is not connected.")
+        loop, answer = self._chat
+        asked = asyncio.run_coroutine_threadsafe(answer(schedule, command), loop)
+        try:
+            return asked.result(ANSWER_SECONDS)
+        except UnverifiedError as error:
+            raise TemporaryError(f"{error}.") from error
+        except (TimeoutError, CancelledError) as error:
+            asked.cancel()
+            raise TemporaryError(f"{command.name} was not answered within {ANSWER_SECONDS:g} s.") from error

@@ -1,0 +1,108 @@
+"""What people say about approvals: Approve, Deny and Cancel, whoever presses them, however often, however late."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+
+from bot.access.checks import Judging
+from bot.access.rules import Refusal
+from bot.inbound.dispatcher import Dealt
+from bot.outbound.messages import whisper
+from bot.outbound.slack_errors import reason_of
+from bot.pools import quick
+from bot.requests.request import Vote
+from bot.views.answers.alerts import waiting
+from bot.views.cards.approval import Asking, decision, denial
+from bot.views.parts import said, words
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.intake.approvals.rules import ApprovalState, Choice
+from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, VoteRefused
+
+Waiting = Callable[[], Awaitable[list[Asking]]]
+"""All approvals that wait by now."""
+
+OpenForm = Callable[[str, dict[str, object]], Awaitable[object]]
+"""Opens a form with a trigger; what goes wrong is raised as the SDK raises it."""
+
+DOOR = "slack"
+
+log = logging.getLogger(__name__)
+
+
+class Voting:
+    """Deals with votes. Whoever's vote does not count is told why, alone; the card tells all others what did."""
+
+    def __init__(self, approvals: Approvals, judging: Judging, open_form: OpenForm, waiting: Waiting) -> None:
+        self._approvals = approvals
+        self._judging = judging
+        self._open_form = open_form
+        self._waiting = waiting
+
+    async def deal(self, vote: Vote) -> Dealt:
+        """Count a vote, or say why it does not count; done again after a crash, it comes to the same."""
+        refused: Refusal | None = None
+        try:
+            approval, _ = await quick(self._approvals.find, vote.approval_id)
+            person, refused = await self._judging.of_vote(vote, approval)
+            voter = Issuer(vote.asked.actor, person.name if person else "")
+            await quick(self._count, vote, voter, refused)
+        except (VoteRefused, NoSuchApproval) as error:
+            by_rights = refused is not None and error.message == refused.plain
+            return _told(vote, f":no_entry: {refused.words if refused and by_rights else said(error)}")
+        except SupervisorError as error:
+            return _told(vote, f":warning: {said(error)}")
+        if not vote.asked.replaces:
+            return Dealt()
+        # It was pressed in a list that only its reader sees, and that no card tells anew.
+        return Dealt(messages=(whisper(vote.asked, waiting(await self._waiting(), vote.asked.nonce), replace=True),))
+
+    async def ask_why(self, vote: Vote) -> Dealt:
+        """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""
+        try:
+            approval, _ = await quick(self._approvals.find, vote.approval_id)
+        except NoSuchApproval as error:
+            return _told(vote, f":no_entry: {said(error)}")
+        _, refused = await self._judging.of_vote(vote, approval)
+        own = approval.requester.person.is_same_as(vote.asked.actor) and not approval.terms.self_approval
+        if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
+            return await self.deal(vote)  # it says why not, and writes it down
+        try:
+            await self._open_form(vote.trigger_id, denial(approval, vote.asked))
+        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
+            log.warning("the form for a denial could not be opened: %s", reason_of(error))
+            return _told(vote, ":warning: Slack did not open the form in time, and nothing was denied. Press it again.")
+        return Dealt()
+
+    async def ask_how(self, vote: Vote) -> Dealt:
+        """The button on a page was pressed: show what it is about, and ask for the vote, unless none can be given."""
+        try:
+            approval, _ = await quick(self._approvals.find, vote.approval_id)
+        except NoSuchApproval as error:
+            return _told(vote, f":no_entry: {said(error)}")
+        if approval.state is not ApprovalState.PENDING:
+            return _told(vote, f":information_source: There is nothing left to decide: it is {approval.state}.")
+        try:
+            await self._open_form(vote.trigger_id, decision(approval))
+        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
+            log.warning("the form for a vote could not be opened: %s", reason_of(error))
+            return _told(vote, ":warning: Slack did not open the form in time. Press the button again.")
+        return Dealt()
+
+    def _count(self, vote: Vote, voter: Issuer, refused: Refusal | None) -> None:
+        """In a thread: the ledger may have to wait for another program."""
+        why = refused.plain if refused else ""
+        if vote.choice == "cancel":
+            self._approvals.cancel(vote.approval_id, voter, vote.reason, door=DOOR, allowed=lambda _: why)
+            return
+        choice, now = Choice(vote.choice), datetime.now(UTC)
+        self._approvals.vote(vote.approval_id, voter, choice, vote.reason, door=DOOR, allowed=lambda _: why, now=now)
+
+
+def _told(vote: Vote, text: str) -> Dealt:
+    return Dealt(messages=(whisper(vote.asked, words(text)),))

@@ -1,0 +1,1 @@
+"""Answers that one person sees: lists, help, refusals, explanations."""

@@ -1,0 +1,127 @@
+"""The alerts there are, as only their reader sees them, and what came of a mute. Pure.
+
+What waits for an approval, as only its reader sees it, with the buttons to decide. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from bot.views.cards.alert import Told, in_a_line
+from bot.views.cards.approval import Asking, buttons, what
+from bot.views.cards.notices import uptime_lines
+from bot.views.parts import Content, asker, context, moment, part_of, section, turning, who, words
+from bot.views.text import escape, fit
+from supervisor_core.alerts.flips import SPANS, Uptime
+from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
+from supervisor_core.commands.command import Command
+from supervisor_core.intake.approvals.observed_state import effect
+from supervisor_core.intake.approvals.rules import ApprovalState
+
+SHOWN = 10
+"""Alerts with a line of their own, and workers that are named."""
+
+REASON = 200  # characters
+
+
+def listed(
+    found: Sequence[Told],
+    muted: Mapping[str, Suppression],
+    count: int | None = None,
+    worked: Mapping[str, Sequence[Uptime]] | None = None,
+) -> Content:
+    """All that are open, who is muted, and how long workers were at work. `count`: how many are open, where only the
+    first were looked up."""
+    content = _open(found, muted, len(found) if count is None else count)
+    lines = uptime_lines(worked or {})
+    if not lines:
+        return content
+    more = [f"… and {len(lines) - SHOWN} more: on the host, `supervisor alerts --uptime`"] if lines[SHOWN:] else []
+    text = "\n".join([f"*At work* ({' · '.join(SPANS)}):", *lines[:SHOWN], *more])
+    return {"text": fit(f"{content['text']}\n{text}", 2900), "blocks": [*content["blocks"], section(text)]}
+
+
+def _open(found: Sequence[Told], muted: Mapping[str, Suppression], count: int) -> Content:
+    quiet = [_muted(worker_id, each) for worker_id, each in sorted(muted.items())]
+    if not found:
+        return words("\n".join([":white_check_mark: *No alert is open.*", *quiet[:SHOWN]]))
+    title = f"{count:,} {'alert is' if count == 1 else 'alerts are'} open"
+    lines = [in_a_line(told) for told in found[:SHOWN]]
+    blocks = [section(f"*{title}*"), *map(section, lines)]
+    if count > SHOWN:
+        blocks.append(context(f"… and {count - SHOWN:,} more: on the host, `supervisor alerts` lists them all."))
+    if quiet:
+        more = [f"… and {len(quiet) - SHOWN} more"] if len(quiet) > SHOWN else []
+        blocks.append(section("\n".join([*quiet[:SHOWN], *more])))
+    return {"text": fit("\n".join([f"{title}:", *lines, *quiet]), 2900), "blocks": blocks}
+
+
+def muted(made: Sequence[Suppression], *, said: bool) -> Content:
+    """What a mute has come to, for everybody; `said`: whether somebody said how long."""
+    first = made[0]
+    why = f": {fit(escape(first.reason), REASON)}" if first.reason else ""
+    hour = "" if said else " Nobody said how long, so it is one hour."
+    text = (
+        f":mute: {_names([each.target.id for each in made])} muted until {moment(first.until)} by {who(first.by)}{why}"
+    )
+    return words(f"{text.rstrip('.')}.{hour} What happens is recorded; what still holds by then is said then.")
+
+
+def unmuted(ended: Collection[str], asked: Collection[str], by: str, still: Suppression | None = None) -> Content:
+    """Who is heard again. `still`: the maintenance of all, which keeps them quiet all the same."""
+    if still is not None:
+        return words(f"{_muted(EVERYTHING.id, still)}. `/supervisor unmute all` ends that for this time.")
+    if not ended:
+        return words(f":speaker: {_names(asked)} not muted: there is nothing to end.")
+    return words(f":speaker: Alerts about {', '.join(map(escape, sorted(ended)[:SHOWN]))} are told again, by {by}.")
+
+
+def _muted(worker_id: str, hush: Suppression) -> str:
+    why = f": {fit(escape(hush.reason), REASON)}" if hush.reason else ""
+    name = "Everything" if worker_id == EVERYTHING.id else escape(worker_id)
+    if hush.kind is Hush.MAINTENANCE:
+        return f":wrench: *{name}* is in maintenance until {moment(hush.ends_at)}{why}"
+    return f":mute: *{name}* is muted until {moment(hush.ends_at)} by {who(hush.by)}{why}"
+
+
+def _names(workers: Collection[str]) -> str:
+    named = sorted(workers)
+    shown = ", ".join(f"*{escape(each)}*" for each in named[:SHOWN])
+    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    return f"{shown}{more} {'is' if len(named) == 1 else 'are'}"
+
+
+EFFECT = 300  # characters
+
+
+def waiting(found: Sequence[Asking], nonce: str = "", page: int = 0) -> Content:
+    """One page of all that wait, oldest first."""
+    if not found:
+        return words(":white_check_mark: Nothing waits for an approval.")
+    number = len(found)
+    title = f"{number} {'command waits' if number == 1 else 'commands wait'} for an approval"
+    blocks = [section(f":raised_hand: *{title}*")]
+    part = part_of(found, SHOWN, page)
+    for asking in part.items:
+        blocks.append(section(_line(asking)))
+        if asking.approval.state is ApprovalState.PENDING:
+            elements = buttons(asking.approval, decides=True)
+            blocks.append({"type": "actions", "block_id": asking.approval.approval_id, "elements": elements})
+    blocks += turning(part, Command("approvals"), nonce)
+    if part.pages > 1:
+        far = f"Page {part.number + 1} of {part.pages}."
+        blocks.append(context(f"{far} On the host, `supervisor approvals` lists them all."))
+    text = "\n".join([f"{title}:", *(_line(asking) for asking in part.items)])
+    return {"text": fit(text, 3000), "blocks": blocks}
+
+
+def _line(asking: Asking) -> str:
+    approval = asking.approval
+    names = ", ".join(escape(name) for name in approval.command.workers[:3])
+    more = len(approval.command.workers) - 3
+    about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(what(approval.command))}*"
+    label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
+    until = f"expires {moment(approval.expires_at)}" if approval.state is ApprovalState.PENDING else approval.state
+    link = f" · <{asking.link}|its card>" if asking.link else ""
+    does = escape(fit(effect(approval.previews), EFFECT))
+    return f"{about}: {does}\nasked by {asker(approval.requester)}{label} · {until}{link}"

@@ -1,0 +1,133 @@
+"""The audit trail as its reader sees it: an entry for each command, with who asked, who approved, and its end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.views.buttons import page_button
+from bot.views.parts import MENTIONABLE, Content, context, moment, section
+from bot.views.text import escape, fit
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.storage.audit.search import AuditFilter
+from supervisor_core.storage.audit.trail import Entry
+
+NEWER, OLDER, FILE = "newer", "older", "csv"
+"""What the buttons say that lead from page to page; the last one is for all of it."""
+
+SHORT, MIDDLE, LONG = 60, 110, 200
+"""Characters of one fact: ten entries of the longest facts are less than a message holds."""
+
+APPROVERS = 2  # with a name
+
+_UNSTYLED = str.maketrans("", "", "*~`")
+"""Words that are not ours are not styled; underscores stay, since labels and ids have some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One entry, and the address of its card."""
+
+    entry: Entry
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What was asked for, and how it is answered."""
+
+    host: str
+    command: Command
+    wanted: AuditFilter
+    nonce: str
+    alone: bool = True
+    """Whether only the asker reads it: then people are mentioned, and nobody is called by that."""
+
+
+def audit_page(
+    asking: Asking, shown: Sequence[Shown], *, newer: str = "", older: str = "", nobody: bool = False
+) -> Content:
+    """One page. `newer`, `older`: the places of the pages beside it, where there are any; `nobody`: there is no row by
+    whom was asked for."""
+    title = f"Audit trail of {_data(asking.host, MIDDLE)}{narrowed(asking.command, asking.wanted, alone=asking.alone)}"
+    if not shown:
+        return _nothing(asking, title, nobody=nobody)
+    texts = [_entry(each, alone=asking.alone) for each in shown]
+    blocks = [section(f":clipboard: *{title}*"), *(section(text) for text in texts)]
+    pages = ((newer, "Newer"), (older, "Older"), (FILE, "As a file (CSV)"))
+    buttons = [page_button(asking.command, asking.nonce, where, text) for where, text in pages if where]
+    blocks.append({"type": "actions", "block_id": "pages", "elements": buttons})
+    said = "The newest first" if not newer else "Further back"
+    blocks.append(context(f"{said}. On the host: `supervisor audit`, and `supervisor audit verify` checks it."))
+    return {"text": fit("\n".join([title, *(text.partition("\n")[0] for text in texts)]), 2900), "blocks": blocks}
+
+
+def narrowed(command: Command, wanted: AuditFilter, *, alone: bool = True) -> str:
+    """What was asked for, as words that follow."""
+    words = [f"about {_data(command.target, MIDDLE)}"] if command.target else []
+    words += [f"by {_person(wanted.issuer, alone=alone)}"] if wanted.issuer else []
+    words += [f"only {_data(str(command.params['command']), SHORT)}"] if command.params.get("command") else []
+    words += [f"since {moment(wanted.since)}"] if wanted.since else []
+    return f", {', '.join(words)}" if words else ""
+
+
+def _nothing(asking: Asking, title: str, *, nobody: bool) -> Content:
+    """That nothing fits, and how to find more."""
+    lines = [f":clipboard: *{title}*: nothing fits."]
+    if nobody:
+        lines.append(
+            "Nobody of that name has done anything here. Mention them (`by @name`); who is not in Slack is known by "
+            "their door, such as `by cli:anna`."
+        )
+    elif narrowed(asking.command, asking.wanted):
+        lines.append("Leave a part of the question out to see more: `/supervisor audit` shows all there is.")
+    else:
+        lines.append("Nobody has done anything yet.")
+    text = "\n".join(lines)
+    return {"text": text, "blocks": [section(text)]}
+
+
+def _entry(shown: Shown, *, alone: bool) -> str:
+    """Two or three lines."""
+    entry = shown.entry
+    when = f" · {moment(entry.at)}" if entry.at else ""
+    if entry.damaged:
+        first = f":warning: *{_data(entry.command, SHORT).capitalize()} was altered*: {_data(entry.damaged, LONG)}"
+        return f"{first}\nIt says: {_data(entry.about, LONG)}{when}"
+    sign = {True: ":white_check_mark:", False: ":x:", None: ":raised_hand:"}[entry.well]
+    about = f" {_data(entry.about, MIDDLE)}" if entry.about else ""
+    first = f"{sign} *{_data(entry.command, SHORT)}*{about}: {_data(entry.outcome, MIDDLE)}{when}"
+    facts = [f"asked by {_who(entry.asked, alone=alone)}"]
+    if entry.approved:
+        names = ", ".join(_who(each, alone=alone) for each in entry.approved[:APPROVERS])
+        more = len(entry.approved) - APPROVERS
+        facts.append(f"approved by {names}{f' and {more} more' if more > 0 else ''}")
+    facts += [f"label: {_data(entry.label, MIDDLE)}"] if entry.label else []
+    if shown.link and len(shown.link) <= LONG:
+        facts.append(f"<{shown.link}|its card>")
+    facts += [f"`{_data(entry.task_id, SHORT)}`"] if entry.task_id else []
+    affected = [_data(entry.affected, MIDDLE)] if entry.affected else []
+    error = [f"> {_data(entry.error, LONG)}"] if entry.error else []
+    return "\n".join([first, " · ".join(facts), *affected, *error])
+
+
+def _who(issuer: Issuer, *, alone: bool) -> str:
+    """Somebody: in Slack by mention where only the asker reads it, else by name and id."""
+    door, _, rest = issuer.id.partition(":")
+    user = rest.rpartition("/")[2]
+    of_slack = door == "slack" and MENTIONABLE.fullmatch(user) is not None
+    if of_slack and alone:
+        return f"<@{user}>"
+    name = _data(issuer.name or (user if of_slack else rest) or issuer.id, SHORT // 2)
+    where = f"{door} {user}" if of_slack and issuer.name else door
+    return f"{name} ({_data(where, SHORT // 2)})" if rest else name
+
+
+def _person(who: str, *, alone: bool) -> str:
+    """Whom was asked for: a mention comes as the id of somebody in Slack."""
+    return f"<@{who}>" if alone and MENTIONABLE.fullmatch(who) else _data(who, MIDDLE)
+
+
+def _data(text: str, most: int) -> str:
+    """Words from elsewhere: they fit, call nobody, and break nothing."""
+    return fit(escape(" ".join(text.translate(_UNSTYLED).split())), most)

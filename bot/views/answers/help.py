@@ -1,0 +1,124 @@
+"""Help: what its reader may do here, a line for each command; and all about one. Pure.
+
+A mistake, as only its author sees it: what was expected, and how to go on. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.views.buttons import EFFECTS, command_button, confirm
+from bot.views.parts import LONGEST, Content, context, listing, section
+from bot.views.text import escape, fit
+from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import CommandDefinition, Risk
+from supervisor_core.commands.grammar import render
+from supervisor_core.commands.manual import EXAMPLE, help_text
+
+TITLES: Mapping[Risk, str] = {
+    Risk.READS: "To see",
+    Risk.CHANGES: "To act",
+    Risk.DANGEROUS: "To change the code that a worker runs",
+}
+
+
+def help_of(topic: str, definitions: Sequence[CommandDefinition], worker: str = EXAMPLE) -> Content:
+    """All about a topic; without one, these commands. `worker`: one of this host, for the examples."""
+    definition = find(topic)
+    if definition is not None:
+        return listing(help_text(definition, worker))
+    if topic in FAMILIES:
+        return listing("\n\n".join(help_text(each, worker) for each in FAMILIES[topic]))
+    said, blocks = ["What you can ask me for:"], []
+    for risk, title in TITLES.items():
+        lines = [_line(each) for each in definitions if each.risk is risk]
+        if lines:
+            blocks.append(section("\n".join([f"*{title}*", *lines])))
+            said += lines
+    more = "`/supervisor help COMMAND` says more about one. The same words work in a mention and in a direct message."
+    blocks.append(context(more))
+    return {"text": fit("\n".join(said), LONGEST), "blocks": blocks}
+
+
+def _line(definition: CommandDefinition) -> str:
+    return f"• `/supervisor {escape(definition.usage)}`: {escape(definition.summary)}".replace(" `: ", "`: ")
+
+
+CHOOSE = "choose"
+"""The `action_id` of a menu of targets; its block's id says what the choice completes."""
+
+BUTTON = 70  # characters
+SAID = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A menu of targets."""
+
+    block_id: str
+    command: Command
+    """What is given, with any of the targets."""
+    targets: Sequence[str]
+    asks: bool = False
+    left: int = 0
+    """How many more targets there are than a menu holds."""
+
+
+def mistake(
+    message: str,
+    nonce: str,
+    meant: Sequence[str] = (),
+    offered: Sequence[tuple[Command, bool]] = (),
+    choice: Choice | None = None,
+) -> Content:
+    """The message. `meant`: the nearest right commands as they are typed; `offered`: those with a button, and whether
+    each asks for an approval."""
+    lines = [f":warning: {escape(fit(message, SAID))}"]
+    if meant:
+        lines.append("Did you mean: " + " or ".join(f"`/supervisor {_in_code(text)}`" for text in meant))
+    if choice is not None and choice.left:
+        lines.append(f"{choice.left} more do not fit into the menu: type `/supervisor {choice.command.name} WORKER`.")
+    blocks: list[dict[str, Any]] = [section("\n".join(lines))]
+    if offered:
+        buttons = [_button(command, nonce, number, asks=asks) for number, (command, asks) in enumerate(offered)]
+        blocks.append({"type": "actions", "block_id": "meant", "elements": buttons})
+    if choice is not None:
+        blocks.append({"type": "actions", "block_id": choice.block_id, "elements": [_menu(choice)]})
+    return {"text": fit("\n".join(lines), LONGEST), "blocks": blocks}
+
+
+def again(text: str, command: Command, nonce: str, *, asks: bool) -> Content:
+    """Something that wasn't done, with the button that asks for it once more."""
+    button = command_button(command, nonce, "Try again", about=fit(render(command), BUTTON), asks=asks)
+    blocks = [section(text), {"type": "actions", "block_id": "again", "elements": [button]}]
+    return {"text": fit(text, LONGEST), "blocks": blocks}
+
+
+def _button(command: Command, nonce: str, number: int, *, asks: bool) -> dict[str, Any]:
+    """What may be meant differs in its words, and often not in its command."""
+    text = fit(render(command), BUTTON)
+    return command_button(command, f"{nonce}{number}", text, about=text, asks=asks, part=str(number))
+
+
+def _menu(choice: Choice) -> dict[str, Any]:
+    definition = CATALOG[choice.command.name]
+    options = [{"text": {"type": "plain_text", "text": fit(each, 75)}, "value": each} for each in choice.targets]
+    menu: dict[str, Any] = {
+        "type": "static_select",
+        "action_id": CHOOSE,
+        "placeholder": {"type": "plain_text", "text": f"{definition.name}: which worker?"},
+        "options": options,
+    }
+    if definition.risk is not Risk.READS:
+        name = definition.name.capitalize()
+        words = EFFECTS.get(definition.name, definition.summary)
+        words += " People are asked for an approval first." if choice.asks else ""
+        menu["confirm"] = confirm(f"{name} the chosen one?", words, name)
+    return menu
+
+
+def _in_code(text: str) -> str:
+    return fit(escape(text.replace("`", "'")), SAID // 2)

@@ -1,0 +1,69 @@
+"""`history` in words: what a picture shows, for whoever can't see it or where none can be drawn. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import Any
+
+from bot.views.buttons import share_button
+from bot.views.parts import Content, context, people_named, section
+from bot.views.text import escape, fit
+from supervisor_core.code.change_plan import count
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.phrases import name_of, shown
+from supervisor_core.common.text import sentence
+from supervisor_core.diagnosis.history import History, history_text, percent, word_of
+
+WORDS = 2700  # characters of all sentences
+ALT = 900
+"""Characters of a picture's description; Slack takes a thousand."""
+
+IN_DIRECT = "The picture of it is in our direct messages."
+
+
+def words_of(histories: Sequence[History], left_out: int = 0) -> str:
+    """In Slack's markup. One worker is told of in sentences; of several each has a line."""
+    if not histories:
+        return "There are no workers to look at."
+    if len(histories) == 1:
+        lines = [sentence(people_named(phrase)) for phrase in history_text(histories[0])]
+        lines = [f"*{lines[0].replace('*', '')}*", *(line if line[:1].isdigit() else f"• {line}" for line in lines[1:])]
+    else:
+        lines = [f"*{len(histories)} workers in the last {histories[0].length}*", *map(_line, histories)]
+    if left_out:
+        lines.append(f"… and {left_out} more: `/supervisor history NAME` shows each.")
+    return fit("\n".join(lines), WORDS)
+
+
+def _line(history: History) -> str:
+    name = f"• *{escape(history.worker_id)}*"
+    if not history.known:
+        return f"{name}: nothing is on record"
+    now, done = word_of(history.stretches[-1].condition), len(history.marks) + history.more
+    commands = f", {count(done, 'command')}" if done else ""
+    return f"{name}: {percent(history.uptime)} at work, {count(history.changes, 'change')}{commands}; now {now}"
+
+
+def description(histories: Sequence[History], zone: tzinfo) -> str:
+    """Of the picture, in plain text and the reader's own time."""
+
+    def moment(at: datetime) -> str:
+        return f"{at.astimezone(zone):%d %b %H:%M}"
+
+    if len(histories) == 1:
+        told = (shown(phrase, str, str, moment, name_of) for phrase in history_text(histories[0]))
+        return fit(" ".join(map(sentence, told)), ALT)
+    told = (f"{each.worker_id}: {percent(each.uptime)} at work, {count(each.changes, 'change')}" for each in histories)
+    return fit(f"{len(histories)} workers in the last {histories[0].length}. {'; '.join(told)}.", ALT)
+
+
+def answered(words: str, command: Command, nonce: str, which: str, *, drawn: bool, missing: str = "") -> Content:
+    """What stands in the channel, for the asker alone; `which` says which picture a button shows to everybody."""
+    blocks: list[dict[str, Any]] = [section(words)]
+    hint = IN_DIRECT if drawn else missing
+    if hint:
+        blocks.append(context(hint))
+    button = share_button(command, nonce, which, "Share here")
+    blocks.append({"type": "actions", "block_id": "share", "elements": [button]})
+    return {"text": fit(f"{words}\n{hint}".rstrip(), 2900), "blocks": blocks}

@@ -1,0 +1,156 @@
+"""The overview: all workers at a glance, those in trouble first, with the buttons that the reader may press. Pure.
+
+How workers are, a line each, those in trouble first; of a team also what it is for and who left. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from bot.views.answers.teams import headed, role_of
+from bot.views.buttons import ACTION, command_button
+from bot.views.forms import OPEN
+from bot.views.parts import Content, context, part_of, section, sections_of, turning, who, words
+from bot.views.text import escape, fit
+from supervisor_core.code.change_plan import count
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.common.text import one_line
+from supervisor_core.workers.teams.manager import TeamPicture
+
+SHOWN = 15
+"""Workers with a line of their own: beyond it, all texts together could be more than a message holds."""
+
+WHY, TEXT = 200, 3000  # characters: of a reason, and of all that a notification says
+
+AGAIN = "overview"
+"""What the button gives that stands where the others were, once one of them was pressed."""
+
+BUTTONS = ("pause", "resume", "restart")
+"""What can be done about a worker from here."""
+
+
+def overview(
+    host: str,
+    workers: Sequence[Mapping[str, Any]],
+    allowed: Mapping[str, Collection[str]],
+    nonce: str,
+    asking: Collection[str] = (),
+    *,
+    more: bool = False,
+    rests: str = "",
+) -> Content:
+    """The message. `allowed`: for each worker the commands that its reader may give; `nonce`: this very message;
+    `asking`: the commands that need an approval; `more`: whether there is a form of theirs to open; `rests`: why
+    monitoring is paused, where it is."""
+    ordered = sorted(workers, key=lambda worker: bool(worker["fine"]))
+    unwell = sum(1 for worker in workers if not worker["fine"])
+    paused = sum(1 for worker in workers if worker["paused"])
+    title = f"{escape(host)}: {count(len(workers), 'worker')}, {_well(unwell, len(workers))}"
+    title += f", {paused} paused" if paused else ""
+    heads = [resting(rests)] if rests else []
+    blocks = [section(f"*{title}*"), *map(section, heads)]
+    for worker in ordered[:SHOWN]:
+        blocks.append(section(line(worker)))
+        worker_id = worker["id"]
+        commands = [Command.for_worker(name, worker_id) for name in _fitting(worker) if name in allowed[worker_id]]
+        buttons = [command_button(each, nonce, asks=each.name in asking) for each in commands]
+        if buttons:
+            blocks.append({"type": "actions", "block_id": f"worker:{worker['id']}", "elements": buttons})
+    if len(ordered) > SHOWN:
+        blocks.append(context(f"… and {len(ordered) - SHOWN} more: `/supervisor status` shows them all."))
+    if more:
+        open_ = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": nonce}
+        blocks.append({"type": "actions", "block_id": "more", "elements": [open_]})
+    blocks.append(context("`/supervisor help` shows what else I can do."))
+    return {"text": fit("\n".join([title, *heads, *map(line, ordered[:SHOWN])]), TEXT), "blocks": blocks}
+
+
+def asked_for(command: str, worker_id: str, nonce: str) -> Content:
+    """What stands where the overview was, once one of its buttons was pressed: what it showed is no longer true."""
+    text = f":hourglass_flowing_sand: *{escape(worker_id)}*: {command} is asked for. Its card stands in the channel."
+    again = {
+        "type": "button",
+        "action_id": f"{ACTION}{AGAIN}",
+        "text": {"type": "plain_text", "text": "Show the workers"},
+        "value": nonce,
+    }
+    return {"text": text, "blocks": [section(text), {"type": "actions", "block_id": "again", "elements": [again]}]}
+
+
+def resting(reason: str) -> str:
+    """That monitoring is paused: all may be well, and nobody looks after it."""
+    return (
+        f":double_vertical_bar: *Monitoring is paused*: {fit(escape(one_line(reason, WHY)), WHY)}. Nothing is started, "
+        "stopped or restarted by itself; `/supervisor monitoring resume` ends that."
+    )
+
+
+def monitoring(done: str, by: Issuer, *, rests: bool) -> Content:
+    """What came of a pause of monitoring, or of its end, for everybody."""
+    sign = ":double_vertical_bar:" if rests else ":arrow_forward:"
+    end = " To end it: `/supervisor monitoring resume`" if rests else ""
+    return words(f"{sign} {escape(done)} Asked for by {who(by)}.{end}")
+
+
+def line(worker: Mapping[str, Any]) -> str:
+    """How one worker is, with a sign and in words."""
+    sign = ":white_check_mark:" if worker["fine"] else ":x:"
+    if worker["fine"] and worker["paused"]:
+        sign = ":double_vertical_bar:"
+    why = one_line(worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"], WHY)
+    if worker["paused"] and worker["state"] == "stopped" and worker["fine"]:
+        return f"{sign} *{escape(worker['id'])}* {fit(escape(why), WHY)}"
+    why = why.removeprefix(f"{worker['state']}, ")
+    return f"{sign} *{escape(worker['id'])}* {worker['state']}, {worker['health']}: {fit(escape(why), WHY)}"
+
+
+def _fitting(worker: Mapping[str, Any]) -> tuple[str, ...]:
+    if worker["paused"]:
+        return ("resume",)
+    return ("pause", "restart") if worker["pid"] else ("pause", "resume")
+
+
+def _well(unwell: int, number: int) -> str:
+    if not number:
+        return "nothing to look after"
+    if unwell:
+        return f"{unwell} need{'s' if unwell == 1 else ''} a look"
+    return "all is well"
+
+
+PAGE = 25
+"""Workers at once: with the longest reasons still less than a message holds."""
+
+TOGETHER = 2800  # characters of one block
+STATUS_TEXT = 2900
+
+
+def status(
+    command: Command,
+    workers: Sequence[Mapping[str, Any]],
+    nonce: str,
+    page: int = 0,
+    team: TeamPicture | None = None,
+    *,
+    rests: str = "",
+) -> Content:
+    """One page of them. `rests`: why monitoring is paused, where it is."""
+    ordered = sorted(workers, key=lambda worker: bool(worker["fine"]))
+    part = part_of(ordered, PAGE, page)
+    lines = [f"{line(worker)}{role_of(team, worker['id'])}" for worker in part.items]
+    heads = [*([resting(rests)] if rests else []), *(headed(team, workers) if team else [])]
+    if part.pages > 1:
+        unwell = sum(1 for worker in workers if not worker["fine"])
+        last = part.first + len(part.items) - 1
+        heads = [
+            *heads,
+            f"*{len(ordered)} workers, {unwell} in trouble*: {part.first} to {last}, those in trouble first",
+        ]
+    if not lines:
+        lines = ["There are no workers."]
+    blocks = [section(text) for text in sections_of([*heads, *lines], TOGETHER)]
+    blocks += turning(part, command, nonce)
+    if part.pages > 1:
+        blocks.append(context(f"Page {part.number + 1} of {part.pages}. `/supervisor status WORKER` shows one alone."))
+    return {"text": fit("\n".join([*heads, *lines]), STATUS_TEXT), "blocks": blocks}

@@ -1,0 +1,142 @@
+"""Schedules as people see them: added, removed, listed, refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from bot.views.buttons import command_button
+from bot.views.parts import Content, context, section, who, words
+from bot.views.text import escape, fit
+from supervisor_core.code.change_plan import count
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.common.times import from_text
+from supervisor_core.intake.schedules.rules import Schedule
+from supervisor_core.intake.schedules.service import Standing, when
+
+SHOWN = 10
+"""Schedules with a line of their own and a button; more of them are named."""
+
+NAMED, NAMES = 40, 900  # names, and characters of all of them
+
+COMMAND, WHY = 300, 400  # characters
+SHORT = 150  # characters of a command, or of what came of it, in a list
+WHO = 80
+
+
+def schedule_card(standing: Standing) -> Content:
+    """The one message of a schedule, where it was added; once it is removed, that alone."""
+    schedule = standing.schedule
+    if schedule.removed_by is not None and schedule.removed_at is not None:
+        return removed(schedule, schedule.removed_by, schedule.removed_at)
+    title = f":calendar: *Schedule {escape(schedule.name)}*: {_when(schedule)}"
+    what = f"runs {_command(schedule)}"
+    facts = [f"by {who(schedule.owner)}, with their rights as they are each time", f"first {_times(standing)}"]
+    blocks = [section(f"{title}\n{what}"), section(" · ".join(facts))]
+    buttons = [_remove(schedule.name, schedule.schedule_id)]
+    blocks.append({"type": "actions", "block_id": "schedule", "elements": buttons})
+    return {"text": "\n".join([title, what, " · ".join(facts)]), "blocks": blocks}
+
+
+def removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
+    """That it is gone."""
+    title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {who(by)} {_short(at)}."
+    what = f"It ran {_command(schedule)}, {_when(schedule)}. What it has begun goes on."
+    return {"text": f"{title}\n{what}", "blocks": [section(f"{title}\n{what}")]}
+
+
+def gone(schedule: Schedule) -> Content:
+    """The same for whoever asked, where its card tells everybody."""
+    return words(f":wastebasket: Schedule {escape(schedule.name)} is removed; its card, further up, says so.")
+
+
+def listed(found: Sequence[Standing], nonce: str, *, removes: bool) -> Content:
+    """All of them, the next to run first. `removes`: whether the reader may end them."""
+    if not found:
+        text = ':calendar: Nothing is scheduled. To begin: `/supervisor schedule add nightly "daily 03:00" restart all`'
+        return {"text": text, "blocks": [section(text)]}
+    title = f":calendar: *{count(len(found), 'schedule')}*"
+    blocks, lines = [section(title)], [title]
+    for standing in found[:SHOWN]:
+        line = _line(standing)
+        lines.append(line)
+        block = section(line)
+        if removes:
+            block["accessory"] = _remove(standing.schedule.name, nonce)
+        blocks.append(block)
+    if len(found) > SHOWN:
+        rest = [standing.schedule.name for standing in found[SHOWN:]]
+        more = f" and {len(rest) - NAMED} more" if len(rest) > NAMED else ""
+        names = escape(", ".join(rest[:NAMED]))
+        blocks.append(
+            context(f"… then {fit(names, 1500)}{more}. On the host `supervisor send 'schedule list'` has all.")
+        )
+    return {"text": fit("\n".join(lines), 3000), "blocks": blocks}
+
+
+def signature(schedule: Schedule) -> str:
+    """Below an answer that comes by itself."""
+    return f":calendar: schedule {escape(schedule.name)}: {_command(schedule)}, {_when(schedule)}"
+
+
+def refused_run(note: Mapping[str, Any]) -> Content:
+    """A schedule's command was refused: one message, from the first time on. Its owner is mentioned: it is for them."""
+    count, name = int(note["count"]), escape(str(note["name"]))
+    times = f" {count} times since {_short(from_text(note['since']))}, at last" if count > 1 else ""
+    title = f":no_entry: *Schedule {name}* was refused{times} {_short(from_text(note['at']))}; nothing was done."
+    owner = Issuer(str(note["owner"]["id"]), str(note["owner"]["name"]))
+    why = fit(escape(str(note["why"])), WHY)
+    step = (
+        f"{who(owner)}, it runs with your rights. The next time is {_short(from_text(note['next_at']))}; "
+        f"to end it: `/supervisor schedule remove {name}`"
+    )
+    what = f"`{fit(_in_code(str(note['command'])), COMMAND)}`"
+    lines = [title, f"{what}: {why}", step]
+    return {"text": "\n".join(lines), "blocks": [section(f"{title}\n{what}: {why}"), section(step)]}
+
+
+def _line(standing: Standing) -> str:
+    schedule = standing.schedule
+    lines = [f"*{escape(schedule.name)}*: {_when(schedule)}", _command(schedule, SHORT)]
+    facts = [f"next {_short(schedule.next_at)}", f"by {_name(schedule.owner)}"]
+    if schedule.waiting_since is not None:
+        facts.append(f"waits since {_short(schedule.waiting_since)}: {fit(escape(schedule.waiting_for), SHORT)}")
+    if schedule.last is not None:
+        facts.append(f"last {_short(schedule.last.at)}: {fit(escape(standing.outcome), SHORT)}")
+    return "\n".join([*lines, " · ".join(facts)])
+
+
+def _when(schedule: Schedule) -> str:
+    """In words; an expression without them as it is, since its stars would be taken for style."""
+    said, expression = when(schedule), escape(schedule.cron)
+    return f"`{expression}` ({escape(schedule.zone)})" if said.startswith(schedule.cron) else escape(said)
+
+
+def _times(standing: Standing) -> str:
+    return ", ".join(_short(at) for at in standing.times)
+
+
+def _short(at: datetime) -> str:
+    """To the minute, in the reader's own time zone where Slack knows it."""
+    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time}}|{at:%Y-%m-%d %H:%M} UTC>"
+
+
+def _name(owner: Issuer) -> str:
+    """Nobody is mentioned in a list."""
+    return fit(escape(owner.name or owner.id), WHO)
+
+
+def _command(schedule: Schedule, most: int = COMMAND) -> str:
+    return f"`{fit(_in_code(schedule.command), most)}`"
+
+
+def _in_code(text: str) -> str:
+    return escape(text.replace("`", "'"))
+
+
+def _remove(name: str, nonce: str) -> dict[str, Any]:
+    button = command_button(Command("schedule remove", params={"name": name}), nonce, "Remove", style="danger")
+    button["confirm"]["title"]["text"] = fit(f"Remove schedule {name}?", 100)
+    button["accessibility_label"] = fit(f"Remove schedule {name}", 75)
+    return button

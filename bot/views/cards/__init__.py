@@ -1,0 +1,1 @@
+"""Cards: the message of a command, an approval, an alert, a digest, and their threads."""

@@ -1,0 +1,298 @@
+"""The card of a command that waits for people, or that came to nothing because of them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bot.views.buttons import command_button, confirm
+from bot.views.cards.preview import ON_A_CARD, is_cut, previews_as_text
+from bot.views.parts import LONGEST, Content, asker, context, in_slack, moment, section, who
+from bot.views.text import escape, fit
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.grammar import render
+from supervisor_core.common.text import capitalised, sentence
+from supervisor_core.config.slack_settings import DIRECT
+from supervisor_core.intake.approvals.observed_state import effect
+from supervisor_core.intake.approvals.rules import OPEN, Approval, ApprovalState, Choice, Vote, count_of, to_go_on
+
+if TYPE_CHECKING:
+    from bot.requests.request import Asked
+
+VOTE = "approval:"
+"""Before `approve`, `deny` or `cancel` in the `action_id` of a button; its value is the approval's id."""
+
+DENIAL = "approval:denied"
+"""The `callback_id` of the form in which somebody says why they deny."""
+
+DECISION = "approval:decided"
+"""The `callback_id` of the form in which somebody says yes or no, and why."""
+
+TITLE, WHY = 250, 1000  # characters
+REASON = 500
+NAMED = 3  # workers
+CONFIRMED = 240  # characters of an effect, in a question that is asked before it comes to that
+VOTES = 20
+"""Names on a card; more votes than that are counted."""
+
+_STATES: Mapping[ApprovalState, tuple[str, str]] = {
+    ApprovalState.PENDING: (":raised_hand:", "needs an approval"),
+    ApprovalState.APPROVED: (":hourglass_flowing_sand:", "is approved, and about to begin"),
+    ApprovalState.EXECUTING: (":hourglass_flowing_sand:", "is approved, and under way"),
+    ApprovalState.DONE: (":white_check_mark:", "was approved, and is done"),
+    ApprovalState.FAILED: (":x:", "was approved, and failed"),
+    ApprovalState.DENIED: (":no_entry:", "was denied"),
+    ApprovalState.CANCELLED: (":heavy_minus_sign:", "was cancelled"),
+    ApprovalState.EXPIRED: (":hourglass:", "was not decided in time"),
+    ApprovalState.STALE: (":warning:", "is out of date"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An approval with its votes, and where else it is told of."""
+
+    approval: Approval
+    votes: Sequence[Vote] = ()
+    elsewhere: str = ""
+    """The channel in which people are asked, where that is another one than the card's."""
+    link: str = ""
+    """The address of the other message: from the card to the question, and from the question to the card."""
+
+
+def approval_card(asking: Asking) -> Content:
+    """The one message of the command while nothing was carried out."""
+    return _message(asking, decides=not asking.elsewhere, asks=False)
+
+
+def question(asking: Asking) -> Content:
+    """The message in the channel where approvals are asked for; the command has a card elsewhere."""
+    return _message(asking, decides=True, asks=True)
+
+
+def _message(asking: Asking, *, decides: bool, asks: bool) -> Content:
+    """`asks`: it is the message that asks people, beside a card."""
+    approval = asking.approval
+    sign, title = _STATES[approval.state][0], title_of(approval)
+    blocks = [section(f"{sign} *{title}*")]
+    if approval.state in OPEN:
+        blocks += [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
+        if is_cut(approval.previews):
+            blocks.append(context("More than a card holds: all of it is in the thread."))
+    else:
+        blocks.append(section(escape(_effect(approval))))
+    if _says_why(asking):
+        word = "It waits" if approval.state is ApprovalState.APPROVED else "Why"
+        blocks.append(section(f"*{word}:* {why_of(approval)}"))
+    said = votes_in_words(asking.votes)
+    if said:
+        blocks.append(section(said))
+    if elements := buttons(approval, decides=decides):
+        blocks.append({"type": "actions", "block_id": f"approval:{approval.approval_id}", "elements": elements})
+    if asking.elsewhere and approval.state is ApprovalState.PENDING:
+        link = f" (<{asking.link}|go there>)" if asking.link else ""
+        blocks.append(context(f"People are asked in <#{asking.elsewhere}>{link}."))
+    elif asking.link and decides and not _is_alone(approval):
+        blocks.append(context(f"<{asking.link}|Its card> tells the rest."))
+    elif asks and _is_alone(approval):
+        blocks.append(context("Asked in a direct message, where its card is: who asked follows it there."))
+    elif approval.state is ApprovalState.PENDING and _is_alone(approval):
+        where = "in my Home tab, or with `/supervisor approvals`"
+        blocks.append(context(f"Nobody else sees this card: tell an approver, who decides {where}."))
+    blocks.append(context(" · ".join(_facts(asking))))
+    return {"text": _text(asking, title), "blocks": blocks}
+
+
+def _is_alone(approval: Approval) -> bool:
+    """Whether its card stands in a direct message, where none of those who may agree come by."""
+    return str((approval.card or {}).get("channel") or "").startswith(DIRECT)
+
+
+def title_of(approval: Approval) -> str:
+    """What was asked for, and where that stands."""
+    word = _STATES[approval.state][1]
+    command = approval.command
+    return f"{escape(fit(_names(command), TITLE))}: {escape(fit(what(command), TITLE))} {word}"
+
+
+def votes_in_words(votes: Sequence[Vote]) -> str:
+    """Who said what, in the order in which they said it."""
+    lines = []
+    for vote in votes[:VOTES]:
+        sign, word = (":+1:", "approved") if vote.choice is Choice.APPROVE else (":-1:", "denied")
+        reason = f": {escape(fit(vote.reason, REASON // 2))}" if vote.reason else ""
+        lines.append(f"{sign} {word} by {who(vote.voter)}{reason}")
+    if len(votes) > VOTES:
+        lines.append(f"… and {len(votes) - VOTES} more")
+    return "\n".join(lines)
+
+
+def what(command: Command) -> str:
+    """The command without its target and its label: `rollback 3`."""
+    return render(replace(command, target="", label=None))
+
+
+def _names(command: Command) -> str:
+    """The first workers, and how many more there are; as it stands, not yet escaped."""
+    names, more = command.workers[:NAMED], len(command.workers) - NAMED
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def about(command: Command) -> str:
+    """What is asked for, and of whom: `rollback 3 of North`; as it stands, not yet escaped."""
+    return f"{what(command)} of {_names(command)}"
+
+
+def _effect(approval: Approval) -> str:
+    """What it does, or would have done, as a sentence that stands by itself."""
+    return f"Effect: {sentence(fit(effect(approval.previews) or about(approval.command), WHY))}"
+
+
+def _says_why(asking: Asking) -> bool:
+    """Whether there is a reason that nothing else on the card tells: a denial's stands beside who denied."""
+    approval = asking.approval
+    told = any(vote.choice is Choice.DENY and vote.reason == approval.reason for vote in asking.votes[:VOTES])
+    return bool(approval.reason) and approval.state is not ApprovalState.PENDING and not told
+
+
+def why_of(approval: Approval) -> str:
+    """Why it stands as it does, and what to do about it where there is something."""
+    return f"{escape(fit(approval.reason, WHY))} {in_slack(to_go_on(approval))}".rstrip()
+
+
+def _text(asking: Asking, title: str) -> str:
+    """The same in one paragraph: it is what a notification shows, and what is read aloud."""
+    approval = asking.approval
+    said = [f"{title}.", escape(_effect(approval))]
+    if approval.state is ApprovalState.PENDING:
+        said.append(f"Asked by {asker(approval.requester)}; {count_of(approval, asking.votes)}.")
+    elif approval.reason:
+        said.append(f"Why: {why_of(approval)}")
+    return fit(" ".join(said), LONGEST)
+
+
+def _facts(asking: Asking) -> list[str]:
+    approval = asking.approval
+    facts = [f"asked by {asker(approval.requester)}"]
+    if approval.command.label:
+        facts.append(f"label: {escape(approval.command.label)}")
+    if approval.state is ApprovalState.PENDING:
+        facts += [count_of(approval, asking.votes), f"expires {moment(approval.expires_at)}"]
+    elif approval.finished_at is not None:
+        facts.append(f"ended {moment(approval.finished_at)}")
+    return [*facts, f"`{approval.task_id}`", f"approval `{approval.approval_id}`"]
+
+
+def buttons(approval: Approval, *, decides: bool) -> list[dict[str, Any]]:
+    """What can be done about it now; nothing once it is final, but asking anew where the state has moved on."""
+    said = about(approval.command)
+    if approval.state is ApprovalState.PENDING and decides:
+        return [_approve(approval, said), _button(approval, "deny", "Deny", f"Deny {said}"), _cancel(approval, said)]
+    if approval.state is ApprovalState.STALE:
+        text, effect_now = "New preview", "What it would do now is shown, and people are asked about that."
+        named = f"{text} of {said}"
+        return [command_button(approval.command, approval.approval_id, text, about=named, effect=effect_now)]
+    return [_cancel(approval, said)] if approval.state in OPEN else []
+
+
+def _approve(approval: Approval, said: str) -> dict[str, Any]:
+    once = "Once there are enough votes it is carried out."
+    text = f"{sentence(fit(capitalised(effect(approval.previews)), CONFIRMED))} {once}"
+    return {
+        **_button(approval, "approve", "Approve", f"Approve {said}"),
+        "style": "primary",
+        "confirm": confirm(f"Approve {said}?", text, "Approve"),
+    }
+
+
+def _cancel(approval: Approval, said: str) -> dict[str, Any]:
+    text = "Nothing is carried out, and it can be asked for anew."
+    return {
+        **_button(approval, "cancel", "Cancel", f"Cancel {said}"),
+        "confirm": confirm(f"Cancel {said}?", text, "Cancel it"),
+    }
+
+
+def _button(approval: Approval, name: str, text: str, label: str) -> dict[str, Any]:
+    return {
+        "type": "button",
+        "action_id": f"{VOTE}{name}",
+        "text": {"type": "plain_text", "text": text},
+        "accessibility_label": fit(label, 75),
+        "value": approval.approval_id,
+    }
+
+
+def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
+    """The form in which somebody says why they deny; they may leave it empty."""
+    place = {
+        "approval_id": approval.approval_id,
+        "channel": asked.channel,
+        "thread": asked.thread,
+        "response_url": asked.response_url,
+        "replaces": asked.replaces,
+    }
+    title = escape(fit(about(approval.command), TITLE))
+    return {
+        "type": "modal",
+        "callback_id": DENIAL,
+        "private_metadata": json.dumps(place),
+        "title": {"type": "plain_text", "text": "Deny"},
+        "submit": {"type": "plain_text", "text": "Deny"},
+        "close": {"type": "plain_text", "text": "Not now"},
+        "blocks": [
+            section(f"*{title}*\nasked by {asker(approval.requester)}. One denial ends it."),
+            _why(),
+        ],
+    }
+
+
+def decision(approval: Approval) -> dict[str, Any]:
+    """The form in which somebody votes: all that the card shows of it, the choice, and why. It asks nothing more."""
+    about = f"{_names(approval.command)}: {escape(what(approval.command))}"
+    label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
+    facts = f"asked by {asker(approval.requester)}{label} · expires {moment(approval.expires_at)}"
+    seen = [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
+    cut = [context("More than a form holds: all of it is in the thread of its card.")]
+    choices = (("Approve", "approve", effect(approval.previews)), ("Deny", "deny", "One denial ends it."))
+    options = [
+        {**_radio(text, value), "description": {"type": "plain_text", "text": fit(words, 75)}}
+        for text, value, words in choices
+    ]
+    return {
+        "type": "modal",
+        "callback_id": DECISION,
+        "private_metadata": approval.approval_id,
+        "title": {"type": "plain_text", "text": "Approve or deny"},
+        "submit": {"type": "plain_text", "text": "Vote"},
+        "close": {"type": "plain_text", "text": "Not now"},
+        "blocks": [
+            section(f"*{fit(about, TITLE)}*\n{facts}"),
+            *seen,
+            *(cut if is_cut(approval.previews) else []),
+            {
+                "type": "input",
+                "block_id": "choice",
+                "label": {"type": "plain_text", "text": "What do you say?"},
+                "element": {"type": "radio_buttons", "action_id": "choice", "options": options},
+            },
+            _why(),
+        ],
+    }
+
+
+def _radio(text: str, value: str) -> dict[str, Any]:
+    return {"text": {"type": "plain_text", "text": text}, "value": value}
+
+
+def _why() -> dict[str, Any]:
+    return {
+        "type": "input",
+        "block_id": "reason",
+        "optional": True,
+        "label": {"type": "plain_text", "text": "Why?"},
+        "hint": {"type": "plain_text", "text": "Everybody who sees the card can read it."},
+        "element": {"type": "plain_text_input", "action_id": "reason", "multiline": True, "max_length": 500},
+    }

@@ -1,0 +1,356 @@
+"""The card: the one message of a command, from accepted to its outcome. Pure: rows in, a message out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.views.buttons import command_button
+from bot.views.cards.approval import Asking, votes_in_words
+from bot.views.cards.progress import baking, bar, degraded, steps
+from bot.views.parts import Content, asker, context, section, who
+from bot.views.text import escape, fit
+from supervisor_core.code.change_plan import SEEN, count, short
+from supervisor_core.code.watch.rules import Bake
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import KEEP_GOING
+from supervisor_core.commands.grammar import render
+from supervisor_core.commands.phrases import span
+from supervisor_core.common.text import one_line, sentence
+from supervisor_core.jobs.model import FINAL, Job, JobState, not_begun
+
+WORDS: Mapping[str, tuple[str, str]] = {
+    "pause": ("pausing", "paused"),
+    "resume": ("resuming", "running again"),
+    "restart_watcher": ("restarting", "restarted"),
+    "diagnostics": ("writing a report", "report written"),
+    "verify_db": ("verifying the database", "database verified"),
+    "update_code": ("updating", "updated"),
+    "update_code_deps": ("updating with what it requires", "updated with what it requires"),
+    "rollback_code": ("rolling back", "rolled back"),
+    "undo_code": ("undoing", "undone"),
+}
+"""What is said of a worker while it happens, and when it has happened."""
+
+UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
+
+SAID_BY_THE_TITLE = (" is paused", " is running")
+
+TITLE, LINE, ERROR, TEXT = 250, 300, 1500, 3000
+"""Characters; far below Slack's limits, and as much as one reads."""
+
+SHORT = 60
+"""Characters of what one of several workers is doing, so that the lines of all find room on the card."""
+
+COMMITS, FILES = 5, 5
+"""Of what changed; the thread has all."""
+
+ERRORS = 3
+"""Errors in full, and commands to type; the thread has all."""
+
+NOTES = 5  # of one command, beside its message
+WORKERS = 20
+"""Lines of workers on a card; more of them are counted."""
+
+RESTARTS_NAMED = 3
+UNDO_BUTTONS = 5  # in a row; for more workers it is typed
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What became of the tries to take a command back on one worker."""
+
+    tries: int = 0
+    """How many have ended. A button counts once for each."""
+    by: Job | None = None
+    """The one that succeeded."""
+    under_way: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What else is known of a command, beside its jobs."""
+
+    asking: Asking | None = None
+    undone: Mapping[str, Undone] | None = None
+    """By worker."""
+    bakes: Sequence[Bake] = ()
+    """Who is or was watched after it."""
+    undo_asks: bool = False
+    """Whether an undo needs an approval here."""
+
+
+NOTHING_ELSE = About()
+
+
+def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Content:
+    """The message for these jobs of one command: `text` and `blocks` say the same."""
+    title, doing = title_of(jobs), _doing(jobs[0], TITLE) if len(jobs) == 1 else ""
+    blocks = [section(f"{_sign(jobs, about)} *{escape(title)}*")]
+    if far := bar(jobs):
+        blocks.append(section("\n".join(filter(None, [far, steps(jobs[0]) if len(jobs) == 1 else ""]))))
+    if len(jobs) > 1:
+        blocks.append(section("\n".join(_lines(jobs))))
+    notes = _notes(jobs, about)
+    if notes:
+        blocks.append(section("\n".join(notes)))
+    watched = baking(about.bakes)
+    if watched:
+        blocks.append(section("\n".join(watched)))
+    failed = [job for job in jobs if job.outcome is not None and not job.outcome.success]
+    tried = [job for job in failed if not not_begun(job)]
+    blocks.extend(section(f"```{in_code(error_of(job))}```") for job in tried[:ERRORS])
+    if _ended(jobs) and (len(tried) > ERRORS or any(is_cut(job) for job in tried)):
+        blocks.append(context("All that went wrong is in the thread."))
+    if step := _next_step(jobs, failed, about):
+        blocks.append(section(step))
+    if buttons := _undo_buttons(jobs, about):
+        blocks.append({"type": "actions", "block_id": "undo", "elements": buttons})
+        if others := len(_undoable(jobs, about)) - len(buttons):
+            blocks.append(context(f"For the other {others}: `/supervisor undo WORKER {jobs[0].task_id}`"))
+    if about.asking is not None and about.asking.votes:
+        blocks.append(context(" · ".join(votes_in_words(about.asking.votes).split("\n"))))
+    blocks.append(context(" · ".join(_facts(jobs, now))))
+    unwell = [line for line in watched if "degraded" in line]
+    return {
+        "text": _text([escape(title) + doing, *notes[:1], *unwell, *map(_why_failed, tried[:ERRORS])]),
+        "blocks": blocks,
+    }
+
+
+def _text(lines: Sequence[str]) -> str:
+    """What a notification says, and what is read aloud."""
+    return fit("\n".join(lines), TEXT)
+
+
+def _why_failed(job: Job) -> str:
+    return escape(one_line(" ".join(error_of(job).split()), LINE))
+
+
+def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
+    """Who asked, why, how long it took, and the id by which the trail and the log know it."""
+    first = jobs[0]
+    facts = [f"asked by {asker(first.issuer)}"]
+    if first.label:
+        facts.append(f"label: {escape(first.label)}")
+    if _ended(jobs):
+        facts.append(f"took {span(seconds_of(jobs, now))}")
+    return [*facts, f"`{first.task_id}`"]
+
+
+def _undo_buttons(jobs: Sequence[Job], about: About) -> list[dict[str, Any]]:
+    """One for each worker whose code was changed and is still so."""
+    return [_undo_button(job, about, named=len(jobs) > 1) for job in _undoable(jobs, about)[:UNDO_BUTTONS]]
+
+
+def _undoable(jobs: Sequence[Job], about: About) -> list[Job]:
+    """Those who do not do well with it come first: they need the button most."""
+    found = [job for job in jobs if _may_be_undone(job) and not _is_undone(job, about)]
+    return sorted(found, key=lambda job: degraded(about.bakes, job.worker_id) is None)
+
+
+def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:
+    undone = (about.undone or {}).get(job.worker_id, Undone())
+    command = Command.for_worker("undo", job.worker_id, {"task_id": job.task_id})
+    details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
+    before, after = short(str(details.get("before"))), short(str(details.get("after")))
+    effect = (
+        f"Its code goes from {after} back to what it was at {before}{_reversed(details)}. {_restarts(job, details)}"
+    )
+    unwell = degraded(about.bakes, job.worker_id) is not None
+    name, style = ("Rollback", "danger") if unwell else ("Undo", "")
+    whole, part = f"{name} {job.worker_id}", job.worker_id if named else ""
+    return command_button(
+        command,
+        f"{job.task_id}.{undone.tries}",
+        whole if named else name,
+        about=whole,
+        effect=effect,
+        style=style,
+        asks=about.undo_asks,
+        part=part,
+    )
+
+
+def _reversed(details: Mapping[str, Any]) -> str:
+    """The size of what an undo reverses: `: 2 commits, 12 files`."""
+    found = []
+    for thing in ("commit", "file"):
+        number = max(int(details.get(f"{thing}_count") or 0), len(details.get(f"{thing}s") or ()))
+        found += [count(number, thing)] if number else []
+    return f": {', '.join(found)}" if found else ""
+
+
+def _restarts(job: Job, details: Mapping[str, Any]) -> str:
+    """The workers that an undo restarts: all that run from the checkout."""
+    told = details.get("workers")
+    names = sorted(told) if isinstance(told, Mapping) and told else [job.worker_id]
+    shown, more = ", ".join(names[:RESTARTS_NAMED]), len(names) - RESTARTS_NAMED
+    who = f"{shown} and {more} more" if more > 0 else shown
+    return f"{who} {'restarts' if len(names) == 1 else 'restart'} unless paused."
+
+
+def _may_be_undone(job: Job) -> bool:
+    details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
+    return job.handler in UNDOABLE and details.get("before") != details.get("after")
+
+
+def _is_undone(job: Job, about: About) -> bool:
+    undone = (about.undone or {}).get(job.worker_id)
+    return undone is not None and (undone.by is not None or undone.under_way)
+
+
+def _notes(jobs: Sequence[Job], about: About) -> list[str]:
+    """What a success is worth saying beyond its word: it was so before, what changed, the drive does not know yet."""
+    notes = [
+        f":leftwards_arrow_with_hook: {escape(worker_id)} was undone by {who(undone.by.issuer)}: `{undone.by.task_id}`"
+        for worker_id, undone in (about.undone or {}).items()
+        if undone.by is not None
+    ]
+    for job in jobs:
+        details = job.outcome.details if job.outcome and job.outcome.success else {}
+        message = str(details.get("message") or "")
+        if message and len(jobs) == 1 and not message.endswith(SAID_BY_THE_TITLE):
+            notes.append(escape(sentence(fit(message, LINE))))
+        if len(jobs) == 1:
+            notes += _changed(details)
+        if len(jobs) == 1:
+            notes += [escape(fit(str(note), LINE)) for note in list(details.get("notes") or ())[:NOTES]]
+        if details.get("report_path") and len(jobs) == 1:
+            notes.append(f"The report: `{in_code(str(details['report_path']))}`")
+        if details.get("drive"):
+            notes.append(f":warning: {escape(fit(str(details['drive']), LINE))}")
+    return [note for note in notes if note.strip()][:WORKERS]
+
+
+def _changed(details: Mapping[str, Any]) -> list[str]:
+    """The commits and files of a change of code, the first of them."""
+    commits, files = list(details.get("commits") or ()), list(details.get("files") or ())
+    number = max(int(details.get("commit_count") or 0), len(commits))
+    lines = [f"• `{short(str(each['hash']))}` {escape(fit(str(each['subject']), LINE))}" for each in commits[:COMMITS]]
+    if number > len(lines):
+        lines.append(f"• … and {number - len(lines)} more, in the thread")
+    total = max(int(details.get("file_count") or 0), len(files))
+    if total:
+        paths = ", ".join(f"`{in_code(fit(str(each['path']), LINE))}`" for each in files[:FILES])
+        more = f" and {total - FILES} more, in the thread" if total > FILES else ""
+        lines.append(f"{count(total, 'file')}: {paths}{more}")
+    return lines
+
+
+def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: About) -> str:
+    """What a person does now; empty while it goes on, and where nothing is left to do."""
+    if not _ended(jobs):
+        return ""
+    if not failed:
+        return _afterwards(jobs[0]) if len(jobs) == 1 else ""
+    look, again = _command(failed, "status"), _again(failed)
+    if any(SEEN in job.params for job in failed) and about.asking is None:
+        return f"How it is now: {look}."  # asked for by what a preview showed: a new one comes first
+    if about.asking is not None:
+        again += "; what it would do by then is shown first"
+    if any(job.state is JobState.INTERRUPTED for job in failed):
+        return f"*What to do:* {look}, then if need be {again}."
+    if jobs[0].handler == "undo_code":  # what is said is often another way, after which there is nothing to undo
+        return f"*What to do:* what is said here, then if need be {again}. How it is now: {look}."
+    return f"*What to do:* put right what is said here, then ask again: {again}. How it is now: {look}."
+
+
+def _afterwards(job: Job) -> str:
+    """How a success is ended, where somebody may want that; what can be taken back has a button."""
+    return f"To let it work again: {_command([job], 'resume')}." if job.handler == "pause" else ""
+
+
+def _command(jobs: Sequence[Job], name: str) -> str:
+    said = [f"`/supervisor {name} {job.worker_id}`" for job in jobs[:ERRORS]]
+    return ", ".join(said) + (" …" if len(jobs) > ERRORS else "")
+
+
+def _again(jobs: Sequence[Job]) -> str:
+    """The same commands as they are typed once more, with all that was asked for of one worker."""
+    asked = {name: value for name, value in jobs[0].params.items() if name != KEEP_GOING.name}
+    typed = [Command.for_worker(job.command, job.worker_id, asked, job.label) for job in jobs[:ERRORS]]
+    said = ", ".join(f"`/supervisor {in_code(render(command))}`" for command in typed)
+    others = ", ".join(f"`{job.worker_id}`" for job in jobs[ERRORS : ERRORS + WORKERS])
+    return f"{said}; and the same for {others}{' …' if len(jobs) > ERRORS + WORKERS else ''}" if others else said
+
+
+def title_of(jobs: Sequence[Job]) -> str:
+    """Whom it is about, and where it stands."""
+    names = ", ".join(job.worker_id for job in jobs[:3]) + (f" and {len(jobs) - 3} more" if len(jobs) > 3 else "")
+    return fit(f"{names}: {_word(jobs)}", TITLE)
+
+
+def _word(jobs: Sequence[Job]) -> str:
+    """Where the command stands, in a word or two."""
+    left = sum(1 for job in jobs if not_begun(job))
+    failed = sum(1 for job in jobs if job.outcome is not None and not job.outcome.success) - left
+    if left == len(jobs):
+        return "not begun"
+    if _ended(jobs) and failed:
+        several = f" on {failed} of {len(jobs)}" if len(jobs) > 1 else ""
+        several += f", not begun on {left}" if left else ""
+        word = "was interrupted" if any(job.state is JobState.INTERRUPTED for job in jobs) else "failed"
+        return f"{jobs[0].command} {word}{several}"
+    doing, done = WORDS.get(jobs[0].handler, (f"{jobs[0].command} under way", f"{jobs[0].command} done"))
+    if _ended(jobs):
+        return done
+    if all(job.state is JobState.QUEUED for job in jobs):
+        return f"{jobs[0].command} accepted"
+    ended = sum(1 for job in jobs if job.state in FINAL)
+    return f"{doing}, {ended} of {len(jobs)} done" if len(jobs) > 1 else doing
+
+
+def _doing(job: Job, most: int) -> str:
+    """What its handler said last of what it is doing; nothing once there is an outcome."""
+    under_way = job.state is JobState.STARTED and job.progress
+    return f" — {fit(escape(job.progress[-1].words), most)}" if under_way else ""
+
+
+def _sign(jobs: Sequence[Job], about: About = NOTHING_ELSE) -> str:
+    if not _ended(jobs):
+        return ":hourglass_flowing_sand:"
+    if all(not_begun(job) for job in jobs):
+        return ":fast_forward:"
+    if not all(job.outcome and job.outcome.success for job in jobs):
+        return ":x:"
+    unwell = any(degraded(about.bakes, job.worker_id) and not _is_undone(job, about) for job in jobs)
+    return ":warning:" if unwell else ":white_check_mark:"
+
+
+def _lines(jobs: Sequence[Job]) -> list[str]:
+    lines = [line_of(job) for job in jobs[:WORKERS]]
+    return lines if len(jobs) <= WORKERS else [*lines, f"… and {len(jobs) - WORKERS} more, in the thread"]
+
+
+def line_of(job: Job) -> str:
+    """One of several workers, and where it stands."""
+    return f"{_sign([job])} {escape(fit(job.worker_id, LINE))}: {escape(_word([job]))}{_doing(job, SHORT)}"
+
+
+def _ended(jobs: Sequence[Job]) -> bool:
+    return all(job.state in FINAL for job in jobs)
+
+
+def seconds_of(jobs: Sequence[Job], now: datetime) -> float:
+    """How long it took, from when it was filed: what people waited, but for their own approval."""
+    begun = min(job.filed_at for job in jobs)
+    ended = max((job.finished_at or now) for job in jobs).astimezone(UTC)
+    return (ended - begun).total_seconds()
+
+
+def is_cut(job: Job) -> bool:
+    """Whether a card has room for only a part of why it failed."""
+    return len(escape(error_of(job))) > ERROR
+
+
+def error_of(job: Job) -> str:
+    """Why it failed."""
+    return (job.outcome.error if job.outcome else None) or "no reason was given"
+
+
+def in_code(text: str, most: int = ERROR) -> str:
+    """Data in a code block: nothing in it ends the block or comes alive."""
+    return fit(escape(text.replace("`", "'")), most)

@@ -1,0 +1,94 @@
+"""The digest of a storm: one message for many workers in trouble, that grows and shrinks in place; and what messages
+say whose alerts are part of another one. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot.views.parts import context, section
+from bot.views.text import escape, fit
+from supervisor_core.alerts.grouping.rules import Members
+from supervisor_core.alerts.rules import Alert
+from supervisor_core.workers.conditions.rules import Condition
+
+NAMED = 15
+"""Members with their names on the message."""
+
+TEAMS, NAME, TEXT = 5, 80, 2900
+"""Teams that are named; characters of a name, and of a list."""
+
+STORM_WORDS = {
+    Condition.DEGRADED: "degraded",
+    Condition.CLOCK_SKEW: "with a clock that differs",
+    Condition.UNKNOWN: "that can't be looked at",
+    Condition.MISSING: "silent since their start",
+    Condition.STALE: "silent",
+    Condition.FROZEN: "frozen",
+    Condition.STUCK: "stuck",
+    Condition.DOWN: "down",
+    Condition.RESTART_LIMIT: "given up",
+    Condition.FLAPPING: "coming and going",
+}
+"""What is said of several workers that are so."""
+
+
+def counts(members: Members) -> str:
+    """How many are how."""
+    found = [
+        f"{count:,} {STORM_WORDS.get(condition, str(condition))}" for condition, count in members.by_condition.items()
+    ]
+    over = members.total - members.holding
+    return " · ".join([*found, *([f"{over:,} well again"] if over else [])])
+
+
+def details(members: Members) -> list[dict[str, object]]:
+    """Which they are, as blocks."""
+    blocks: list[dict[str, object]] = []
+    if named := names(members):
+        blocks.append(section(named))
+    if members.by_team:
+        shown = list(members.by_team.items())[:TEAMS]
+        teams = " · ".join(f"{fit(escape(name), NAME)} {count:,}" for name, count in shown)
+        more = f" · {len(members.by_team) - TEAMS} more" if len(members.by_team) > TEAMS else ""
+        blocks.append(context(f"*By team:* {teams}{more}"))
+    return blocks
+
+
+def folded(members: Members) -> str:
+    """What an alert of the host says of the workers that are silent because of it."""
+    if not members.holding:
+        return ""
+    who = "worker is" if members.holding == 1 else "workers are"
+    return f":link: *{members.holding:,} {who} part of this*, and looked at anew when it is over.\n{names(members)}"
+
+
+def part_of(parent: Alert, link: str) -> str:
+    """What a message says whose alert is told by another one."""
+    what = "the storm" if parent.condition is Condition.STORM else f"the {escape(parent.target.kind)}'s alert"
+    if parent.condition is Condition.FLAPPING:
+        what = "the alert that it comes and goes"
+    there = f"<{link}|{what}>" if link else f"{what} `{parent.alert_id}`"
+    return f":link: Part of {there}: it is told, acknowledged and repeated there."
+
+
+def names(members: Members) -> str:
+    """Some of those that hold, and how many more there are."""
+    if not members.first:
+        return ""
+    lines = _grouped(members.first)
+    left = members.holding - len(members.first)
+    if left > 0:
+        lines.append(f"… and {left:,} more: `/supervisor alerts`; of one, `/supervisor why NAME`")
+    return fit("\n".join(lines), TEXT)
+
+
+def _grouped(first: Sequence[Alert]) -> list[str]:
+    """Their names, those that are in the same way together."""
+    by_condition: dict[Condition, list[str]] = {}
+    for alert in first:
+        by_condition.setdefault(alert.condition, []).append(fit(escape(alert.target.id), NAME))
+    words = (
+        (STORM_WORDS.get(condition, str(condition)).capitalize(), some) for condition, some in by_condition.items()
+    )
+    return [f"*{word}:* {', '.join(some)}" for word, some in words]

@@ -1,0 +1,157 @@
+"""What is told beside the one message of each alert: the summary after quiet hours, a call to more people, and how the
+week was. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from bot.views.cards.alert import WORDS, name_of
+from bot.views.parts import Content, moment, section, words
+from bot.views.text import escape, fit
+from supervisor_core.alerts.flips import Uptime
+from supervisor_core.alerts.rules import Alert, AlertState
+from supervisor_core.code.change_plan import count
+from supervisor_core.commands.phrases import span
+from supervisor_core.common.text import times
+from supervisor_core.diagnosis.history import percent
+
+SHOWN = 10
+"""Lines of a kind."""
+
+MENTIONS = 50
+"""Of one step of the escalation: more would not fit."""
+
+NOTICE, WHY, LONGEST = 100, 200, 2900  # characters
+
+
+def morning(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
+    """What quiet hours have kept back: what still holds, each of which has its own message now, and what is over."""
+    holds = [alert for alert in kept if alert.state is not AlertState.CLOSED]
+    over = [alert for alert in kept if alert.state is AlertState.CLOSED]
+    many = f"{len(kept)} {'alert was' if len(kept) == 1 else 'alerts were'} kept back"
+    title = f"Quiet hours are over: {many} from {moment(since)} to {moment(until)}."
+    parts = [f":sunrise: *{title}*"]
+    if holds:
+        parts.append(_part("*Still so:*", [_holding(alert) for alert in holds]))
+    if over:
+        parts.append(_part("*Came and went:*", _gone(over)))
+    return {"text": fit("\n".join([title, *parts[1:]]), LONGEST), "blocks": [section(part) for part in parts]}
+
+
+def call(alert: Alert, people: Sequence[str]) -> Content:
+    """In the thread of its message: those who are mentioned hear of it."""
+    called = " ".join(map(_mention, people[:MENTIONS]))
+    return words(f":rotating_light: {called} {_unanswered(alert)}".replace("  ", " "))
+
+
+def call_elsewhere(alert: Alert, channel: str, link: str) -> Content:
+    """In another channel: what it is, and where to do something about it."""
+    where = (
+        f" <{link}|Its message> has the buttons." if link else f" Its message is in <#{channel}>." if channel else ""
+    )
+    return words(f":rotating_light: {_unanswered(alert)}{where}")
+
+
+def week(host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]) -> Content:
+    """How a week was: in one line where it was quiet."""
+    all_of_it = _sum(worked.values())
+    at_work = f"{count(len(worked), 'worker')}, {percent(all_of_it)} at work"
+    whose = f"on {fit(escape(host), NOTICE)} from {_day(since)} to {_day(until)}"
+    if not begun:
+        return words(f":calendar: *A quiet week* {whose}: no alerts; {at_work}.")
+    title = f"The week {whose}: {count(len(begun), 'alert')}; {at_work}."
+    grouped: dict[str, list[Alert]] = {}
+    for alert in begun:
+        grouped.setdefault(name_of(alert), []).append(alert)
+    worst = sorted(grouped.items(), key=lambda each: (-_lengths(each[1], until), each[0]))
+    lines = [_of_one(name, each, until, worked.get(each[0].target.worker)) for name, each in worst]
+    part = _part("*Longest in trouble:*", lines)
+    return {"text": fit(f"{title}\n{part}", LONGEST), "blocks": [section(f":calendar: *{title}*"), section(part)]}
+
+
+def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:
+    """How long workers were at work, those with the most trouble first; without those nobody knows anything of."""
+    known = {worker_id: each for worker_id, each in worked.items() if any(part.share is not None for part in each)}
+    worst = sorted(known.items(), key=lambda each: (_least(each[1]), each[0]))
+    return [f"• {fit(escape(name), NOTICE)}: {' · '.join(map(percent, each))}" for name, each in worst]
+
+
+def _least(spans: Sequence[Uptime]) -> float:
+    return min(part.share for part in spans if part.share is not None)
+
+
+def _sum(worked: Iterable[Uptime]) -> Uptime:
+    total = Uptime()
+    for each in worked:
+        total = Uptime(
+            total.well + each.well,
+            total.unwell + each.unwell,
+            total.down + each.down,
+            total.uncounted + each.uncounted,
+        )
+    return total
+
+
+def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
+    """How long these lasted, in seconds; what is not over, up to this moment."""
+    return sum(((alert.closed_at or until) - alert.opened_at).total_seconds() for alert in alerts)
+
+
+def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime | None) -> str:
+    lasted = span(_lengths(alerts, until))
+    share = f"; {percent(worked)} at work" if worked is not None else ""
+    goes_on = ", and goes on" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
+    return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{goes_on}{share}"
+
+
+def _day(at: datetime) -> str:
+    return f"<!date^{int(at.timestamp())}^{{date_short}}|{at:%Y-%m-%d}>"
+
+
+def _unanswered(alert: Alert) -> str:
+    why = fit(escape(alert.reason), WHY).rstrip(".")
+    since = f"since {moment(alert.opened_at)}"
+    return f"Nobody has acknowledged this yet: *{name_of(alert)} {WORDS[alert.condition]}* {since}. Why: {why}."
+
+
+def _mention(who: str) -> str:
+    """Somebody out of the configuration: a person, or a group of them."""
+    return f"<!subteam^{who}>" if who.startswith("S") else f"<@{who}>"
+
+
+def pause_flag(said: Mapping[str, Any]) -> Content:
+    """A pause flag that somebody changed on the drive, and that was put back."""
+    headline = f":warning: *{fit(escape(str(said['worker_id'])), NOTICE)}:* {escape(str(said['what']))}."
+    todo = "Somebody can write to the state folder of the drive. Find out who, and pause or resume with a command."
+    return words(f"{headline}\n{todo}")
+
+
+def _part(title: str, lines: Sequence[str]) -> str:
+    more = [f"… and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return "\n".join([title, *lines[:SHOWN], *more])
+
+
+def _holding(alert: Alert) -> str:
+    why = fit(escape(alert.reason), WHY)
+    return f"• {name_of(alert)} {WORDS[alert.condition]} since {moment(alert.opened_at)}: {why}"
+
+
+def _gone(over: Sequence[Alert]) -> list[str]:
+    """A line for each target and what it was, however often."""
+    grouped: dict[tuple[str, str], list[Alert]] = {}
+    for alert in over:
+        grouped.setdefault((name_of(alert), WORDS[alert.condition].removeprefix("is ")), []).append(alert)
+    lines = []
+    for (name, was), each in grouped.items():
+        lasted = sum((_lasted(alert) for alert in each), timedelta())
+        often = "" if len(each) == 1 else f" {times(len(each))},"
+        in_all = " in all" if len(each) > 1 else ""
+        lines.append(f"• {name}: {was}{often} for {span(lasted.total_seconds())}{in_all}")
+    return lines
+
+
+def _lasted(alert: Alert) -> timedelta:
+    return max((alert.closed_at or alert.opened_at) - alert.opened_at, timedelta())

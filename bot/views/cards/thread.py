@@ -1,0 +1,228 @@
+"""What is said in the thread of a card: what the card has no room for, and a word to those who are concerned. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from bot.views.cards.approval import Asking, title_of, why_of
+from bot.views.cards.card import (
+    COMMITS,
+    ERRORS,
+    FILES,
+    LINE,
+    NOTES,
+    WORKERS,
+    error_of,
+    in_code,
+    is_cut,
+    line_of,
+    seconds_of,
+)
+from bot.views.cards.card import title_of as outcome_of
+from bot.views.cards.preview import IN_A_THREAD, code, previews_as_text
+from bot.views.cards.preview import is_cut as preview_is_cut
+from bot.views.parts import LONGEST, Content, context, mentions, named, section
+from bot.views.text import escape, fit
+from supervisor_core.code.change_plan import CHANGES, count, short
+from supervisor_core.commands.phrases import span
+from supervisor_core.common.text import one_line
+from supervisor_core.intake.approvals.rules import FINAL as DECIDED
+from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
+from supervisor_core.jobs.model import FINAL, Job, not_begun
+from supervisor_core.storage.outbox import REPORTS
+
+LONG = timedelta(seconds=60)
+"""Who waited longer than that looks elsewhere by now, and is told of the end. It counts from when the command was
+filed: after an approval all who are concerned are told in any case."""
+
+WHY, ERROR, SUMMARY = 300, 2500, 2000  # characters
+PIECE, PIECES = 2600, 4
+"""Characters of a block, and blocks; together less than a message holds."""
+
+LISTED_COMMITS, LISTED_FILES = 100, 200
+"""Of one worker."""
+
+
+def outcome(jobs: Sequence[Job], asking: Asking | None, by: str = "", *, asked_here: bool = False) -> Content | None:
+    """What follows the end of a command; None where the card says all of it, and nobody is to be told.
+
+    `by` is who has just ended it. `asked_here`: in the thread of the question, where only those who voted are told.
+    """
+    if not _is_over(jobs, asking):
+        return None
+    told = mentions(_concerned(jobs, asking, asked_here=asked_here), but=by)
+    left_out = [] if asked_here else list(_left_out(jobs))
+    if not told and not left_out:
+        return None
+    said = _in_a_sentence(jobs) if jobs else _not_carried_out(asking)
+    return _packed(f"{told} {said}" if told else f"*{escape(outcome_of(jobs))}*, in full:", left_out, _rest_of(jobs))
+
+
+def preview(asking: Asking | None) -> Content | None:
+    """All of what a command would do, where its card has room for a part; None once that is decided."""
+    approval = asking.approval if asking else None
+    if approval is None or approval.state in DECIDED or not preview_is_cut(approval.previews):
+        return None
+    texts = previews_as_text(approval.previews, IN_A_THREAD)
+    rest = f"`supervisor approvals --json` on {escape(approval.supervisor_id)}"
+    return _packed("*All of what it would do:*", [line for text in texts for line in text.split("\n")], rest)
+
+
+def of_report(job: Job) -> str:
+    """What a report says, in words, as it stands above the report itself."""
+    details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
+    lines = [f"*{escape(job.worker_id)}*: {escape(job.command)}"]
+    tests = details.get("tests")
+    if isinstance(tests, Sequence) and not isinstance(tests, str):
+        lines += [_test(each) for each in tests if isinstance(each, Mapping)]
+    else:
+        lines += [f"• {_line(part)}" for part in str(details.get("message") or "").split("; ") if part]
+    return fit("\n".join(lines), SUMMARY)
+
+
+def _test(test: Mapping[str, Any]) -> str:
+    sign = ":white_check_mark:" if test.get("passed") else ":x:"
+    return f"{sign} {_line(test.get('name'))}: {_line(test.get('message'))}"
+
+
+def _is_over(jobs: Sequence[Job], asking: Asking | None) -> bool:
+    if jobs:
+        return all(job.state in FINAL for job in jobs)
+    return asking is not None and asking.approval.state in DECIDED
+
+
+def _concerned(jobs: Sequence[Job], asking: Asking | None, *, asked_here: bool) -> Iterator[Any]:
+    """Who is told: of what needed an approval all who had a part in it, else whoever has waited long."""
+    if asking is None:
+        if seconds_of(jobs, jobs[0].filed_at) >= LONG.total_seconds():
+            yield jobs[0].issuer
+        return
+    if not asked_here:
+        yield asking.approval.requester.person
+    if asked_here or not asking.elsewhere:  # where the question stands elsewhere, those who answered it are there
+        requester = asking.approval.requester.person.id
+        yield from (vote.voter for vote in asking.votes if not (asked_here and vote.voter.id == requester))
+
+
+def _in_a_sentence(jobs: Sequence[Job]) -> str:
+    """What came of it, and how long that took where it took long."""
+    took = seconds_of(jobs, jobs[0].filed_at)
+    after = f" after {span(took)}" if took >= LONG.total_seconds() else ""
+    failed = [job for job in jobs if job.outcome and not job.outcome.success and not not_begun(job)]
+    why = f": {escape(fit(' '.join(error_of(failed[0]).split()), WHY)).rstrip('.')}" if failed else ""
+    return f"{escape(outcome_of(jobs))}{after}{why}."
+
+
+def _not_carried_out(asking: Asking | None) -> str:
+    """That nothing was carried out, by whose word, and why."""
+    if asking is None:
+        raise ValueError("nothing was asked for")
+    approval = asking.approval
+    reason = f" Why: {why_of(approval)}" if approval.reason else ""
+    return f"{title_of(approval)}{_denied_by(approval, asking)}.{reason}"
+
+
+def _denied_by(approval: Approval, asking: Asking) -> str:
+    denied = [named(vote.voter) for vote in asking.votes if vote.choice is Choice.DENY]
+    return f" by {denied[-1]}" if denied and approval.state is ApprovalState.DENIED else ""
+
+
+def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
+    """What the card has no room for, line by line."""
+    if len(jobs) > WORKERS:
+        yield from (line_of(job) for job in jobs)
+    alone = len(jobs) == 1
+    tried = [job for job in jobs if job.outcome and not job.outcome.success and not not_begun(job)]
+    in_full = [job for number, job in enumerate(tried) if number >= ERRORS or is_cut(job)]
+    yield from (f"*{escape(job.worker_id)}*\n```{in_code(error_of(job), ERROR)}```" for job in in_full)
+    for job in jobs:
+        details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
+        lines = [*_changes(details, alone=alone), *_notes(details, alone=alone), *_report(details, len(jobs))]
+        if lines and not alone:
+            message = str(details.get("message") or "")
+            yield f"*{escape(job.worker_id)}*{f': {_line(message)}' if message else ''}"
+        yield from lines
+
+
+def _changes(details: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
+    """Commits and files. A card of several workers shows none of them."""
+    commits, files = list(details.get("commits") or ()), list(details.get("files") or ())
+    number = max(int(details.get("commit_count") or 0), len(commits))
+    total = max(int(details.get("file_count") or 0), len(files))
+    if number > (COMMITS if alone else 0):
+        yield f"*{count(number, 'commit')}*"
+        yield from (_commit(each) for each in commits[:LISTED_COMMITS])
+        if number > min(len(commits), LISTED_COMMITS):
+            way = in_code(f"{short(str(details.get('before')))}..{short(str(details.get('after')))}")
+            yield f"• … and {number - min(len(commits), LISTED_COMMITS)} more: `git log {way}`"
+    if dropped := list(details.get("dropped") or ()):
+        yield f"*{count(len(dropped), 'commit')} of this checkout alone*, kept aside under `refs/supervisor/`"
+        yield from (_commit(each) for each in dropped[:LISTED_COMMITS])
+    if total > (FILES if alone else 0):
+        yield f"*{count(total, 'file')}*"
+        yield from (_file(each) for each in files[:LISTED_FILES])
+        if total > min(len(files), LISTED_FILES):
+            way = in_code(f"{short(str(details.get('before')))} {short(str(details.get('after')))}")
+            yield f"• … and {total - min(len(files), LISTED_FILES)} more: `git diff --stat {way}`"
+
+
+def _commit(commit: Mapping[str, Any]) -> str:
+    return f"• {_short(commit.get('hash'))} {_line(commit.get('subject'))}"
+
+
+def _file(change: Mapping[str, Any]) -> str:
+    word = str(change.get("change") or "")
+    return f"• {_line(CHANGES.get(word, word))} {code(str(change.get('path') or ''))}"
+
+
+def _short(commit: object) -> str:
+    return code(short(str(commit or "")))
+
+
+def _line(text: object) -> str:
+    return fit(escape(one_line(str(text or ""), LINE)), LINE * 2)
+
+
+def _notes(details: Mapping[str, Any], *, alone: bool) -> list[str]:
+    notes = [_line(note) for note in details.get("notes") or ()]
+    return notes[NOTES if alone else 0 :]
+
+
+def _report(details: Mapping[str, Any], workers: int) -> list[str]:
+    """Where it is, for those whose reports are too many to be brought here."""
+    path = details.get("report_path")
+    return [f"The report: `{in_code(str(path))}`"] if path and workers > REPORTS else []
+
+
+def _rest_of(jobs: Sequence[Job]) -> str:
+    """Where all of it is."""
+    if not jobs:
+        return ""
+    first = jobs[0]
+    worker = f" --worker {first.worker_id}" if len(jobs) == 1 else ""
+    asked = f"`supervisor audit --command {first.command}{worker} --json` on {escape(first.supervisor_id)}"
+    return f"{asked}, by the id `{first.task_id}`"
+
+
+def _packed(head: str, lines: Sequence[str], rest: str) -> Content:
+    """A message of these lines: as many as it holds, and where the others are."""
+    pieces = [fit(head, PIECE)]
+    left = list(lines)
+    while left:
+        line = fit(left[0], PIECE)
+        if len(pieces[-1]) + len(line) < PIECE:
+            pieces[-1] += f"\n{line}"
+        elif len(pieces) < PIECES:
+            pieces.append(line)
+        else:
+            break
+        left.pop(0)
+    words = f"Cut here, {count(len(left), 'line')} before the end. All of it: {rest}." if left else ""
+    blocks = [section(piece) for piece in pieces]
+    text = "\n".join(pieces)
+    return {
+        "text": fit(text, LONGEST - len(words) - 1) + (f"\n{words}" if words else ""),
+        "blocks": [*blocks, context(words)] if words else blocks,
+    }

@@ -1,0 +1,119 @@
+"""A file on its way to Slack, as a value and as the words of a row.
+
+A file as words, where Slack takes no file: as much of it as a message holds, and where the rest is. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.views.parts import Content, context, listing, section
+from bot.views.text import escape, fit
+from supervisor_core.common.text import storable
+
+MOST_BYTES = 2_000_000
+"""Of one file. A list of ten thousand audit rows is smaller; and the row that keeps it is read at each try."""
+
+CUT = "… cut here: the file would be larger than {most} bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """One file. What is too long of a text is cut at the end of a line, and the last line then says so."""
+
+    name: str
+    """With its ending, by which Slack shows it: `audit.csv`."""
+    content: str | bytes
+    rest: str
+    """Where all of it is, in Slack's markup: "`supervisor audit --csv` on OrionMX". It is said where something was cut,
+    or where Slack takes no file."""
+    title: str = ""
+    """As it is shown; empty: its name."""
+    comment: str = ""
+    """What stands above it, in Slack's markup: data in it is escaped by whoever writes it."""
+    alt: str = ""
+    """What a picture shows, for whoever can't see it."""
+
+    @property
+    def data(self) -> bytes:
+        """The bytes that are sent."""
+        return self.content if isinstance(self.content, bytes) else self.content.encode()
+
+    @property
+    def text(self) -> str | None:
+        """What can be shown of it as text."""
+        return self.content if isinstance(self.content, str) else None
+
+    def as_payload(self) -> dict[str, Any]:
+        """As a row keeps it."""
+        if isinstance(self.content, bytes):
+            if len(self.content) > MOST_BYTES:
+                raise ValueError(f"{self.name} has more than {MOST_BYTES} bytes")
+            kept = {"base64": base64.b64encode(self.content).decode()}
+        else:
+            kept = {"content": cut(storable(self.content))}
+        words = {"filename": self.name, "title": self.title or self.name, "comment": self.comment, "alt": self.alt}
+        return {**words, "rest": self.rest, **kept}
+
+    @classmethod
+    def of(cls, payload: Mapping[str, Any]) -> Attached:
+        """From a row."""
+        coded = payload.get("base64")
+        return cls(
+            name=str(payload["filename"]),
+            content=base64.b64decode(coded) if coded is not None else str(payload["content"]),
+            rest=str(payload.get("rest") or ""),
+            title=str(payload.get("title") or ""),
+            comment=str(payload.get("comment") or ""),
+            alt=str(payload.get("alt") or ""),
+        )
+
+
+def cut(text: str) -> str:
+    """As much of it as a file may have, in whole lines."""
+    if len(text.encode()) <= MOST_BYTES:
+        return text
+    words = CUT.format(most=MOST_BYTES)
+    kept = text.encode()[: MOST_BYTES - len(words.encode()) - 1].decode(errors="ignore")
+    whole, _, _ = kept.rpartition("\n")
+    return f"{whole or kept}\n{words}"
+
+
+COMMENT, NAME, REST = 700, 200, 700  # characters
+
+EMPTY, UNREADABLE = "empty", "unreadable"
+"""In the place of Slack's word, where it was not even asked."""
+
+_WHY = {
+    UNREADABLE: "it can't be read from here now",
+    "file_uploads_disabled": "this workspace takes no files from apps",
+    "missing_scope": "the app lacks the scope `files:write`; `supervisor doctor` says how to add it",
+}
+
+
+def in_words(file: Attached, refused: str) -> Content:
+    """What is told in its place; `refused` is Slack's own word for why it takes no file."""
+    name = f"*{escape(fit(file.title or file.name, NAME))}*"
+    head = "\n".join(filter(None, [fit(file.comment, COMMENT), name]))
+    why = _WHY.get(refused, f"Slack takes it not as a file here ({escape(fit(refused, NAME))})")
+    if file.text is None:
+        return _with_words({"text": head, "blocks": [section(head)]}, f"It can't be shown: {why}.", file.rest)
+    if refused == UNREADABLE:
+        return _with_words({"text": head, "blocks": [section(head)]}, f"The file is not here: {why}.", file.rest)
+    if not file.text.strip():
+        return _with_words({"text": head, "blocks": [section(head)]}, "It is empty.", "")
+    shown = listing(file.text)
+    blocks, was_cut = shown["blocks"], shown["blocks"][-1]["type"] == "context"
+    blocks = [section(head), *(blocks[:-1] if was_cut else blocks)]
+    said = f"*It was cut*: {why}." if was_cut else f"Told as text: {why}."
+    return _with_words({"text": f"{head}\n{shown['text']}", "blocks": blocks}, said, file.rest if was_cut else "")
+
+
+def _with_words(content: Content, said: str, rest: str) -> Content:
+    """With what became of it. A file that is whole says nothing of a rest."""
+    words = f"{said} All of it: {fit(rest, REST)}" if rest else said
+    text = fit(str(content["text"]), 2900 - len(words) - 1)
+    return {"text": f"{text}\n{words}", "blocks": [*content["blocks"], context(words)]}

@@ -1,0 +1,313 @@
+"""The fields of a form: one input for each part of a command, as its definition describes it. Pure.
+
+The forms: a picker of commands, and for each command a form that follows from its definition. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bot.views.answers.help import TITLES
+from bot.views.parts import context as small_print
+from bot.views.parts import section
+from bot.views.text import escape, fit
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.grammar_errors import GrammarError
+from supervisor_core.commands.labels import MAX_LABEL
+from supervisor_core.commands.parameters import Kind, Parameter
+from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext, resolve
+from supervisor_core.common.text import capitalised
+
+TARGET, LABEL, WHERE = "target", "label", "where"
+VALUE = "value"
+"""The `action_id` of every field; its `block_id` says which it is."""
+
+MOST_OPTIONS = 100
+"""What one menu holds; with more the menu asks for those that fit what was typed so far."""
+
+OPTION_TEXT, HINT, LONGEST_INPUT = 75, 2000, 3000  # characters
+
+_USER_ID = re.compile(r"[UW][A-Z0-9]+")
+
+Json = dict[str, Any]
+
+
+def block_of(parameter: Parameter) -> str:
+    """The `block_id` of a parameter's field."""
+    return f"param:{parameter.name}"
+
+
+def target(rule: TargetRule, context: GrammarContext, filled: Command | None) -> Json:
+    """Which worker, team, or all of them."""
+    chosen = filled.target if filled else (context.default or "" if rule is TargetRule.WORKERS else "")
+    options = [_option(_called(each), each) for each in targets(context)]
+    element: Json = {"type": "static_select", "placeholder": plain("Choose one")}
+    if len(options) > MOST_OPTIONS:
+        element = {"type": "external_select", "placeholder": plain("Type a part of the name"), "min_query_length": 0}
+    else:
+        if chosen and all(option["value"] != chosen for option in options):
+            options = [_option(_called(chosen), chosen), *options[: MOST_OPTIONS - 1]]
+        element["options"] = options
+    if chosen:
+        element["initial_option"] = _option(_called(chosen), chosen)
+    optional = rule is TargetRule.FILTER
+    hint = "Left empty, it is about all of them." if optional else ""
+    return _input(TARGET, "Worker", element, hint, optional=optional)
+
+
+def targets(context: GrammarContext) -> list[str]:
+    """Everything that can be chosen: each worker, each team that has some, and all."""
+    teams = [TEAM + name for name, members in context.teams.items() if set(members) & set(context.workers)]
+    return [*context.workers, *teams, *([ALL] if context.workers else [])]
+
+
+def matching(query: str, context: GrammarContext) -> list[Json]:
+    """The options for what was typed into a menu of targets: what begins so comes first, and a pattern is one."""
+    typed = query.strip()
+    wanted = typed.casefold()
+    known = [(name, f"{name} {_called(name)}".casefold()) for name in targets(context)]
+    found = [name for name, words in known if words.startswith(wanted)]
+    found += [name for name, words in known if wanted in words and not words.startswith(wanted)]
+    if PATTERN.intersection(typed) and " " not in typed and _means_somebody(typed, context):
+        found = [typed, *found]
+    return [_option(_called(name), name) for name in found[:MOST_OPTIONS]]
+
+
+def _means_somebody(pattern: str, context: GrammarContext) -> bool:
+    try:
+        return bool(resolve(pattern, context))
+    except GrammarError:
+        return False
+
+
+def parameter(one: Parameter, filled: Command | None) -> Json:
+    """One parameter, by its kind."""
+    value = filled.params.get(one.name) if filled else one.default
+    name = one.help if one.kind is Kind.DURATION else one.name.replace("_", " ")
+    hint = one.help if one.kind is Kind.FLAG else one.description
+    return _input(
+        block_of(one), capitalised(name), _element(one, value), f"{capitalised(hint)}.", optional=not one.required
+    )
+
+
+def label(filled: Command | None) -> Json:
+    """The label."""
+    element: Json = {"type": "plain_text_input", "max_length": MAX_LABEL}
+    if filled and filled.label:
+        element["initial_value"] = filled.label
+    hint = "A few words for the record. Letters A-Z, digits, spaces, hyphens and underscores."
+    return _input(LABEL, "Label", element, hint, optional=True)
+
+
+def input_place(*, informs: bool, chosen: str = "") -> Json:
+    """The channel, for a form that was not opened from one; `informs`: there will be an answer, and no card; `chosen`:
+    where it goes unless somebody chooses another."""
+    element: Json = {
+        "type": "conversations_select",
+        **({"initial_conversation": chosen} if chosen else {"default_to_current_conversation": True}),
+        # An answer to one person gets there also where the bot is no member.
+        "response_url_enabled": True,
+        "filter": {"include": ["public", "private"], "exclude_bot_users": True},
+        "placeholder": plain("Choose a channel"),
+    }
+    name = "Where the answer goes, to you alone" if informs else "Where its card goes"
+    return _input(WHERE, name, element, "Left empty: to you, in our direct messages.", optional=True)
+
+
+def plain(text: str) -> Json:
+    """A text object in which nothing is markup."""
+    return {"type": "plain_text", "text": text}
+
+
+def _element(one: Parameter, value: object) -> Json:
+    spelled = "" if value is None else one.spelled(value)
+    match one.kind:
+        case Kind.NUMBER:
+            element: Json = {"type": "number_input", "is_decimal_allowed": False}
+            element |= {"min_value": str(one.low), "max_value": str(one.high)}
+        case Kind.CHOICE:
+            options = [_option(choice, choice) for choice in one.choices]
+            return _chosen("static_select", options, spelled) | {"placeholder": plain("Choose one")}
+        case Kind.FLAG:
+            options = [_option(one.word, one.name)]
+            return {"type": "checkboxes", "options": options} | ({"initial_options": options} if value is True else {})
+        case Kind.PERSON:
+            initial = {"initial_user": spelled} if _USER_ID.fullmatch(spelled) else {}
+            return {"type": "users_select", "placeholder": plain("Choose somebody"), **initial}
+        case _:
+            element = {"type": "plain_text_input"}
+            if one.high and one.kind is not Kind.DURATION:
+                element["max_length"] = min(one.high, LONGEST_INPUT)
+    return element | ({"initial_value": spelled} if spelled else {})
+
+
+def _chosen(kind: str, options: Sequence[Json], value: str) -> Json:
+    chosen = [option for option in options if option["value"] == value]
+    return {"type": kind, "options": [*options]} | ({"initial_option": chosen[0]} if chosen else {})
+
+
+def _input(block_id: str, name: str, element: Json, hint: str, *, optional: bool) -> Json:
+    block: Json = {"type": "input", "block_id": block_id, "label": plain(name), "optional": optional}
+    block["element"] = {**element, "action_id": VALUE}
+    if hint:
+        block["hint"] = plain(fit(hint, HINT))
+    return block
+
+
+def _option(text: str, value: str) -> Json:
+    return {"text": plain(fit(text, OPTION_TEXT)), "value": value}
+
+
+def _called(name: str) -> str:
+    return "all workers" if name == ALL else name
+
+
+SHORTCUT, SHORTCUT_ON_MESSAGE = "supervisor_command", "supervisor_command_here"
+"""The `callback_id` of the shortcuts, as the manifest has them."""
+
+PICKER, FORM, NOTHING = "form:picker", "form:command", "form:nothing"
+"""The `callback_id` of the views."""
+
+OPEN, PICK = "form:open", "form:pick"
+"""The `action_id` of the button that opens the picker, and of the menu in it."""
+
+TITLE = 24  # characters of a title and of a submit button
+
+SUBMIT: Mapping[str, str] = {
+    "overview": "Show the workers",
+    "help": "Show help",
+    "status": "Show status",
+    "why": "Explain",
+    "logs": "Show logs",
+    "history": "Draw history",
+    "audit": "Show the audit trail",
+    "approvals": "Show approvals",
+    "alerts": "Show alerts",
+    "teams": "Show teams",
+    "diagnostics": "Write a report",
+    "verify-db": "Verify the database",
+    "pause": "Pause",
+    "resume": "Resume",
+    "restart": "Restart",
+    "mute": "Mute",
+    "unmute": "Unmute",
+    "monitoring pause": "Pause monitoring",
+    "monitoring resume": "Resume monitoring",
+    "schedule add": "Add a schedule",
+    "schedule list": "Show schedules",
+    "schedule remove": "Remove a schedule",
+    "update": "Update",
+    "update-deps": "Update with packages",
+    "rollback": "Roll back",
+    "undo": "Undo",
+}
+"""What each form does when it is sent: its title, and its button."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a view knows of itself: the command, and the place that it was opened from. Nobody can change it there."""
+
+    command: str = ""
+    channel: str = ""
+    """Empty where the form must ask."""
+    thread: str | None = None
+
+
+def about(view: Mapping[str, Any]) -> About:
+    """What this view knows of itself; nothing, for one that an earlier version made in another way."""
+    try:
+        return About(**json.loads(view.get("private_metadata") or "{}"))
+    except (TypeError, ValueError):
+        return About()
+
+
+def picker(definitions: Sequence[CommandDefinition], channel: str = "", thread: str | None = None) -> Json:
+    """A menu of these commands; what is chosen there turns this view into that command's form."""
+    groups = []
+    for risk, title in TITLES.items():
+        options = [_command_option(each) for each in definitions if each.risk is risk]
+        if options:
+            groups.append({"label": plain(title), "options": options})
+    if not groups:
+        return _modal(NOTHING, "Give a command", About(), [section(f":no_entry: {NO_RIGHT}")])
+    menu: Json = {
+        "type": "static_select",
+        "action_id": PICK,
+        "placeholder": plain("Choose a command"),
+        "option_groups": groups,
+    }
+    blocks = [{**section("*What shall be done?*"), "block_id": "pick", "accessory": menu}]
+    if channel:
+        blocks.append(small_print(_place(channel, thread)))
+    return _modal(PICKER, "Give a command", About("", channel, thread), blocks)
+
+
+NO_RIGHT = (
+    "There is nothing here that you may ask me for. Whoever runs the supervisor can add you, in its configuration "
+    "under `slack.access`."
+)
+
+
+def form(
+    definition: CommandDefinition,
+    context: GrammarContext,
+    channel: str = "",
+    thread: str | None = None,
+    *,
+    approval: bool = False,
+    filled: Command | None = None,
+    chosen: str = "",
+) -> Json:
+    """The form of one command, with what is known already. `approval`: others must agree before it is done; `chosen`:
+    the channel that it begins with, where it was opened from none."""
+    blocks: list[Json] = [section(escape(" ".join(filter(None, (definition.summary, definition.notes)))))]
+    if definition.target is not TargetRule.NONE and context.workers:
+        blocks.append(target(definition.target, context, filled))
+    blocks += [parameter(each, filled) for each in definition.written]
+    if definition.takes_label:
+        blocks.append(label(filled))
+    where = input_place(informs=definition.handler is None, chosen=chosen)
+    blocks.append(small_print(_place(channel, thread)) if channel else where)
+    if definition.risk is not Risk.READS:
+        blocks.append(small_print(_AGREED if approval else _AT_ONCE))
+    words = submit(definition)
+    return _modal(FORM, words, About(definition.name, channel, thread), blocks) | {"submit": plain(words)}
+
+
+_AGREED = ":lock: Nothing is done yet: an approver must agree to it first, and is asked on the card."
+_AT_ONCE = ":zap: It is carried out at once."
+
+
+def submit(definition: CommandDefinition) -> str:
+    """What the button of its form says."""
+    return SUBMIT.get(definition.name) or fit(definition.name.replace("-", " ").capitalize(), TITLE, "…")
+
+
+def _command_option(definition: CommandDefinition) -> Json:
+    return {
+        "text": plain(submit(definition)),
+        "description": plain(fit(definition.summary, OPTION_TEXT, "…")),
+        "value": definition.name,
+    }
+
+
+def _place(channel: str, thread: str | None) -> str:
+    where = "this direct message" if channel.startswith("D") else f"<#{channel}>"
+    return f"What comes of it is told in {where}{', in the thread' if thread else ''}."
+
+
+def _modal(callback: str, title: str, known: About, blocks: list[Json]) -> Json:
+    return {
+        "type": "modal",
+        "callback_id": callback,
+        "title": plain(title),
+        "close": plain("Cancel"),
+        "private_metadata": json.dumps(asdict(known)),
+        "blocks": blocks,
+    }

@@ -1,0 +1,1 @@
+"""App Home: the operator's page and its sections."""

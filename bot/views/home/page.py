@@ -1,0 +1,215 @@
+"""App Home: the operator's console. What is wrong and what waits for its reader comes first, then all workers by team,
+page by page. Pure: a picture of the host in, a view out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.views.answers.overview import resting
+from bot.views.forms import OPEN
+from bot.views.home.sections import (
+    EVERYTHING,
+    OF_TEAM,
+    TROUBLE,
+    Json,
+    Picture,
+    Place,
+    Reader,
+    alert_block,
+    approval_block,
+    command_button,
+    counted,
+    in_trouble_first,
+    plain_words,
+    recent_line,
+    team_line,
+    worker_blocks,
+)
+from bot.views.parts import context, moment, section
+from bot.views.text import escape, fit
+
+SHOW, PAGE, REFRESH = "home:show", "home:page", "home:refresh"
+"""The `action_id` of the menu of what to show, of the buttons that turn the page, and of the one that asks anew."""
+
+WORKER_BLOCKS = 60
+"""Blocks of workers and teams on a page. With everything else there are fewer than a hundred, which is what Slack
+takes; and nobody reads more at once."""
+
+ON_TOP = 5
+"""Approvals and alerts that are shown in full; more are counted."""
+
+COMMANDS = ("restart", "pause", "update", "rollback", "status", "alerts", "teams")
+MOST_COMMANDS = 4
+"""What one comes for when it is about no worker in particular: the first few of these that its reader may give."""
+
+TEAMS, TEAM_NAME = 50, 60
+"""Teams in the menu, and characters of a name in it; longer ones are found by their page."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some of a team's workers, on one page."""
+
+    team: str
+    workers: tuple[Mapping[str, Any], ...]
+    goes_on: bool
+
+
+def home(picture: Picture, reader: Reader, place: Place = Place()) -> Json:  # noqa: B008 (frozen)
+    """The view."""
+    shown = _wanted(picture.workers, place.only)
+    pages = _pages(shown)
+    page = max(0, min(place.page, len(pages) - 1))
+    blocks: list[Json] = [_title(picture.host), _summary(picture, place.only)]
+    blocks += [section(resting(picture.rests))] if picture.rests else []
+    if buttons := _commands(reader):
+        blocks.append({"type": "actions", "block_id": "commands", "elements": buttons})
+    blocks += _on_top("Waiting for you", [approval_block(each) for each in picture.approvals], "approvals")
+    blocks += _on_top("Open alerts", [alert_block(each) for each in picture.alerts], "alerts")
+    if picture.recent and page == 0:
+        said = "\n".join(["*Recent commands*", *(recent_line(each) for each in picture.recent)])
+        blocks += [{"type": "divider"}, section(said)]
+    blocks.append({"type": "divider"})
+    if not shown:
+        blocks.append(section(_nobody(picture, place.only)))
+    in_teams = any(worker["team"] for worker in picture.workers)
+    for part in pages[page]:
+        if in_teams:
+            team = _of_team(picture.workers, part.team)
+            objective = picture.teams.get(part.team, "")
+            blocks.append(section(team_line(part.team, team, objective, goes_on=part.goes_on)))
+        for worker in part.workers:
+            blocks += worker_blocks(worker, picture, reader)
+    blocks.append(_turning(page, len(pages)))
+    return {"type": "home", "blocks": [*blocks, footer(picture)]}
+
+
+def not_for_you(words: str, picture: Picture) -> Json:
+    """For whom nothing may be shown: what right is missing, and who can give it."""
+    return {
+        "type": "home",
+        "blocks": [_title(picture.host), section(f":no_entry: {words}"), _refresh_row(), footer(picture)],
+    }
+
+
+def in_words(picture: Picture) -> Json:
+    """The least there is to say, where the whole can't be shown."""
+    said = f"{counted(picture.workers)}. The whole page can't be shown; `/supervisor` says the same in a channel."
+    return {"type": "home", "blocks": [_title(picture.host), section(said), footer(picture)]}
+
+
+def footer(picture: Picture) -> Json:
+    """From when it is, and how long it changes by itself. Another moment alone makes no other page."""
+    again = "then open it anew, or press *Refresh*"
+    said = f"As of {moment(picture.at)}. It follows every change until {moment(picture.until)}; {again}."
+    return {**context(said), "block_id": "footer"}
+
+
+def _title(host: str) -> Json:
+    return {"type": "header", "text": {"type": "plain_text", "text": fit(host, 150) or "Supervisor"}}
+
+
+def _summary(picture: Picture, only: str) -> Json:
+    workers = picture.workers
+    said = f"*{counted(workers)[0].upper()}{counted(workers)[1:]}*" if workers else "*There are no workers yet.*"
+    if not workers:
+        return section(f"{said}\nWhoever runs the supervisor adds them in its configuration, under `workers`.")
+    unwell = sum(1 for worker in workers if not worker["fine"])
+    options = [_option("All workers", EVERYTHING), _option(f"Only in trouble ({unwell})", TROUBLE)]
+    names = sorted({worker["team"] for worker in workers if 0 < len(worker["team"]) <= TEAM_NAME})
+    options += [_option(f"Team {name}", f"{OF_TEAM}{name}") for name in names[:TEAMS]]
+    if only not in [option["value"] for option in options]:
+        options.append(_option(f"Team {only.removeprefix(OF_TEAM)}", only[:150]))
+    chosen = next(option for option in options if option["value"] == only[:150])
+    menu: Json = {"type": "static_select", "action_id": SHOW, "options": options, "initial_option": chosen}
+    menu["placeholder"] = {"type": "plain_text", "text": "What to show"}
+    return section(said) | {"block_id": "summary", "accessory": menu}
+
+
+def _commands(reader: Reader) -> list[Json]:
+    """Forms that are about no worker in particular, and the one in which a command is chosen."""
+    names = [name for name in COMMANDS if name in reader.forms][:MOST_COMMANDS]
+    more = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": "home"}
+    return [command_button(name) for name in names] + ([more] if reader.forms else [])
+
+
+def _on_top(title: str, found: Sequence[Json], command: str) -> list[Json]:
+    """What somebody should look at before all else; nothing where there is nothing."""
+    if not found:
+        return []
+    more = len(found) - ON_TOP
+    rest = [context(f"… and {more} more: `/supervisor {command}` shows them.")] if more > 0 else []
+    return [{"type": "divider"}, section(f"*{title}* ({len(found)})"), *found[:ON_TOP], *rest]
+
+
+def _wanted(workers: Sequence[Mapping[str, Any]], only: str) -> list[Mapping[str, Any]]:
+    if only == TROUBLE:
+        return [worker for worker in workers if not worker["fine"]]
+    if only.startswith(OF_TEAM):
+        return _of_team(workers, only.removeprefix(OF_TEAM))
+    return list(workers)
+
+
+def _of_team(workers: Sequence[Mapping[str, Any]], team: str) -> list[Mapping[str, Any]]:
+    return [worker for worker in workers if worker["team"] == team]
+
+
+def _nobody(picture: Picture, only: str) -> str:
+    if only == TROUBLE:
+        return ":white_check_mark: Nobody is in trouble."
+    if only.startswith(OF_TEAM):
+        return f"The team {plain_words(fit(only.removeprefix(OF_TEAM), TEAM_NAME))} has no workers any more."
+    return f"{escape(picture.host)} looks after nobody yet."
+
+
+def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_Part]]:
+    """The teams, those with trouble first and those without a name last, on as many pages as they need; one at least.
+
+    A team goes on over the end of a page, under a heading of its own there."""
+    teams: dict[str, list[Mapping[str, Any]]] = {}
+    for worker in workers:
+        teams.setdefault(worker["team"], []).append(worker)
+    ordered = sorted(teams, key=lambda name: (all(each["fine"] for each in teams[name]), not name, name))
+    pages: list[list[_Part]] = [[]]
+    room = WORKER_BLOCKS
+    for name in ordered:
+        begun: list[Mapping[str, Any]] = []
+        goes_on = False
+        for worker in in_trouble_first(teams[name]):
+            cost = (1 if worker["fine"] else 2) + (0 if begun else 1)
+            if cost > room:
+                if begun:
+                    pages[-1].append(_Part(name, tuple(begun), goes_on))
+                    goes_on = True
+                begun, room, cost = [], WORKER_BLOCKS, (1 if worker["fine"] else 2) + 1
+                pages.append([])
+            begun.append(worker)
+            room -= cost
+        pages[-1].append(_Part(name, tuple(begun), goes_on))
+    return pages
+
+
+def _turning(page: int, count: int) -> Json:
+    row = []
+    if page > 0:
+        row.append(_page_button("back", f"◀ Page {page} of {count}", page - 1))
+    if page < count - 1:
+        row.append(_page_button("on", f"Page {page + 2} of {count} ▶", page + 1))
+    return {**_refresh_row(), "elements": [*row, *_refresh_row()["elements"]]}
+
+
+def _page_button(way: str, text: str, page: int) -> Json:
+    words = {"type": "plain_text", "text": text}
+    return {"type": "button", "action_id": f"{PAGE}:{way}", "text": words, "value": str(page)}
+
+
+def _refresh_row() -> Json:
+    button = {"type": "button", "action_id": REFRESH, "text": {"type": "plain_text", "text": "Refresh"}, "value": "now"}
+    return {"type": "actions", "block_id": "pages", "elements": [button]}
+
+
+def _option(text: str, value: str) -> Json:
+    return {"text": {"type": "plain_text", "text": fit(text, 75)}, "value": value}

@@ -1,0 +1,241 @@
+"""What App Home shows, as values: gathered by `bot/outbound/home_content.py`, drawn by `bot/views/home/page.py`.
+
+The parts of App Home: one worker, one team, one approval, one command that was given. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.views.cards.approval import Asking, what
+from bot.views.forms import submit
+from bot.views.parts import UNSTYLED, asker, moment, section, who
+from bot.views.text import escape, fit
+from supervisor_core.code.change_plan import count, short
+from supervisor_core.commands.catalog import CATALOG, by_handler
+from supervisor_core.intake.approvals.observed_state import effect
+from supervisor_core.jobs.model import Recent
+
+EVERYTHING, TROUBLE, OF_TEAM = "all", "trouble", "team:"
+"""Which workers somebody wants to see: these are the values of the menu, the last with the team's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody is on their page."""
+
+    page: int = 0
+    only: str = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAlert:
+    """An alert that is open."""
+
+    alert_id: str
+    worker_id: str
+    word: str
+    """How the worker is: `stale`, `missing`."""
+    since: datetime
+    link: str = ""
+    """The address of its message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One of the newest commands, with the address of its card."""
+
+    recent: Recent
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What its reader may do."""
+
+    forms: Sequence[str] = ()
+    """The commands that they may give to some worker at least."""
+    may: Callable[[str, str], bool] = lambda _name, _worker: False
+    """Whether they may give this command to this worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All that there is to show."""
+
+    host: str
+    workers: Sequence[Mapping[str, Any]]
+    """As a live look describes them."""
+    at: datetime
+    until: datetime
+    """How long the page is kept up to date without being opened again."""
+    teams: Mapping[str, str] = field(default_factory=dict)
+    """Each team's objective."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The commit that each worker's checkout stands at."""
+    approvals: Sequence[Asking] = ()
+    """Those that wait for its reader."""
+    alerts: Sequence[OpenAlert] = ()
+    recent: Sequence[Told] = ()
+    rests: str = ""
+    """Why monitoring is paused; empty where it is not."""
+
+
+Json = dict[str, Any]
+
+DO, DECIDE = "home:do", "home:decide"
+"""The `action_id` of what opens the form of a command, its value `COMMAND:WORKER`, and of an approval, its value the
+approval's id. Of several in a row each has its command's name added."""
+
+MENU = 5  # commands of one worker: what an overflow menu holds, and as many buttons as stand in a row
+WHY, EFFECT, TEAM, OBJECTIVE, LABEL = 200, 200, 80, 150, 60  # characters
+
+FOR_THE_WELL = ("restart", "pause", "update", "rollback", "logs", "why", "mute", "status")
+FOR_THE_PAUSED = ("resume", "why", "update", "rollback", "logs", "status")
+FOR_THE_UNWELL = ("why", "restart", "resume", "logs", "rollback", "mute", "diagnostics", "pause", "status")
+"""What one does about a worker that is so, what is likely first; only what its reader may is offered."""
+
+
+def worker_blocks(worker: Mapping[str, Any], picture: Picture, reader: Reader) -> list[Json]:
+    """A line with a menu; for one in trouble a line with buttons below it."""
+    line = section(worker_line(worker, picture.versions.get(worker["id"], "")))
+    names = [name for name in _fitting(worker) if reader.may(name, worker["id"])][:MENU]
+    line["block_id"] = f"worker:{worker['id']}"
+    if not names:
+        return [line]
+    if worker["fine"]:
+        options = [{"text": _plain(f"{submit(CATALOG[name])}…"), "value": f"{name}:{worker['id']}"} for name in names]
+        return [{**line, "accessory": {"type": "overflow", "action_id": DO, "options": options}}]
+    row = [command_button(name, worker["id"]) for name in names]
+    return [line, {"type": "actions", "block_id": f"about:{worker['id']}", "elements": row}]
+
+
+def worker_line(worker: Mapping[str, Any], version: str) -> str:
+    """How one worker is: a sign and words, since when it runs, its code, and what is wrong."""
+    why = fit(escape(worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]), WHY)
+    rests = worker["fine"] and worker["state"] == "stopped" and not worker["pid"]
+    words = why.removeprefix("stopped, ") if rests else f"{worker['state'].replace('_', ' ')}, {worker['health']}"
+    facts = [f"{sign(worker)} *{escape(worker['id'])}* {words}"]
+    if worker["pid"] and worker.get("started_at"):
+        facts.append(f"started {ago(datetime.fromisoformat(worker['started_at']))}")
+    if version:
+        facts.append(f"`{short(version)}`")
+    said = " · ".join(facts)
+    return said if rests or (worker["fine"] and not worker["paused"]) else f"{said}\n{why}"
+
+
+def sign(worker: Mapping[str, Any]) -> str:
+    """The sign beside the words."""
+    if not worker["fine"]:
+        return ":x:"
+    if worker["paused"]:
+        return ":double_vertical_bar:"
+    return ":hourglass_flowing_sand:" if worker["state"] in ("starting", "stopping") else ":white_check_mark:"
+
+
+def team_line(name: str, workers: Sequence[Mapping[str, Any]], objective: str, *, goes_on: bool) -> str:
+    """The heading of a team: all of its workers count, whichever of them are on this page."""
+    title = f"*{plain_words(fit(name, TEAM))}*" if name else "*No team*"
+    title += " (continued)" if goes_on else ""
+    said = f"{title} · {counted(workers)}"
+    return f"{said}\n{plain_words(fit(objective, OBJECTIVE))}" if objective and not goes_on else said
+
+
+def counted(workers: Sequence[Mapping[str, Any]]) -> str:
+    """How many there are, and how they are."""
+    unwell = sum(1 for worker in workers if not worker["fine"])
+    paused = sum(1 for worker in workers if worker["paused"])
+    said = f"{count(len(workers), 'worker')}, "
+    said += f"{unwell} need{'s' if unwell == 1 else ''} a look" if unwell else "all is well"
+    return said + (f", {paused} paused" if paused else "")
+
+
+def approval_block(asking: Asking) -> Json:
+    """One that waits for its reader."""
+    approval = asking.approval
+    names = ", ".join(escape(name) for name in approval.command.workers[:3])
+    more = len(approval.command.workers) - 3
+    about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(fit(what(approval.command), WHY))}*"
+    does = escape(fit(effect(approval.previews), EFFECT))
+    said = (
+        f":raised_hand: {about}: {does}\nasked by {asker(approval.requester)} · expires {moment(approval.expires_at)}"
+    )
+    button = _button(DECIDE, "Decide…", approval.approval_id, f"Decide about {what(approval.command)}", "primary")
+    return section(said + _linked(asking.link)) | {"accessory": button}
+
+
+def alert_block(alert: OpenAlert) -> Json:
+    """One that is open."""
+    said = f":rotating_light: *{escape(alert.worker_id)}* {plain_words(fit(alert.word, WHY))} since {ago(alert.since)}"
+    return section(said + _linked(alert.link, "its message"))
+
+
+def recent_line(told: Told) -> str:
+    """One command that was given, and what came of it."""
+    one = told.recent
+    definition = by_handler(one.handler)
+    name = definition.name if definition else one.handler
+    names = ", ".join(escape(each) for each in one.workers)
+    more = one.count - len(one.workers)
+    about = f"{names}{f' and {more} more' if more > 0 else ''}"
+    mark, word = _outcome(one)
+    label = f" · {escape(fit(one.label, LABEL))}" if one.label else ""
+    said = f"{mark} *{escape(name)}* {about}: {word}{label} · {who(one.issuer)}, {ago(one.filed_at)}"
+    return said + _linked(told.link)
+
+
+def command_button(name: str, worker_id: str = "") -> Json:
+    """A button that opens the form of this command, for this worker where one is named."""
+    text = f"{submit(CATALOG[name])}…"
+    return _button(f"{DO}:{name}", text, f"{name}:{worker_id}", f"{text} {worker_id}".rstrip())
+
+
+def ago(at: datetime) -> str:
+    """How long ago, or in how long, as it is whenever somebody reads it; the moment where Slack can't say that."""
+    return f"<!date^{int(at.timestamp())}^{{ago}}|{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC>"
+
+
+def plain_words(text: str) -> str:
+    """Data in which nothing is markup."""
+    return escape(" ".join(text.translate(UNSTYLED).split()))
+
+
+def in_trouble_first(workers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The order within a team."""
+    return sorted(workers, key=lambda worker: bool(worker["fine"]))
+
+
+def _fitting(worker: Mapping[str, Any]) -> Sequence[str]:
+    if worker["paused"]:
+        return FOR_THE_PAUSED
+    if worker["fine"]:
+        return FOR_THE_WELL
+    unfit = "resume" if worker["pid"] else "restart"
+    return [name for name in FOR_THE_UNWELL if name != unfit]
+
+
+def _outcome(one: Recent) -> tuple[str, str]:
+    """In a sign and in words."""
+    if one.ended < one.count:
+        return ":hourglass_flowing_sand:", f"under way, {one.ended} of {one.count} done" if one.ended else "under way"
+    if not one.failed:
+        return ":white_check_mark:", "done"
+    word = "was interrupted" if one.interrupted else "failed"
+    return ":x:", f"{word} on {one.failed} of {one.count}" if one.count > 1 else word
+
+
+def _linked(link: str, words: str = "its card") -> str:
+    return f" · <{link}|{words}>" if link else ""
+
+
+def _button(action: str, text: str, value: str, label: str, style: str = "") -> Json:
+    made: Json = {"type": "button", "action_id": action, "text": _plain(fit(text, 75)), "value": value}
+    made["accessibility_label"] = fit(label, 75)
+    return made | ({"style": style} if style else {})
+
+
+def _plain(text: str) -> Json:
+    return {"type": "plain_text", "text": text}

@@ -1,0 +1,261 @@
+"""Where people are told of what nobody has asked for.
+
+Whom an alert reaches in addition while nobody has acknowledged it: the steps of the configuration, as messages.
+
+What is decided about some alerts at once, and what follows, in the caller's transaction: which of them are part of
+another, what people hear of each, which of them are a storm; and how those stand that others are part of.
+
+What there was to see when a worker got into trouble: the last lines of its log, without secrets.
+
+It is looked for beside everything else: a worker's own log may lie on the drive, and no alert waits for a drive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from supervisor_core.alerts import messages as tidings
+from supervisor_core.alerts import rows as alerts
+from supervisor_core.alerts.grouping import parents
+from supervisor_core.alerts.grouping.rules import STORM, StormRules, after_members, closes_after
+from supervisor_core.alerts.grouping.service import follow_hosts, gathered, part_of
+from supervisor_core.alerts.outside import webhook_documents as webhooks
+from supervisor_core.alerts.rows import Judged, Pair, Told
+from supervisor_core.alerts.rules import Alert, AlertRules, AlertState, Reason, after_decision, decide
+from supervisor_core.alerts.suppression import rows as suppressions
+from supervisor_core.alerts.suppression.rows import ALERT, Suppression, holding
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import one_line, random_id
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.config.alert_settings import Escalation
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.logging.excerpts import last_lines
+from supervisor_core.host.logging.masking import Masking
+from supervisor_core.processes.output.files import read_source, source_of
+from supervisor_core.storage.steps import Message, record, take
+from supervisor_core.workers.conditions.rules import FLAPPING, Severity, Target
+from supervisor_core.workers.context import Host
+
+
+def place_of(config: SupervisorConfig) -> dict[str, str] | None:
+    """The channel in which alerts are told; None where there is none: the log has them, and `supervisor alerts`."""
+    channel = config.slack.alert_channel or config.slack.fallback_channel
+    return {"channel": channel} if config.slack.enabled and channel else None
+
+
+CHANNELS = ("C", "G", "D")
+"""How the id of a channel begins; all others are people, or groups of them."""
+
+
+def steps_of(config: SupervisorConfig) -> tuple[Escalation, ...]:
+    """The steps in their order."""
+    return tuple(sorted(config.alerts.escalation, key=lambda each: each.after_minutes))
+
+
+def times_of(config: SupervisorConfig) -> tuple[timedelta, ...]:
+    """After how long each of them is taken."""
+    return tuple(timedelta(minutes=each.after_minutes) for each in steps_of(config))
+
+
+def calls(config: SupervisorConfig, before: Alert, after: Alert) -> Iterator[Message]:
+    """What follows on the steps that were just taken: a mention in the thread of the alert, a post in each channel.
+
+    Several that came due at the same time reach everybody once."""
+    if not config.slack.enabled:
+        return
+    step = after.escalated
+    taken = [who for each in steps_of(config)[before.escalated : step] for who in each.to]
+    people = list(dict.fromkeys(who for who in taken if not who.startswith(CHANNELS)))
+    home = config.slack.alert_channel or config.slack.fallback_channel
+    if home and (people or home in taken):
+        yield tidings.call_below(after, step, people, broadcast=config.alerts.broadcast or home in taken)
+    yield from (tidings.call_in(after, step, channel) for channel in _channels(taken) if channel != home)
+
+
+def _channels(taken: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(who for who in taken if who.startswith(CHANNELS)))
+
+
+class Deciding:
+    """Decides by the configuration that is in force. `resting`: whether monitoring is paused."""
+
+    def __init__(self, supervisor_id: str, config: Callable[[], SupervisorConfig], resting: Callable[[], bool]) -> None:
+        self._host = supervisor_id
+        self._config = config
+        self._resting = resting
+
+    def decided(
+        self,
+        connection: Connection,
+        seen: Sequence[Pair],
+        hushes: Mapping[Target, Sequence[Suppression]],
+        now: datetime,
+    ) -> list[Told]:
+        """Decide about these, and write it down; what is worth a line in the log. `hushes`: what keeps them quiet."""
+        config = self._config()
+        grace, storms = timedelta(seconds=config.alerts.start_grace_seconds), storm_rules_of(config)
+        digests = {each.after.alert_id for each in seen if each.after.target.kind == STORM}
+        single = part_of(connection, self._host, [each for each in seen if each.after.target.kind != STORM], now, grace)
+        judged = [self._judged(connection, *each, hushes[each.after.target], now) for each in single]
+
+        def judge(alert: Alert) -> Judged:
+            return self._judged(connection, None, alert, self._hushes(connection, alert, now), now)
+
+        judged = gathered(connection, self._host, judged, now, storms, random_id, judge)
+        told = self._written(connection, judged, now)
+        if any(each.before is None and each.after.target.kind == STORM for each in judged):
+            crashpoints.reach("alerts_t.storm:after")
+        follow_hosts(connection, self._host, judged, now, grace)
+        new = {each.after.alert_id for each in judged if each.before is None}
+        above = {alert.parent_id for each in judged for alert in each[:2] if alert is not None and alert.parent_id}
+        return told + self._followed(connection, (above | digests) - new, now)
+
+    def _judged(
+        self,
+        connection: Connection,
+        before: Alert | None,
+        after: Alert,
+        hushes: Sequence[Suppression],
+        now: datetime,
+        rules: AlertRules | None = None,
+    ) -> Judged:
+        own = Target(ALERT, after.alert_id)
+        snoozes = suppressions.about(connection, [own], now)[own] if after.state is AlertState.SNOOZED else []
+        resting = self._resting()
+        rules = rules or rules_of(self._config())
+        decision = decide(after, now, rules, [*hushes, *snoozes], resting=resting, grown=_has_grown(before, after))
+        return Judged(before, after, decision, resting or holding(hushes, now) is not None)
+
+    def _written(self, connection: Connection, judged: Sequence[Judged], now: datetime) -> list[Told]:
+        """A step for each, or one more that is begun where it is new; and the order for its message."""
+        config = self._config()
+        place, told, begun = place_of(config), list[Told](), list[Alert]()
+        for before, after, decision, quiet in judged:
+            final = after_decision(after, decision, now)
+            messages = alerts.messages_of(before, final, decision.reason, place, now, broadcast=config.alerts.broadcast)
+            if decision.reason is Reason.ESCALATED:
+                messages += calls(config, after, final)
+            if decision.reason is Reason.HEALED and not quiet:
+                messages += alerts.healed(final, place, now)
+            if config.alerts.webhook.url and _is_told_beyond(final):
+                messages += webhooks.told(final, decision.reason, now)
+            if before is None:
+                begun.append(final)
+                record(connection, self._host, None, messages, now)
+            elif not take(
+                connection, self._host, alerts.move(before, final, messages), now
+            ):  # pragma: no cover (just read)
+                continue
+            if final.state is AlertState.CLOSED and final.target.kind == FLAPPING:
+                alerts.unfold(connection, final.alert_id, now)
+            if decision.reason.tells or before is None or str(decision.reason) != before.decided:
+                told.append(Told(after, decision))
+        alerts.begin(connection, begun)
+        return told
+
+    def _followed(self, connection: Connection, alert_ids: set[str], now: datetime) -> list[Told]:
+        """Those that others are part of, as these are now: a digest is over with the last of its members."""
+        judged = []
+        for alert in parents.parents(connection, alert_ids):
+            if alert.target.kind == STORM:
+                judged.append(self._of_members(connection, alert, now))
+            if not alert.target.worker:  # it says how many they are
+                record(connection, self._host, None, (alerts.told_anew(alert.alert_id),), now)
+        return self._written(connection, judged, now)
+
+    def _of_members(self, connection: Connection, alert: Alert, now: datetime) -> Judged:
+        config, members = self._config(), parents.members_of(connection, alert)
+        after, rules = after_members(alert, members, now), rules_of(config)
+        if after.cleared_at is not None:
+            wait = closes_after(members, after.cleared_at, storm_rules_of(config), rules.close_after)
+            rules = replace(rules, close_after=wait)
+        hushes = [*self._hushes(connection, alert, now), *parents.hushes_of_all(connection, alert, now)]
+        return self._judged(connection, alert, after, hushes, now, rules)
+
+    def _hushes(self, connection: Connection, alert: Alert, now: datetime) -> Sequence[Suppression]:
+        return suppressions.about(connection, [alert.target], now)[alert.target]
+
+
+def _is_told_beyond(alert: Alert) -> bool:
+    """Whether those beyond Slack hear of this one: not of each member of a storm, unless they know of it already."""
+    return alert.parent_id is None or alert.calling_since is not None
+
+
+def _has_grown(before: Alert | None, after: Alert) -> bool:
+    """Whether what has many parts has become critical by one of them."""
+    if before is None or before.condition is not after.condition:
+        return False
+    return before.severity is Severity.WARNING and after.severity is Severity.CRITICAL
+
+
+def rules_of(config: SupervisorConfig) -> AlertRules:
+    """When people are told, by the configuration."""
+    said = config.alerts
+    return AlertRules(
+        open_after=timedelta(seconds=said.open_after_seconds),
+        close_after=timedelta(seconds=said.close_after_seconds),
+        renotify=timedelta(minutes=said.renotify_minutes),
+        escalation=times_of(config),
+    )
+
+
+def storm_rules_of(config: SupervisorConfig) -> StormRules:
+    """What is a storm, by the configuration."""
+    said = config.alerts
+    return StormRules(said.storm_threshold, timedelta(seconds=said.storm_window_seconds))
+
+
+LINES, LINE = 6, 300
+READ_LINES = 40
+"""Of the end of a log; those without words are left out."""
+
+SECONDS = 2.0
+AT_ONCE = 20
+"""Of more alerts at the same time only the first have theirs: nobody reads a hundred logs."""
+
+Keep = Callable[[str, Sequence[str]], object]
+"""Takes what was found for the alert with this id."""
+
+log = logging.getLogger(__name__)
+
+
+class Evidence:
+    """Looks in a thread of its own, one alert after the other."""
+
+    def __init__(self, host: Callable[[], Host]) -> None:
+        self._host = host
+        self._threads = DaemonThreads("evidence", 1)
+
+    def gather(self, wanted: Sequence[tuple[str, str]], keep: Keep) -> None:
+        """Look for what there is about these alerts and their workers, and come back at once."""
+        for alert_id, worker_id in wanted[:AT_ONCE]:
+            self._threads.submit(self._gather, alert_id, worker_id, keep)
+
+    def _gather(self, alert_id: str, worker_id: str, keep: Keep) -> None:
+        """The edge: what can't be found is left out."""
+        try:
+            lines = last_words(self._host(), worker_id)
+            if lines:
+                keep(alert_id, lines)
+        except (DriveUnavailable, SupervisorError, OSError) as error:
+            log.info("what %s wrote last could not be looked at: %s", worker_id, error)
+
+
+def last_words(host: Host, worker_id: str) -> list[str]:
+    """The last lines of what this worker wrote, by itself or to us."""
+    worker = host.config.workers.get(worker_id)
+    if worker is None:
+        return []
+    try:
+        end = read_source(host.drive, source_of(host.config, worker), timeout=SECONDS)
+    except FileNotFoundError:
+        return []
+    found = last_lines(end, READ_LINES, Masking(host.config.secrets())).lines
+    return [one_line(line, LINE) for line in found if line.strip()][-LINES:]

@@ -1,0 +1,1 @@
+"""Grouping: storms become one digest, consequences fold into their cause, flapping is one alert."""

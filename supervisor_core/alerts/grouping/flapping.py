@@ -1,0 +1,157 @@
+"""Flapping: a worker that changes so often within so long that a change is no news any more. Pure, from its flips.
+
+Which workers flap: looked at with each flip of a worker, and when one has not changed for long enough.
+
+That a worker flaps is a condition as others are, of a target of its own, with flips and an alert; the single alerts of
+the worker are folded into that one while it is not over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from supervisor_core.alerts import flips
+from supervisor_core.alerts import rows as alerts
+from supervisor_core.alerts.flips import Flip, Standing
+from supervisor_core.commands.phrases import span
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Reading, Severity, Target
+
+_NO_CHANGE = (Condition.UNKNOWN, Condition.PAUSED)
+"""From one of these, or to one: nobody knew, or somebody wanted it so."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlapRules:
+    """So many changes within so long; and without a change for as long it is over."""
+
+    flips: int
+    within: timedelta
+
+
+def target_of(worker_id: str) -> Target:
+    """What is in trouble when this worker flaps."""
+    return Target(FLAPPING, worker_id)
+
+
+def worker_of(worker_id: str) -> Target:
+    """The worker itself."""
+    return Target(WORKER, worker_id)
+
+
+def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime | None = None) -> Reading | None:
+    """Whether a worker whose newest flips these are, in their order, flaps; None where it does not, and did not before.
+    `since`: when its flapping began, where that is known already."""
+    begun = since if since is not None else now - rules.within
+    counted = [flip for flip in past if _counts(flip) and (flip.at >= begun if since is not None else flip.at > begun)]
+    if since is None and len(counted) < rules.flips:
+        return None
+    if past and past[-1].new is Condition.PAUSED:
+        return Reading(Condition.WELL, f"it rests: {past[-1].reason}", past[-1].at)
+    if not counted:
+        return calm(past[-1].new if past else Condition.WELL, now, rules)
+    critical = any(flip.new.severity is Severity.CRITICAL for flip in counted)
+    severity = Severity.CRITICAL if critical else Severity.WARNING
+    return Reading(Condition.FLAPPING, _words(counted), counted[0].at, severity=severity)
+
+
+def calm(condition: Condition, now: datetime, rules: FlapRules) -> Reading:
+    """It did not change for long enough, and is as it is."""
+    still = span(rules.within.total_seconds())
+    return Reading(Condition.WELL, f"it has not changed for {still}, and is {condition} now", now)
+
+
+def _counts(flip: Flip) -> bool:
+    return flip.old not in _NO_CHANGE and flip.new not in _NO_CHANGE
+
+
+def _words(counted: Sequence[Flip]) -> str:
+    lasted = span((counted[-1].at - counted[0].at).total_seconds())
+    worst = max((flip.new for flip in counted), key=lambda each: each.rank)
+    often = sum(1 for flip in counted if not flip.new.fine)
+    return f"it changed {len(counted)} times in {lasted}, {often} of them for the worse, at worst to {worst}"
+
+
+AN_INSTANT = timedelta(microseconds=1)
+
+
+class Flapping:
+    """What is known of those that flap, read from the ledger once and followed from then on."""
+
+    def __init__(self, supervisor_id: str, config: Callable[[], SupervisorConfig]) -> None:
+        self._host = supervisor_id
+        self._config = config
+        self._since: dict[str, datetime] = {}
+        """The workers that flap, each since when."""
+        self._last: dict[str, Standing] = {}
+        """How each of them is."""
+
+    def begin(self, standings: Mapping[Target, Standing]) -> None:
+        """This is how all targets are."""
+        self._since, self._last = {}, {}
+        self.follow(standings.values())
+        self.follow(standings[worker_of(each)] for each in self._since if worker_of(each) in standings)
+
+    def follow(self, standings: Iterable[Standing]) -> None:
+        """These are as they are from now on."""
+        workers = []
+        for each in standings:
+            if each.target.kind == WORKER:
+                workers.append(each)
+            elif each.target.kind == FLAPPING and each.condition is Condition.FLAPPING:
+                self._since[each.target.id] = each.since
+            elif each.target.kind == FLAPPING:
+                self._since.pop(each.target.id, None)
+                self._last.pop(each.target.id, None)
+        self._last |= {each.target.id: each for each in workers if each.target.id in self._since}
+
+    def due_at(self) -> datetime | None:
+        """When the first of them will not have changed for long enough."""
+        within = self._rules().within
+        return min((each.since + within for each in self._last.values()), default=None)
+
+    def calmed(self, now: datetime) -> list[tuple[Target, Reading]]:
+        """Those that have not changed for long enough."""
+        if not self._last:
+            return []
+        rules = self._rules()
+        still = [each for each in self._last.values() if each.since + rules.within <= now]
+        return [(target_of(each.target.id), calm(each.condition, now, rules)) for each in still]
+
+    def changed(
+        self, connection: Connection, made: Iterable[Flip | None], now: datetime
+    ) -> list[tuple[Target, Reading]]:
+        """What these flips come to, in the transaction that writes them."""
+        workers = {flip.target.id for flip in made if flip is not None and flip.target.kind == WORKER}
+        if not workers:
+            return []
+        rules = self._rules()
+        begun = now - rules.within
+        often = flips.often(connection, self._host, WORKER, workers, begun, rules.flips) | (
+            workers & self._since.keys()
+        )
+        found = []
+        for worker_id in sorted(often):
+            since = self._since.get(worker_id)
+            past = flips.of_target(connection, worker_of(worker_id), since or begun, now + AN_INSTANT, self._host)
+            reading = flaps(past, now, rules, since)
+            if reading is not None:
+                found.append((target_of(worker_id), reading))
+        return found
+
+    def folds(self, connection: Connection, targets: Collection[Target], also: Collection[Target]) -> dict[Target, str]:
+        """The alerts into which those of these targets are folded; `also`: whoever flaps as of this transaction."""
+        flapping = self._since.keys() | {target.id for target in also}
+        mine = [target for target in targets if target.kind == WORKER and target.id in flapping]
+        if not mine:
+            return {}
+        live = alerts.live_of_all(connection, self._host, [target_of(target.id) for target in mine])
+        return {worker_of(target.id): alert.alert_id for target, alert in live.items()}
+
+    def _rules(self) -> FlapRules:
+        said = self._config().alerts.flapping
+        return FlapRules(said.flips, timedelta(minutes=said.within_minutes))

@@ -1,0 +1,219 @@
+"""Many alerts at once, decided purely: the first goes out at once, those that follow are gathered for a second, and
+more than a few become one message, the digest of a storm.
+
+A digest is an alert of its own, whose target is the storm. Its members keep their rows and their states, and are told
+by it and by nothing else until they are over. So there is one thing to acknowledge, and nothing to count twice.
+
+What follows from something else, decided purely: while the drive is away, workers whose heartbeats lie on it seem
+silent. They are part of the drive's alert, and looked at anew when it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from supervisor_core.alerts.rules import Alert, AlertState, Reason
+from supervisor_core.workers.conditions.rules import CLOCK, DATABASE, DRIVE, WORKER, Condition, Severity, Target
+
+STORM = "storm"
+"""The kind of target that is many workers in trouble at once; its id is that of its digest."""
+
+GATHER = timedelta(seconds=1)
+"""So long those wait that follow on a first word, so that a storm is known before the second of them is posted."""
+
+
+@dataclass(frozen=True, slots=True)
+class StormRules:
+    """More openings than `threshold` within the window are a storm."""
+
+    threshold: int = 5
+    window: timedelta = timedelta(seconds=30)
+
+
+class Lately(NamedTuple):
+    """What people heard within the window, and what waits to be told."""
+
+    told: Sequence[datetime] = ()
+    """When each of these was told, by a message of its own or as a member of a storm."""
+    waiting: int = 0
+    """How many others are being gathered."""
+
+
+class Gathered(NamedTuple):
+    """How these alerts, each of which would be told now, are told."""
+
+    alone: Sequence[Alert] = ()
+    """By a message of their own, now."""
+    waiting: Sequence[Alert] = ()
+    until: datetime | None = None
+    """When it is decided about those that wait."""
+    members: Sequence[Alert] = ()
+    """By a digest."""
+
+
+def gather(opening: Sequence[Alert], lately: Lately, now: datetime, rules: StormRules) -> Gathered:
+    """How these are told, whose first word is due: each alone, later, or all by one digest."""
+    if not opening:
+        return Gathered()
+    told = [moment for moment in lately.told if now - rules.window < moment <= now]  # later: the clock was set back
+    if len(told) + lately.waiting + len(opening) > rules.threshold:
+        return Gathered(members=opening)
+    alone = [alert for alert in opening if _has_waited(alert, now)]
+    rest = [alert for alert in opening if not _has_waited(alert, now)]
+    last = max(told, default=None)
+    if not alone and (last is None or last + GATHER <= now):
+        alone, rest, last = rest[:1], rest[1:], now
+    begun = last if last is not None and last + GATHER > now else now
+    return Gathered(alone, rest, begun + GATHER if rest else None)
+
+
+def takes_part(alert: Alert) -> bool:
+    """Whether this alert may become one of many. What is wrong with the host itself always has its own message."""
+    return bool(alert.target.worker)
+
+
+def _has_waited(alert: Alert, now: datetime) -> bool:
+    return alert.decided == Reason.GATHERED and alert.due_at is not None and alert.due_at <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What there is to say of the alerts that another one stands for."""
+
+    total: int = 0
+    holding: int = 0
+    """Those whose condition holds still."""
+    first: Sequence[Alert] = ()
+    """Some of these, the worst first."""
+    by_condition: Mapping[Condition, int] = field(default_factory=dict)
+    """How many of those that hold."""
+    joined_at: datetime | None = None
+    """When the last one came."""
+    cleared_at: datetime | None = None
+    """Since when the last one is well, of those that are."""
+    by_team: Mapping[str, int] = field(default_factory=dict)
+    """How many of those that hold, by the name of their team."""
+
+    @property
+    def worst(self) -> Severity:
+        """How much it matters."""
+        critical = any(condition.severity is Severity.CRITICAL for condition in self.by_condition)
+        return Severity.CRITICAL if critical else Severity.WARNING
+
+
+def digest(alert_id: str, members: Sequence[Alert], supervisor_id: str) -> Alert:
+    """The alert that stands for all of these."""
+    first = min(members, key=lambda each: each.opened_at)
+    worst = max(members, key=lambda each: (each.severity is Severity.CRITICAL, each.condition.rank))
+    return Alert(
+        alert_id,
+        Target(STORM, alert_id),
+        Condition.STORM,
+        in_words(len(members), len(members)),
+        opened_at=first.opened_at,
+        opened_flip=first.opened_flip,
+        severity=worst.severity,
+        supervisor_id=supervisor_id,
+    )
+
+
+def after_members(alert: Alert, members: Members, now: datetime) -> Alert:
+    """The digest as its members make it: over when none of them holds any more."""
+    words = in_words(members.total, members.holding)
+    if members.holding:
+        return replace(alert, reason=words, severity=members.worst, cleared_at=None)
+    return replace(alert, reason=words, cleared_at=alert.cleared_at or members.cleared_at or now)
+
+
+def closes_after(members: Members, cleared_at: datetime, rules: StormRules, otherwise: timedelta) -> timedelta:
+    """How long after the last of its members was well a digest is over: while others may still join, they join it."""
+    quiet_at = members.joined_at + rules.window if members.joined_at else cleared_at
+    return max(otherwise, quiet_at - cleared_at)
+
+
+def in_words(total: int, holding: int) -> str:
+    """How it stands."""
+    if holding == total:
+        return f"{total:,} workers are in trouble"
+    if not holding:
+        return f"{total:,} workers were in trouble"
+    return f"{holding:,} of {total:,} workers are in trouble still"
+
+
+_HEARD_BY_ITS_FILE = frozenset({Condition.STALE, Condition.MISSING, Condition.DEGRADED, Condition.CLOCK_SKEW})
+
+FOLDS: Mapping[Condition, frozenset[Condition]] = {
+    # A worker is heard by its heartbeat on the drive, and its own work lies there. That it does not run is another
+    # matter: the kernel says so, whatever the drive does.
+    Condition.DRIVE_UNREACHABLE: _HEARD_BY_ITS_FILE,
+    # Who works with the database complains of it, in its own words or by its probe.
+    Condition.DATABASE_UNREACHABLE: frozenset({Condition.DEGRADED}),
+    # Who reads the host's clock is in the future with it.
+    Condition.CLOCK_SKEW: frozenset({Condition.CLOCK_SKEW}),
+}
+"""Which conditions of workers follow from which condition of their host."""
+
+KINDS = (DRIVE, DATABASE, CLOCK)
+"""The kinds of targets that have them."""
+
+FOLDABLE = frozenset[Condition]().union(*FOLDS.values())
+"""The conditions that may follow from another."""
+
+SEEN_BEFORE = timedelta(minutes=5)
+"""A heartbeat may be found too old before the drive is given up: what began so shortly before it belongs to it."""
+
+
+def parent_of(alert: Alert, hosts: Sequence[Alert]) -> Alert | None:
+    """The alert of which this one is a part; None where it stands for itself. `hosts`: those of its host."""
+    if alert.target.kind != WORKER:
+        return None
+    for host in hosts:
+        follows = alert.condition in FOLDS.get(host.condition, ())
+        if follows and _holds(host) and alert.opened_at >= host.opened_at - SEEN_BEFORE:
+            return host
+    return None
+
+
+def placed(alert: Alert, hosts: Sequence[Alert], now: datetime, grace: timedelta) -> Alert:
+    """The same alert as part of what it follows from, or by itself. A member of a storm stays one. What has just been
+    mended is not held against anybody for a `grace`: they need a moment to be heard again."""
+    if alert.parent_id is not None and alert.parent_id not in {host.alert_id for host in hosts}:
+        return alert
+    parent = parent_of(alert, hosts)
+    if parent is not None:
+        return replace(alert, parent_id=parent.alert_id)
+    if alert.parent_id is not None:
+        alert = released(alert, now, grace)
+    return _spared(alert, hosts, grace)
+
+
+def released(alert: Alert, now: datetime, grace: timedelta) -> Alert:
+    """By itself again, and it has a while to pass. Of what people were told before, it stays as it is that they were,
+    and who looks after it."""
+    alert = replace(alert, parent_id=None, due_at=now)
+    if alert.condition not in FOLDABLE:
+        return alert
+    state = AlertState.PENDING if alert.told is None else alert.state
+    return replace(alert, state=state, held_until=now + grace, held_why=Reason.GRACE)
+
+
+def _spared(alert: Alert, hosts: Sequence[Alert], grace: timedelta) -> Alert:
+    """Not accused of what the host's own trouble, just over, has left behind."""
+    if not alert.is_spared:
+        return alert
+    ends = [
+        host.cleared_at + grace
+        for host in hosts
+        if host.cleared_at is not None and alert.condition in FOLDS.get(host.condition, ())
+    ]
+    until = max([*ends, *([alert.held_until] if alert.held_until else [])], default=None)
+    if until is None or until == alert.held_until:
+        return alert
+    return replace(alert, held_until=until, held_why=Reason.GRACE)
+
+
+def _holds(host: Alert) -> bool:
+    return host.state is not AlertState.CLOSED and host.cleared_at is None

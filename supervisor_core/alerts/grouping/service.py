@@ -1,0 +1,145 @@
+"""Alerts that come together: which of them wait for a second, and which become one message. In the caller's
+transaction.
+
+Alerts that follow from a trouble of their host: they are part of its alert, and by themselves again when that is
+over. In the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from supervisor_core.alerts import rows as alerts
+from supervisor_core.alerts.grouping import parents
+from supervisor_core.alerts.grouping.rules import (
+    FOLDABLE,
+    FOLDS,
+    KINDS,
+    Gathered,
+    Lately,
+    StormRules,
+    digest,
+    gather,
+    parent_of,
+    placed,
+    released,
+    takes_part,
+)
+from supervisor_core.alerts.rows import Judged, Pair
+from supervisor_core.alerts.rules import Alert, AlertState, Decision, Reason
+from supervisor_core.common import crashpoints
+from supervisor_core.storage.steps import take
+from supervisor_core.workers.conditions.rules import WORKER
+
+NewId = Callable[[], str]
+Judge = Callable[[Alert], Judged]
+
+
+def gathered(
+    connection: Connection,
+    supervisor_id: str,
+    judged: Sequence[Judged],
+    now: datetime,
+    rules: StormRules,
+    new_id: NewId,
+    judge: Judge,
+) -> list[Judged]:
+    """What becomes of these, of which some would be told for the first time: those that wait, wait; those of a storm
+    join it, and with them whoever was told lately. A digest that begins comes first; `judge` decides about it."""
+    opening = {each.after.alert_id: each for each in judged if _opens(each)}
+    if not opening:
+        return list(judged)
+    since = now - rules.window
+    here = {each.after.alert_id for each in judged}
+    there = [each for each in parents.may_join(connection, supervisor_id, since) if each.alert_id not in here]
+    others = [each for each in there if each.told is not None or judge(each).decision.reason is Reason.FIRST]
+    waiting = sum(1 for each in others if each.decided == Reason.GATHERED)
+    lately = Lately(parents.told_since(connection, supervisor_id, since), waiting)
+    found = gather([each.after for each in opening.values()], lately, now, rules)
+    if not found.members:
+        waits = {each.alert_id for each in found.waiting}
+        return [_waiting(each, found, waits) for each in judged]
+    crashpoints.reach("alerts_t.storm:before")
+    grown = parents.growing(connection, supervisor_id, since)
+    one = grown or digest(new_id(), [*found.members, *others], supervisor_id)
+    joined = [
+        _joined(each, one) if each.after.alert_id in opening or _was_told_lately(each, since) else each
+        for each in judged
+    ]
+    joined += [_joined(Judged(each, each, Decision(Reason.STORM, each.state)), one) for each in others]
+    return joined if grown else [judge(one), *joined]
+
+
+def _opens(each: Judged) -> bool:
+    return each.decision.reason is Reason.FIRST and takes_part(each.after)
+
+
+def _was_told_lately(each: Judged, since: datetime) -> bool:
+    """Whether this one, about which something else is decided now, belongs to a storm that begins."""
+    after = each.after
+    fresh = after.told_at is not None and after.told_at > since and not after.reminders and not after.escalated
+    holds = after.cleared_at is None and each.decision.state is not AlertState.CLOSED
+    return takes_part(after) and after.parent_id is None and fresh and holds
+
+
+def _waiting(each: Judged, found: Gathered, waits: set[str]) -> Judged:
+    """To be decided about when the second is over, and not put off by whoever comes after it."""
+    if each.after.alert_id not in waits:
+        return each
+    own = each.after.due_at if each.after.decided == Reason.GATHERED else None
+    until = min(own, found.until) if own and found.until else found.until
+    return each._replace(decision=Decision(Reason.GATHERED, each.after.state, until))
+
+
+def _joined(each: Judged, one: Alert) -> Judged:
+    state = AlertState.OPEN if each.after.state is AlertState.PENDING else each.after.state
+    after = replace(each.after, parent_id=one.alert_id)
+    return each._replace(after=after, decision=Decision(Reason.STORM, state))
+
+
+def part_of(
+    connection: Connection, supervisor_id: str, seen: Sequence[Pair], now: datetime, grace: timedelta
+) -> list[Pair]:
+    """These alerts, each as part of what it follows from."""
+    if not any(_may_follow(each.after) for each in seen):
+        return list(seen)
+    hosts = parents.host_parents(connection, supervisor_id, now - grace)
+    if not hosts:
+        return list(seen)
+    return [
+        each._replace(after=placed(each.after, hosts, now, grace)) if _may_follow(each.after) else each for each in seen
+    ]
+
+
+def follow_hosts(
+    connection: Connection, supervisor_id: str, judged: Sequence[Judged], now: datetime, grace: timedelta
+) -> None:
+    """A trouble of the host began: what follows from it, and began shortly before, is part of it. Or it is over: what
+    was part of it is looked at anew."""
+    for before, after, decision, _ in judged:
+        if after.target.kind not in KINDS:
+            continue
+        final = replace(after, state=decision.state)
+        held, holds = before is not None and _folds(before), _folds(final)
+        if holds and not held:
+            found = parents.foldable(connection, supervisor_id)
+            moved = [(each, replace(each, parent_id=final.alert_id)) for each in found if parent_of(each, [final])]
+        elif held and not holds:
+            moved = [(each, released(each, now, grace)) for each in parents.children(connection, final.alert_id)]
+        else:
+            continue
+        for was, now_so in moved:
+            step = alerts.move(was, replace(now_so, due_at=now), (alerts.told_anew(was.alert_id),))
+            take(connection, supervisor_id, step, now)
+
+
+def _may_follow(alert: Alert) -> bool:
+    return alert.target.kind == WORKER and (alert.parent_id is not None or alert.condition in FOLDABLE)
+
+
+def _folds(host: Alert) -> bool:
+    return host.condition in FOLDS and host.state is not AlertState.CLOSED and host.cleared_at is None

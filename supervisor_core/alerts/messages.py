@@ -1,0 +1,76 @@
+"""What people are told beside the one message of each alert, as kinds of outbox rows: what it says is made from the
+rows at the moment when it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from supervisor_core.alerts.rows import ALERT
+from supervisor_core.alerts.rules import Alert
+from supervisor_core.common.times import to_text
+from supervisor_core.config.changes import ConfigChange
+from supervisor_core.storage.outbox import below
+from supervisor_core.storage.steps import Message
+
+NOTICE = "notice"
+"""Stands in a channel or a thread, says what its row says, and is edited when it is ordered anew."""
+
+MORNING = "alert_morning"
+"""What quiet hours have kept back, once they are over."""
+
+CALL = "alert_call"
+"""An alert that nobody has acknowledged, told to more people."""
+
+WEEK = "alert_week"
+"""How the last seven days were."""
+
+CONFIG = "config"
+"""A configuration that was applied or refused; it is edited when a halted one goes on."""
+
+PAUSE_FLAG = "pause_flag"
+"""A pause flag on the drive that was changed without a command, and put back."""
+
+Place = Mapping[str, Any]
+
+
+def morning(place: Place, since: datetime, until: datetime, kept: Collection[str]) -> Message:
+    """One for each end of quiet hours."""
+    said = {"since": to_text(since), "until": to_text(until), "alerts": list(kept)}
+    return Message(MORNING, to_text(until), {**place, **said})
+
+
+def week(place: Place, host: str, workers: Collection[str], since: datetime, until: datetime) -> Message:
+    """One for each week, about the workers that there are at its end."""
+    said = {"host": host, "workers": sorted(workers), "since": to_text(since), "until": to_text(until)}
+    return Message(WEEK, f"{until:%Y-%m-%d}", {**place, **said})
+
+
+def config_applied(place: Place, change: ConfigChange, end: str, affected: Mapping[str, str]) -> Message:
+    """One for each configuration."""
+    return Message(CONFIG, change.config_id, {**place, **change.as_json(), "end": end, "affected": dict(affected)})
+
+
+def config_refused(place: Place, config_id: str, host: str, owner: str, path: str, version: int, error: str) -> Message:
+    """One for each content of the file that can't be used."""
+    said = {"host": host, "owner": owner, "path": path, "version": version, "error": error}
+    return Message(CONFIG, config_id, {**place, **said})
+
+
+def pause_flag_restored(place: Place, worker_id: str, what: str, at: datetime) -> Message:
+    """One for each time that it is told."""
+    said = {"worker_id": worker_id, "what": what}
+    return Message(PAUSE_FLAG, f"{worker_id} {to_text(at)}", {**place, **said})
+
+
+def call_below(alert: Alert, step: int, people: Collection[str], *, broadcast: bool) -> Message:
+    """People who are mentioned in the thread of an alert; one for each step of the escalation."""
+    said = {"alert_id": alert.alert_id, "people": list(people), "broadcast": broadcast}
+    return Message(CALL, f"{alert.alert_id}/call/{step}", {**below(ALERT, alert.alert_id), **said})
+
+
+def call_in(alert: Alert, step: int, channel: str) -> Message:
+    """Another channel that hears of an alert, once for each step."""
+    return Message(CALL, f"{alert.alert_id}/call/{step}/{channel}", {"channel": channel, "alert_id": alert.alert_id})

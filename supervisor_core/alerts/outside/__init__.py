@@ -1,0 +1,1 @@
+"""Alerts beyond Slack: the webhook and the dead man's switch."""

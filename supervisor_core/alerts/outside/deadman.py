@@ -1,0 +1,154 @@
+"""The dead-man's switch: somebody outside is pinged while all is well here, and raises the alarm when that ends.
+
+*Well* is about this daemon, not about its workers: its loops live and its ledger takes rows. An alert that is open is
+told by others; that nobody could tell of one any more is what this is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+
+from supervisor_core.alerts.outside.webhook_documents import status_words
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.service import Blocking, Report, Service, wait_until
+from supervisor_core.common.service_names import SCHEDULER
+from supervisor_core.config.fields import masked
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host import web
+from supervisor_core.host.web import Answer, NoAnswer
+from supervisor_core.storage import outbox
+from supervisor_core.storage.steps import Message
+from supervisor_core.workers.context import Parts
+
+PING_SECONDS = 60.0
+"""Between two pings: whoever waits for them should allow for three that are missing."""
+
+RETRY_SECONDS = 10.0
+"""After a ping that did not get through, and while something is not well."""
+
+LEDGER_SECONDS = 15.0
+"""A ledger that does not take a row within so long takes none."""
+
+ANSWER_SECONDS = 20.0
+LEFT_BEHIND = 4
+"""Pings, and looks at the ledger, that may hang at the same time."""
+
+DEADMAN, PING = "deadman", "ping"
+"""The row of the outbox that is ordered before each ping, and sent with it: writing it is how the ledger is tried."""
+
+log = logging.getLogger(__name__)
+
+
+def why_not(config: SupervisorConfig) -> str:
+    """Why nobody is pinged; empty where somebody is."""
+    return "" if config.alerts.deadman_url else "alerts.deadman_url is not set"
+
+
+def why_silent(not_well: str, reports: Iterable[Report]) -> str:
+    """Why nobody outside may be told that all is well: what looks after the workers, or tells people, does not do so.
+    `not_well`: what is known of the first."""
+    troubles = [f"{each.name}: {each.trouble}" for each in reports if each.name == SCHEDULER and each.trouble]
+    return "; ".join(filter(None, [not_well, *troubles]))
+
+
+class DeadMan(Service):
+    """Works behind the services that `status` lists. `broken`: why the daemon does not do its work; empty while it does
+    it."""
+
+    name = "deadman"
+
+    def __init__(self, parts: Parts, broken: Callable[[], str], every: float = PING_SECONDS) -> None:
+        super().__init__()
+        self._ledger = parts.ledger
+        self._url = parts.host.config.alerts.deadman_url.get_secret_value()
+        self._shown = masked(self._url)
+        self._broken = broken
+        self._every = every
+        self._blocking = Blocking(LEFT_BEHIND)
+        self._asking = Blocking(LEFT_BEHIND)
+        self._unwell = ""
+        self._problem = ""
+
+    def problem(self) -> str:
+        """Why nobody outside hears that all is well."""
+        return f"{self._shown} is not pinged: {self._unwell}" if self._unwell else self._problem
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Ping at once, and then at fixed distances, until asked to stop. A ping that is under way by then is left."""
+        clock = asyncio.get_running_loop().time
+        while not stopping.is_set():
+            self.pulse.beat()
+            begun = clock()
+            work = asyncio.ensure_future(self.beat())
+            await wait_until(work, stopping)
+            if not work.done():
+                work.cancel()
+                return
+            seconds = self._every if work.result() else min(RETRY_SECONDS, self._every)
+            self.pulse.beat(within=seconds)
+            await wait_until(None, stopping, max(begun + seconds - clock(), 0.0))
+
+    async def shut_down(self) -> None:
+        """Begin anew next time."""
+        self._unwell = self._problem = ""
+
+    async def beat(self) -> bool:
+        """One look at ourselves, and one ping where all is well; whether it got through."""
+        self._say_whether_well(self._broken() or await self._ledger_broken())
+        if self._unwell:
+            return False
+        trouble = await self._pinged()
+        with contextlib.suppress(SupervisorError, TimeoutError):  # the next look says what is wrong with it
+            async with asyncio.timeout(LEDGER_SECONDS):
+                await self._blocking(self._note, trouble)
+        problem = f"{self._shown} can't be told that all is well: {trouble}" if trouble else ""
+        if problem and problem != self._problem:
+            log.warning("%s; tried again every %.0f s", problem, min(RETRY_SECONDS, self._every))
+        elif self._problem and not problem:
+            log.info("%s is told again that all is well", self._shown)
+        self._problem = problem
+        return not trouble
+
+    def _say_whether_well(self, why: str) -> None:
+        """Log a change, not a state."""
+        if why and not self._unwell:
+            log.error("%s is not pinged any more, for not all is well here: %s", self._shown, why)
+        elif self._unwell and not why:
+            log.info("all is well again: %s is pinged", self._shown)
+        self._unwell = why
+
+    async def _ledger_broken(self) -> str:
+        try:
+            async with asyncio.timeout(LEDGER_SECONDS):
+                await self._blocking(self._ledger.order, [Message(DEADMAN, PING, {})])
+        except TimeoutError:
+            return f"the ledger took no row within {LEDGER_SECONDS:.0f} s"
+        except SupervisorError as error:
+            return str(error)
+        return ""
+
+    async def _pinged(self) -> str:
+        """Why the ping did not get through; empty where it did."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer: Answer = await self._asking(web.ask, "GET", self._url)
+        except TimeoutError:
+            return f"it was not done answering within {ANSWER_SECONDS:.0f} s"
+        except NoAnswer as error:
+            return str(error)
+        taken = HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES
+        return "" if taken else f"it answers {status_words(answer.status)}"
+
+    def _note(self, trouble: str) -> None:
+        now = datetime.now(UTC)
+        for message in self._ledger.read(lambda connection: outbox.waiting_of(connection, DEADMAN, 1)):
+            if trouble:
+                self._ledger.write(partial(outbox.postpone, message=message, error=trouble, now=now))
+            else:
+                self._ledger.step(outbox.sent(message, now), now)

@@ -1,0 +1,219 @@
+"""The service that tells a program beyond Slack of alerts: rows of the outbox become signed documents.
+
+Each is sent at least once. It needs no chat, and nothing waits for it: whatever the receiver does, the documents wait
+in the ledger meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+from supervisor_core.alerts.outside import webhook_documents as webhooks
+from supervisor_core.alerts.outside.webhook_documents import (
+    PATIENCE,
+    WEBHOOK,
+    Judged,
+    Verdict,
+    body_of,
+    delivery_id,
+    headers_of,
+    judge,
+    retry_seconds,
+)
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.config.fields import masked
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host import web
+from supervisor_core.host.web import Answer, NoAnswer
+from supervisor_core.storage import outbox
+from supervisor_core.storage.outbox import Waiting
+from supervisor_core.workers.context import Parts
+
+LONGEST_SECONDS = 20.0
+"""For one try, whatever the receiver does: one that sends a byte now and then never runs into the door's own limits."""
+
+LEFT_BEHIND = 4
+"""Tries that may hang at the same time, each in a thread of its own, before the next ones wait for an end of theirs."""
+
+TICK_SECONDS = 10.0
+"""The longest sleep: a wall clock may be set."""
+
+SHORTEST_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 60.0
+"""Nobody is asked more often than this while nothing gets through; a receiver that is back is found within a minute."""
+
+LAST_SECONDS = 3.0
+"""What a stop gives to the document in hand; without its answer it is sent again, and its id says so."""
+
+log = logging.getLogger(__name__)
+
+
+def why_not(config: SupervisorConfig) -> str:
+    """Why nothing is sent from this host; empty where something is."""
+    return "" if config.alerts.webhook.url else "alerts.webhook.url is not set"
+
+
+class Webhook(Service):
+    """Works behind the services that `status` lists. One document at a time; those of one alert in their order."""
+
+    name = "webhook"
+
+    def __init__(self, parts: Parts, blocking: Blocking, clock: Callable[[], float] = time.monotonic) -> None:
+        config = parts.host.config.alerts.webhook
+        super().__init__()
+        self._ledger = parts.ledger
+        self._blocking = blocking
+        self._clock = clock
+        self._asking = Blocking(LEFT_BEHIND)
+        self._url = config.url.get_secret_value()
+        self._secret = config.secret.get_secret_value()
+        self._shown = masked(self._url)
+        self._woken = asyncio.Event()
+        self._failures = 0
+        self._pause_until = 0.0
+        self._problem = ""
+        self._lost = ""
+        self._unkept = ""
+        """Why the ledger can't be read or written."""
+
+    def wake(self) -> None:
+        """There is something new."""
+        self._woken.set()
+
+    def problem(self) -> str:
+        """Why documents wait, or why the last one was given up."""
+        return self._unkept or self._problem or self._lost
+
+    async def initialise(self) -> None:
+        """What an earlier run has lost is not forgotten by a restart."""
+        lost = await self._blocking(self._ledger.read, webhooks.last_loss)
+        self._lost = self._loss(lost) if lost else ""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Send what waits, until asked to stop."""
+        loop = asyncio.get_running_loop()
+        with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake), kinds=(WEBHOOK,)):
+            while not stopping.is_set():
+                self.pulse.beat()
+                self._woken.clear()
+                work = asyncio.ensure_future(self._careful_round(stopping))
+                await wait_until(work, stopping)
+                if not work.done():
+                    await asyncio.wait({work}, timeout=LAST_SECONDS)
+                    work.cancel()
+                    return
+                await self._sleep(stopping, work.result())
+
+    async def shut_down(self) -> None:
+        """Begin anew next time."""
+        self._failures, self._pause_until = 0, 0.0
+
+    async def _careful_round(self, stopping: asyncio.Event) -> float:
+        """The edge of a round: where the ledger can't be read or written, that is said, and tried again soon."""
+        try:
+            seconds = await self.round(stopping)
+        except SupervisorError as error:
+            if self._unkept != str(error):
+                log.warning("alerts wait to be sent to %s: %s", self._shown, error)
+            self._unkept = str(error)
+            return TICK_SECONDS
+        self._unkept = ""
+        return seconds
+
+    async def round(self, stopping: asyncio.Event) -> float:
+        """Send what may be sent now; in how many seconds to look again."""
+        while not stopping.is_set() and self._clock() >= self._pause_until:
+            now = datetime.now(UTC)
+            heads = await self._blocking(self._ledger.read, partial(webhooks.heads, now=now))
+            if not heads:
+                break
+            for message in heads:
+                if stopping.is_set() or not await self._deliver(message):
+                    break
+        return await self._until_next()
+
+    async def _until_next(self) -> float:
+        due = await self._blocking(self._ledger.read, webhooks.next_due)
+        left = (due - datetime.now(UTC)).total_seconds() if due else TICK_SECONDS
+        return max(left, self._pause_until - self._clock(), SHORTEST_SECONDS)
+
+    async def _deliver(self, message: Waiting) -> bool:
+        """One try; whether the receiver is there, so that the next may be tried at once."""
+        card = await self._blocking(self._ledger.read, partial(webhooks.card_of, alert_id=message.payload["alert"]))
+        delivery = delivery_id(self._ledger.supervisor_id, message.subject)
+        body = body_of({**message.payload, "delivery": delivery, "card": card})
+        crashpoints.reach("webhook.post:before")
+        judged = await self._asked(body, delivery)
+        crashpoints.reach("webhook.post:after")
+        now = datetime.now(UTC)
+        if judged.verdict is Verdict.TAKEN:
+            await self._blocking(self._ledger.step, outbox.sent(message, now))
+            self._well()
+            return True
+        if judged.verdict is Verdict.REFUSED:
+            await self._given_up(message, judged, now)
+            return True
+        self._pause(judged)
+        if now - message.created_at >= PATIENCE:
+            await self._given_up(message, judged, now)
+        else:
+            await self._later(message, judged, now)
+        return False
+
+    async def _asked(self, body: bytes, delivery: str) -> Judged:
+        now = datetime.now(UTC)
+        headers = headers_of(body, delivery, self._secret, now)
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS):
+                answer: Answer = await self._asking(web.ask, "POST", self._url, body, headers)
+        except TimeoutError:
+            return Judged(Verdict.AGAIN, f"it was not done answering within {LONGEST_SECONDS:.0f} s")
+        except NoAnswer as error:
+            return Judged(Verdict.AGAIN, str(error))
+        return judge(answer.status, answer.retry_after, now)
+
+    def _well(self) -> None:
+        if self._problem:
+            log.info("alerts are sent to %s again", self._shown)
+        self._failures, self._problem, self._lost = 0, "", ""
+
+    def _pause(self, judged: Judged) -> None:
+        """The receiver has other troubles: nothing is sent for a while, longer each time or as long as it asks."""
+        pause = min(retry_seconds(self._failures), LONGEST_PAUSE_SECONDS)
+        self._failures += 1
+        self._pause_until = self._clock() + (judged.seconds or pause)
+
+    async def _given_up(self, message: Waiting, judged: Judged, now: datetime) -> None:
+        """It is not told there any more: its row and the log say so, and `status` until another gets through."""
+        what = f"{message.payload['event']} of {message.payload['target']['id']}, alert {message.payload['alert']}"
+        reason = f"{judged.words} ({what})"
+        await self._blocking(self._ledger.step, outbox.dropped(message, reason, now))
+        self._problem, self._lost = "", self._loss(reason)
+        log.error("%s; check alerts.webhook.url and what receives there", self._lost)
+
+    def _loss(self, reason: str) -> str:
+        return f"an alert for {self._shown} was given up: {reason}"
+
+    async def _later(self, message: Waiting, judged: Judged, now: datetime) -> None:
+        """Those of its alert wait behind it; the others until the receiver had a moment."""
+        own = retry_seconds(message.attempts)
+        seconds = own if judged.seconds is None else max(judged.seconds, SHORTEST_SECONDS)
+        postpone = partial(outbox.postpone, message=message, error=judged.words, now=now, seconds=seconds)
+        await self._blocking(self._ledger.write, postpone)
+        problem = f"alerts wait to be sent to {self._shown}: {judged.words}"
+        if problem != self._problem:
+            log.warning("%s; tried again for a day", problem)
+        self._problem = problem
+
+    async def _sleep(self, stopping: asyncio.Event, seconds: float) -> None:
+        """Until something is due or new; while the receiver is not there, what is new waits as well."""
+        self.pulse.beat(within=TICK_SECONDS)
+        paused = self._pause_until > self._clock()
+        await wait_until(None if paused else self._woken, stopping, min(seconds, TICK_SECONDS))

@@ -1,0 +1,222 @@
+"""What is told to a program beyond Slack: one JSON document for each thing that people hear, signed. Pure.
+
+What waits for a program beyond Slack: rows of the outbox, ordered with the decision that they tell of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from supervisor_core.alerts.grouping.rules import STORM
+from supervisor_core.alerts.rows import ALERT
+from supervisor_core.alerts.rules import Alert, Reason
+from supervisor_core.commands.phrases import span
+from supervisor_core.common.text import canonical_json, capitalised, sentence
+from supervisor_core.common.times import to_text
+from supervisor_core.storage import outbox
+from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message
+from supervisor_core.storage.tables import outbox as rows
+
+VERSION = 1
+"""Rises when a key changes its meaning or goes; a new key alone is no reason."""
+
+SIGNATURE, TIMESTAMP, DELIVERY = "X-Supervisor-Signature", "X-Supervisor-Timestamp", "X-Supervisor-Delivery"
+
+REPLAY_SECONDS = 300
+"""What a receiver allows between the timestamp and its own clock; each try has a timestamp of its own."""
+
+PATIENCE = timedelta(days=1)
+"""What nobody has taken for so long is news no more."""
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 900.0
+LONGEST_ASKED_SECONDS = 3600.0
+"""A receiver that asks for more patience than this is asked again all the same."""
+
+_TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+_ID_LETTERS = 32
+
+_SAID: Mapping[Reason, str] = {
+    Reason.WORSE: "worse now: {what}",
+    Reason.BETTER: "better now: {what}",
+    Reason.AGAIN: "{what} again",
+    Reason.REMINDER_DUE: "still {what}, for {lasted}",
+    Reason.ESCALATED: "still {what}, for {lasted}, and nobody looks after it",
+    Reason.RESOLVED: "well again, after {lasted} ({what})",
+}
+
+
+class Verdict(Enum):
+    """What an answer means for what was sent."""
+
+    TAKEN = "taken"
+    AGAIN = "again"
+    """Trying again can help."""
+    REFUSED = "refused"
+
+
+class Judged(NamedTuple):
+    """A verdict, the reason in words, and how long the receiver asked us to wait, where it did."""
+
+    verdict: Verdict
+    words: str = ""
+    seconds: float | None = None
+
+
+def document(alert: Alert, reason: Reason, now: datetime) -> dict[str, Any]:
+    """What is told of one decision about an alert."""
+    over = reason is Reason.RESOLVED
+    until = (alert.closed_at or now) if over else now
+    lasted = max((until - alert.opened_at).total_seconds(), 0.0)
+    by = alert.acknowledged_by
+    return {
+        "version": VERSION,
+        "event": str(reason),
+        "at": to_text(now),
+        "host": alert.supervisor_id,
+        "alert": alert.alert_id,
+        "parent": alert.parent_id,
+        "target": {"type": alert.target.kind, "id": alert.target.id},
+        "condition": str(alert.condition),
+        "severity": str(alert.severity),
+        "state": str(alert.state),
+        "reason": alert.reason,
+        "since": to_text(alert.opened_at),
+        "until": to_text(until) if over else None,
+        "lasted_seconds": round(lasted, 3),
+        "occurrences": alert.occurrences,
+        "acknowledged_by": (by.name or by.id) if by else None,
+        "words": in_words(alert, reason, lasted),
+    }
+
+
+def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
+    """The same as a line for a person, for receivers that show nothing but text."""
+    storm = alert.target.kind == STORM
+    what = "in trouble" if storm else str(alert.condition).replace("_", " ")
+    said = _SAID.get(reason, "{what}").format(what=what, lasted=span(lasted))
+    whose = alert.target.worker or ("many workers" if storm else f"{alert.target.kind} {alert.target.id}")
+    place = "" if alert.target.id == alert.supervisor_id else f" on {alert.supervisor_id}"
+    told = alert.reason and reason is not Reason.RESOLVED
+    why = f" {capitalised(sentence(alert.reason), alert.target.id)}" if told else ""
+    return f"{whose}{place}: {said}.{why}"
+
+
+def delivery_id(supervisor_id: str, subject: str) -> str:
+    """The same for each try of one document, also across restarts; another for every other one."""
+    return hashlib.sha256(f"{supervisor_id}/{subject}".encode()).hexdigest()[:_ID_LETTERS]
+
+
+def body_of(told: Mapping[str, Any]) -> bytes:
+    """The bytes that are sent, and signed."""
+    return canonical_json(told).encode()
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """Proof that whoever sent this knows the secret, and of when they did."""
+    digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
+    return f"sha256={digest.hexdigest()}"
+
+
+def headers_of(body: bytes, delivery: str, secret: str, now: datetime) -> dict[str, str]:
+    """What goes with one try. Without a secret nothing is signed."""
+    timestamp = int(now.timestamp())
+    headers = {"Content-Type": "application/json", DELIVERY: delivery, TIMESTAMP: str(timestamp)}
+    return {**headers, SIGNATURE: signature(secret, timestamp, body)} if secret else headers
+
+
+def judge(status: int, retry_after: str, now: datetime) -> Judged:
+    """What an answer means."""
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return Judged(Verdict.TAKEN)
+    words = f"it answers {status_words(status)}"
+    if status in _TRY_AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Judged(Verdict.AGAIN, words, _asked(retry_after, now))
+    return Judged(Verdict.REFUSED, words)
+
+
+def retry_seconds(tries: int) -> float:
+    """How long to wait after so many tries in vain."""
+    return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(tries, 20))
+
+
+def status_words(status: int) -> str:
+    """`404 Not Found`: in our words, for whatever the other side wrote beside it may be anything."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _asked(retry_after: str, now: datetime) -> float | None:
+    """Seconds, or a date; None for nothing and for nonsense."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text), LONGEST_ASKED_SECONDS)
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return min(max((until - now).total_seconds(), 0.0), LONGEST_ASKED_SECONDS)
+
+
+WEBHOOK = "webhook"
+"""The kind of outbox row that is one document for the receiver; its subject begins with the alert's id."""
+
+AT_ONCE = 1000
+"""Documents that are looked at together."""
+
+
+def told(alert: Alert, reason: Reason, now: datetime) -> list[Message]:
+    """The document of a decision that tells people something; that it is over, only where somebody has heard of it."""
+    if not reason.tells or (reason is Reason.RESOLVED and alert.told is None):
+        return []
+    subject = f"{alert.alert_id}/{reason}/{alert.occurrences}.{alert.reminders}.{now.timestamp():.6f}"
+    return [Message(WEBHOOK, subject, document(alert, reason, now))]
+
+
+def heads(connection: Connection, now: datetime) -> list[Waiting]:
+    """What may be sent now: of each alert the oldest, if it is due. Those that were tried least come first, so that one
+    which the receiver never takes keeps none of another alert."""
+    waiting = outbox.waiting_of(connection, WEBHOOK, AT_ONCE)
+    first: dict[str, Waiting] = {}
+    for message in waiting:
+        first.setdefault(str(message.payload["alert"]), message)
+    due = [message for message in first.values() if message.due_at <= now]
+    return sorted(due, key=lambda message: (message.attempts, message.outbox_id))
+
+
+def next_due(connection: Connection) -> datetime | None:
+    """When the first of them is to be tried."""
+    query = select(func.min(rows.c.due_at)).where(rows.c.state == PENDING, rows.c.kind == WEBHOOK)
+    moment: datetime | None = connection.execute(query).scalar()
+    return moment
+
+
+def last_loss(connection: Connection) -> str:
+    """Why the last one that came to an end was dropped; empty where it was taken."""
+    ended = (rows.c.kind == WEBHOOK) & rows.c.state.in_((SENT, DROPPED))
+    query = (
+        select(rows.c.state, rows.c.last_error).where(ended).order_by(rows.c.sent_at.desc(), rows.c.outbox_id.desc())
+    )
+    row = connection.execute(query.limit(1)).first()
+    return (row.last_error or "") if row is not None and row.state == DROPPED else ""
+
+
+def card_of(connection: Connection, alert_id: str) -> Mapping[str, Any] | None:
+    """Where the message of this alert stands in the chat by now; None where it does not."""
+    query = select(rows.c.address_json).where(rows.c.kind == ALERT, rows.c.subject == alert_id)
+    text = connection.execute(query).scalar()
+    address = json.loads(text) if text else {}
+    return {"channel": address["channel"], "ts": address["ts"]} if address.get("ts") else None

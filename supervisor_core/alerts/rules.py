@@ -1,0 +1,377 @@
+"""An alert, decided purely: whether people are told now, what, and when to think about it again.
+
+    pending ─ it does not pass by itself ─→ open ⇄ acknowledged, snoozed ─ its condition is gone ─→ closed
+       └─ it passed by itself ─→ closed, and nobody was called
+
+What was told is part of the alert, and each decision starts from it. So a decision that is taken twice, after a crash
+or because something else woke whoever takes it, comes to nothing the second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from supervisor_core.alerts.flips import Flip
+from supervisor_core.alerts.suppression.rows import Hush, Suppression, holding, over_since
+from supervisor_core.commands.command import Issuer
+from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Target
+
+LONGEST_REMINDER = timedelta(days=1)
+"""Reminders grow rarer, up to this."""
+
+
+class AlertState(StrEnum):
+    """Where an alert stands."""
+
+    PENDING = "pending"
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    SNOOZED = "snoozed"
+    CLOSED = "closed"
+
+
+LIVE = (AlertState.PENDING, AlertState.OPEN, AlertState.ACKNOWLEDGED, AlertState.SNOOZED)
+SHOWN = (AlertState.OPEN, AlertState.ACKNOWLEDGED, AlertState.SNOOZED)
+"""What people see in a list of the alerts there are."""
+
+
+class Reason(StrEnum):
+    """What was decided, by name: first what people hear of, then why they hear nothing, for now."""
+
+    FIRST = "first"
+    AGAIN = "again"
+    """It was gone, and came back before it was over."""
+    WORSE = "worse"
+    BETTER = "better"
+    REMINDER_DUE = "reminder_due"
+    ESCALATED = "escalated"
+    """Nobody has acknowledged it for so long that others hear of it too."""
+    STORM = "storm"
+    RESOLVED = "resolved"
+    HEALED = "healed"
+    """It passed by itself before anybody was called."""
+
+    GRACE = "grace"
+    WAITING_FOR_RESTART = "waiting_for_restart"
+    OPEN_AFTER = "open_after"
+    CLOSE_AFTER = "close_after"
+    MUTED = "muted"
+    SNOOZED = "snoozed"
+    IN_MAINTENANCE = "in_maintenance"
+    QUIET_HOURS = "quiet_hours"
+    MONITORING_PAUSED = "monitoring_paused"
+    FOLDED = "folded"
+    GATHERED = "gathered"
+    """Another was told within this second: together they may be a storm."""
+    ACKNOWLEDGED = "acknowledged"
+    TOLD_ALREADY = "told_already"
+
+    @property
+    def replies(self) -> bool:
+        """Whether it is said in the thread as well: an edit reaches nobody who does not look."""
+        return self in (Reason.AGAIN, Reason.WORSE, Reason.REMINDER_DUE)
+
+    @property
+    def tells(self) -> bool:
+        """Whether its message says something else than before."""
+        return self in _TELLS
+
+
+_TELLS = frozenset(
+    {
+        Reason.FIRST,
+        Reason.AGAIN,
+        Reason.WORSE,
+        Reason.BETTER,
+        Reason.REMINDER_DUE,
+        Reason.ESCALATED,
+        Reason.STORM,
+        Reason.RESOLVED,
+    }
+)
+_OF_HUSH: Mapping[Hush, Reason] = {
+    Hush.MUTE: Reason.MUTED,
+    Hush.SNOOZE: Reason.SNOOZED,
+    Hush.MAINTENANCE: Reason.IN_MAINTENANCE,
+    Hush.QUIET: Reason.QUIET_HOURS,
+}
+_KEPT_QUIET = frozenset({*_OF_HUSH.values(), Reason.FOLDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One row of `alerts_t`."""
+
+    alert_id: str
+    target: Target
+    condition: Condition
+    reason: str
+    opened_at: datetime
+    """Since when it holds, truly."""
+    opened_flip: int
+    state: AlertState = AlertState.PENDING
+    severity: Severity = Severity.CRITICAL
+    occurrences: int = 1
+    held_until: datetime | None = None
+    held_why: Reason | None = None
+    cleared_at: datetime | None = None
+    """Since when its condition does not hold any more; None while it does."""
+    closed_at: datetime | None = None
+    closed_flip: int | None = None
+    acknowledged_by: Issuer | None = None
+    acknowledged_at: datetime | None = None
+    told: Condition | None = None
+    """What people have heard; None where nobody was told."""
+    told_occurrence: int = 0
+    told_at: datetime | None = None
+    reminders: int = 0
+    decided: str = ""
+    due_at: datetime | None = None
+    evidence: tuple[str, ...] = ()
+    """The last lines of its log, when it began."""
+    parent_id: str | None = None
+    quieted: Reason | None = None
+    """What has kept it quiet since it was told last; when that is over, what still holds is said."""
+    calling_since: datetime | None = None
+    """Since when people are called: its first word, or the first one after it was kept quiet."""
+    escalated: int = 0
+    """How many steps of the escalation were taken."""
+    supervisor_id: str = ""
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether it may have a while to pass: it is not called one yet, or what it was part of is over."""
+        unfolded = self.quieted is Reason.FOLDED and self.parent_id is None
+        return self.state is AlertState.PENDING or unfolded
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRules:
+    """What the configuration says about when people are told."""
+
+    open_after: timedelta = timedelta(0)
+    close_after: timedelta = timedelta(0)
+    renotify: timedelta = timedelta(hours=1)
+    """Until the first reminder; each next one takes twice as long. Zero: none."""
+    escalation: tuple[timedelta, ...] = ()
+    """After how long without an acknowledgement each step of the escalation is taken, in their order."""
+
+    def reminder_after(self, reminders: int) -> timedelta | None:
+        """How long after what was told last the next reminder comes, when there were so many; None where none does."""
+        if not self.renotify:
+            return None
+        grown: timedelta = self.renotify * 2 ** min(reminders, 20)
+        return max(self.renotify, min(grown, LONGEST_REMINDER))
+
+    def steps_by(self, calling_since: datetime, now: datetime) -> int:
+        """How many steps of the escalation are due by now."""
+        return sum(1 for after in self.escalation if calling_since + after <= now)
+
+    def step_at(self, calling_since: datetime, taken: int) -> datetime | None:
+        """When the next step is due after so many; None where it was the last."""
+        return calling_since + self.escalation[taken] if taken < len(self.escalation) else None
+
+
+class Decision(NamedTuple):
+    """What is decided: the reason by name, where the alert stands then, and when to decide again at the latest."""
+
+    reason: Reason
+    state: AlertState
+    due_at: datetime | None = None
+    escalated: int = 0
+    """Of an escalation: how many of its steps are taken then."""
+
+
+def decide(
+    alert: Alert,
+    now: datetime,
+    rules: AlertRules,
+    suppressions: Sequence[Suppression] = (),
+    *,
+    resting: bool = False,
+    grown: bool = False,
+) -> Decision:
+    """What to tell people about this alert at this moment. `suppressions` are those of its target and of itself, the
+    ended ones since it was told included; `resting`: monitoring is paused; `grown`: from a warning it has just become
+    critical, though its condition has the same name.
+
+    A first word comes before everything that only repeats: nothing but what somebody wanted quiet keeps it back.
+    """
+    if alert.state is AlertState.CLOSED:
+        return Decision(Reason.RESOLVED, alert.state)
+    if alert.cleared_at is not None:
+        return _passing(alert, alert.cleared_at, now, rules)
+    if alert.is_spared and (waits := _patience(alert, now, rules)):
+        return waits
+    quiet = _quiet(alert, now, suppressions, resting=resting, grown=grown)
+    return quiet or _calling(alert, _heard(alert, now, rules, suppressions, grown=grown), now, rules)
+
+
+def _passing(alert: Alert, cleared_at: datetime, now: datetime, rules: AlertRules) -> Decision:
+    """Its condition is gone: it is over, at once or after having been gone for long enough."""
+    if alert.state is AlertState.PENDING:
+        return Decision(Reason.HEALED, AlertState.CLOSED)
+    until = cleared_at + rules.close_after
+    if alert.told is not None and now < until:
+        return Decision(Reason.CLOSE_AFTER, alert.state, until)
+    return Decision(Reason.RESOLVED, AlertState.CLOSED)
+
+
+def _patience(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None:
+    """Why it is not called one yet; it may pass by itself. What began later than now began before the clock was set
+    back: how long it has lasted nobody knows, and too early is better than too late."""
+    began = alert.opened_at if alert.opened_at <= now else now - rules.open_after
+    waits = [(began + rules.open_after, Reason.OPEN_AFTER)]
+    if alert.held_until is not None:
+        waits.append((alert.held_until, alert.held_why or Reason.GRACE))
+    until, why = max(waits, key=lambda each: each[0])
+    return Decision(why, alert.state, until) if now < until else None
+
+
+def _quiet(
+    alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, resting: bool, grown: bool
+) -> Decision | None:
+    """Why nobody is told although it holds."""
+    state = AlertState.OPEN if alert.state in (AlertState.PENDING, AlertState.SNOOZED) else alert.state
+    if alert.parent_id is not None:
+        return Decision(Reason.FOLDED, state)
+    if resting:
+        return Decision(Reason.MONITORING_PAUSED, state)
+    critical = alert.severity is Severity.CRITICAL
+    worse = alert.condition.severity is Severity.CRITICAL
+    grown = grown or (worse and alert.told is not None and alert.told.severity is Severity.WARNING)
+    hush = holding(suppressions, now, critical=critical, but=(Hush.SNOOZE,) if grown else ())
+    if hush is None:
+        return None
+    snoozed = hush.kind is Hush.SNOOZE
+    return Decision(_OF_HUSH[hush.kind], AlertState.SNOOZED if snoozed else state, hush.ends_at)
+
+
+def _heard(
+    alert: Alert, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression], *, grown: bool
+) -> Decision:
+    """What people hear of it, or why they need not."""
+    state = alert.state if alert.state is AlertState.ACKNOWLEDGED else AlertState.OPEN
+    after = rules.reminder_after(0)
+    fresh = now + after if after and state is AlertState.OPEN else None
+    if alert.told is None or alert.told_at is None:
+        return Decision(Reason.FIRST, state, fresh)
+    if state is AlertState.OPEN and (escalated := _escalated(alert, now, rules)):
+        return escalated
+    if grown or alert.condition.rank > alert.told.rank:
+        return Decision(Reason.WORSE, state, fresh)
+    if alert.occurrences > alert.told_occurrence:
+        return Decision(Reason.AGAIN, state, fresh)
+    better = alert.condition.rank < alert.told.rank
+    if state is AlertState.ACKNOWLEDGED:
+        return Decision(Reason.BETTER if better else Reason.ACKNOWLEDGED, state)
+    reminded = _reminded(alert, alert.told_at, now, rules, suppressions)
+    return reminded._replace(reason=Reason.BETTER) if better and not reminded.reason.tells else reminded
+
+
+def _reminded(
+    alert: Alert, told_at: datetime, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression]
+) -> Decision:
+    """It holds as it was told: said again after a while, and when what kept it quiet is over."""
+    after, following = rules.reminder_after(alert.reminders), rules.reminder_after(alert.reminders + 1)
+    due = told_at + after if after else None
+    spoken_again = alert.quieted is not None or over_since(suppressions, told_at, now)
+    if (due is not None and due <= now) or spoken_again:
+        return Decision(Reason.REMINDER_DUE, AlertState.OPEN, now + following if following else None)
+    return Decision(Reason.TOLD_ALREADY, AlertState.OPEN, due)
+
+
+def _escalated(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None:
+    """The steps of the escalation that are due; all that came due while nobody could look are one. Whoever was kept
+    quiet is told first, and called from then on."""
+    if alert.quieted is not None or alert.calling_since is None:
+        return None
+    steps = rules.steps_by(alert.calling_since, now)
+    if steps <= alert.escalated:
+        return None
+    after = rules.reminder_after(alert.reminders)
+    return Decision(Reason.ESCALATED, AlertState.OPEN, now + after if after else None, steps)
+
+
+def _calling(alert: Alert, decision: Decision, now: datetime, rules: AlertRules) -> Decision:
+    """The same decision, with the next step of the escalation in mind while nobody has acknowledged it."""
+    if decision.state is not AlertState.OPEN:
+        return decision
+    since = _calling_since(alert, decision.reason, now)
+    next_step = rules.step_at(since, max(alert.escalated, decision.escalated)) if since else None
+    due = min((each for each in (decision.due_at, next_step) if each is not None), default=None)
+    return decision._replace(due_at=due)
+
+
+def _calling_since(alert: Alert, reason: Reason, now: datetime) -> datetime | None:
+    """Since when people are called, once this is decided."""
+    begins = reason is Reason.FIRST or (reason.tells and reason is not Reason.STORM and alert.quieted is not None)
+    return now if begins else alert.calling_since
+
+
+def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str) -> Alert | None:
+    """What a flip of its target makes of the alert that is there, or of none; `alert_id` names a new one."""
+    if flip.new.fine:
+        return alert and replace(alert, cleared_at=flip.at, closed_flip=flip.flip_id)
+    held_why = Reason.WAITING_FOR_RESTART if reading.healing else Reason.GRACE if reading.held_until else None
+    if alert is None:
+        return Alert(
+            alert_id,
+            flip.target,
+            flip.new,
+            flip.reason,
+            opened_at=flip.at,
+            opened_flip=flip.flip_id,
+            severity=reading.severity or flip.new.severity,
+            held_until=reading.held_until,
+            held_why=held_why,
+        )
+    came_back = alert.cleared_at is not None
+    return replace(
+        alert,
+        condition=flip.new,
+        severity=reading.severity or flip.new.severity,
+        reason=flip.reason,
+        occurrences=alert.occurrences + (1 if came_back else 0),
+        held_until=reading.held_until,
+        held_why=held_why,
+        cleared_at=None,
+        closed_flip=None,
+    )
+
+
+def after_look(alert: Alert, reading: Reading) -> Alert:
+    """The same condition, seen again: for another reason perhaps, or no longer about to pass by itself."""
+    held_why = Reason.WAITING_FOR_RESTART if reading.healing else Reason.GRACE if reading.held_until else None
+    severity = reading.severity or alert.severity
+    return replace(alert, reason=reading.reason, severity=severity, held_until=reading.held_until, held_why=held_why)
+
+
+def after_decision(alert: Alert, decision: Decision, now: datetime) -> Alert:
+    """The alert as it is once this decision is carried out."""
+    reason = decision.reason
+    alert = replace(alert, state=decision.state, decided=str(reason), due_at=decision.due_at)
+    if decision.state is AlertState.CLOSED:
+        return replace(alert, closed_at=alert.closed_at or alert.cleared_at or now, due_at=None)
+    if reason in _KEPT_QUIET:
+        return replace(alert, quieted=reason)
+    if reason is Reason.BETTER:
+        return replace(alert, told=alert.condition)
+    if not reason.tells or (reason is Reason.STORM and alert.told is not None):
+        return alert
+    same = reason is Reason.ESCALATED
+    reminders = alert.reminders + 1 if reason is Reason.REMINDER_DUE else alert.reminders if same else 0
+    return replace(
+        alert,
+        told=alert.condition,
+        told_occurrence=alert.occurrences,
+        told_at=now,
+        reminders=reminders,
+        quieted=None,
+        calling_since=_calling_since(alert, reason, now),
+        escalated=max(alert.escalated, decision.escalated),
+    )

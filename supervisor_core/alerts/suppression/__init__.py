@@ -1,0 +1,1 @@
+"""Suppression: mute, snooze, maintenance windows and quiet hours."""

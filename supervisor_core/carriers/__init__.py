@@ -1,1 +1,0 @@
-"""Ways to a host: local (a row), drive (a signed flag), fleet (NATS JetStream)."""

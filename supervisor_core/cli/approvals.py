@@ -1,0 +1,193 @@
+"""`supervisor approvals`: what waits for an approval; `approve`, `deny` and `cancel` decide, as `cli:name`.
+
+Whoever can run this on the host holds the host and may approve here, Slack or no Slack; only not what they asked for
+themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.cli.host import approvals_of, shell_issuer, wake
+from supervisor_core.cli.table import folded_table
+from supervisor_core.common.errors import UsageError, in_shell
+from supervisor_core.common.text import shown
+from supervisor_core.common.times import MINUTE, format_duration, to_text
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.intake.approvals.observed_state import effect
+from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, Vote, count_of, to_go_on
+from supervisor_core.intake.approvals.service import Approvals, Decision
+
+DOOR = "cli"
+DAEMON_SECONDS = 60.0
+"""How long a daemon gets to carry out what was approved; it looks at the code once more, which may ask a remote."""
+
+LOOK_SECONDS = 0.1
+
+HEAD = ("APPROVAL", "STATE", "VOTES", "EXPIRES", "ASKED BY", "COMMAND", "EFFECT")
+
+NOT_CARRIED_OUT = (ApprovalState.STALE, ApprovalState.EXPIRED, ApprovalState.CANCELLED, ApprovalState.DENIED)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("what", nargs="?", choices=["approve", "deny", "cancel"], help="left out: list what waits")
+    parser.add_argument("approval", nargs="?", metavar="ID", help="the approval, or the task id of its command")
+    parser.add_argument("reason", nargs="*", metavar="REASON", help="why, for whoever asked and for the audit trail")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """List, or decide."""
+    if options.what and not options.approval:
+        raise UsageError(f"Which one? `supervisor approvals {options.what} ID`; `supervisor approvals` lists them.")
+    config = load_supervisor_config(options.config)
+    with opened_ledger(config) as ledger:
+        approvals = approvals_of(config, ledger)
+        if options.what is None:
+            return _list(approvals, as_json=options.json)
+        return _decide(config, approvals, options)
+
+
+def _list(approvals: Approvals, *, as_json: bool) -> int:
+    approvals.expire_due()
+    approvals.settle()  # without a daemon nobody else has
+    waiting = approvals.waiting()
+    if as_json:
+        print(json.dumps([document(approval, votes) for approval, votes in waiting], indent=2))
+        return 0
+    if not waiting:
+        print("Nothing waits for an approval.")
+        return 0
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(folded_table(HEAD, [_row(approval, votes) for approval, votes in waiting], width))
+    return 0
+
+
+def _decide(config: SupervisorConfig, approvals: Approvals, options: argparse.Namespace) -> int:
+    who, reason = shell_issuer(), " ".join(options.reason)
+    if options.what == "cancel":
+        decision = approvals.cancel(options.approval, who, reason, door=DOOR)
+        return _tell(decision, options, done=(ApprovalState.CANCELLED,))
+    decision = Decision(*approvals.find(options.approval))
+    if options.what == "deny" or decision.approval.state is not ApprovalState.APPROVED:
+        decision = approvals.vote(options.approval, who, Choice(options.what), reason, door=DOOR)
+    if options.what == "deny":
+        return _tell(decision, options, done=(ApprovalState.DENIED,))
+    note = ""
+    if decision.approval.state is ApprovalState.APPROVED:  # by this vote, or before, and nobody has carried it out
+        note = _carry_out(config, approvals, decision.approval)
+        decision = Decision(*approvals.find(decision.approval.approval_id))
+    done = tuple(state for state in ApprovalState if state not in NOT_CARRIED_OUT)
+    return _tell(decision, options, done=done, note=note)
+
+
+def _carry_out(config: SupervisorConfig, approvals: Approvals, approval: Approval) -> str:
+    """Have the daemon carry it out, which can ask the chat for rights; without one it is done here. What to add."""
+    if not _scheduler_runs(config):
+        carried = approvals.execute(approval.approval_id).state is ApprovalState.EXECUTING
+        return (
+            ""
+            if wake(config) or not carried
+            else "No daemon runs here: the next pass (`supervisor once`) will carry it out."
+        )
+    wake(config)
+    deadline = time.monotonic() + DAEMON_SECONDS
+    while time.monotonic() < deadline and approvals.find(approval.approval_id)[0].state is ApprovalState.APPROVED:
+        time.sleep(LOOK_SECONDS)
+    return ""
+
+
+def _scheduler_runs(config: SupervisorConfig) -> bool:
+    try:
+        status = ask(str(config.state_dir), {"do": "status"})
+    except (NotRunningError, UnresponsiveError):
+        return False
+    return any(each["name"] == "scheduler" and each["state"] == "running" for each in status["services"])
+
+
+def _tell(decision: Decision, options: argparse.Namespace, *, done: Sequence[ApprovalState], note: str = "") -> int:
+    approval = decision.approval
+    words = " ".join(filter(None, [in_words(approval, decision.votes), note]))
+    succeeded = approval.state in done and (approval.was_filed or approval.state is not ApprovalState.FAILED)
+    if options.json:
+        print(json.dumps({**document(approval, decision.votes), "success": succeeded, "message": words}))
+    else:
+        print(words, file=sys.stdout if succeeded else sys.stderr)
+    return 0 if succeeded else 1
+
+
+def in_words(approval: Approval, votes: Sequence[Vote]) -> str:
+    """Where it stands, for whoever has just had their say or waits for others to; safe to be shown on a terminal."""
+    return shown(_standing(approval, votes))
+
+
+def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
+    reason = approval.reason
+    match approval.state:
+        case ApprovalState.PENDING:
+            until = f"until {approval.expires_at:%Y-%m-%d %H:%M} UTC"
+            return f"pending: {approval.again} has {count_of(approval, votes)}, {until} ({approval.approval_id})."
+        case ApprovalState.APPROVED:
+            return f"approved: {approval.again} is about to be carried out. {reason}".rstrip()
+        case ApprovalState.FAILED if not approval.was_filed:
+            return f"failed: {approval.again}. {reason}"
+        case ApprovalState.EXECUTING | ApprovalState.DONE | ApprovalState.FAILED:
+            word = "is carried out" if approval.state is ApprovalState.EXECUTING else f"is {approval.state}"
+            return f"approved: {approval.again} {word} as {approval.task_id}; `supervisor audit` tells what came of it."
+        case ApprovalState.DENIED:
+            by = next((vote.voter.name or vote.voter.id for vote in votes if vote.choice is Choice.DENY), "")
+            return f"denied: {approval.again}, by {by}{f': {reason}' if reason else ''}."
+        case _:
+            said = f"{approval.state}: {approval.again}{f'. {reason}' if reason else '.'}"
+            return f"{said} {in_shell(to_go_on(approval))}".rstrip()
+
+
+def document(approval: Approval, votes: Sequence[Vote]) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "approval_id": approval.approval_id,
+        "task_id": approval.task_id,
+        "state": str(approval.state),
+        "command": approval.command.name,
+        "text": approval.again,
+        "workers": list(approval.command.workers),
+        "label": approval.command.label,
+        "requester": {"id": approval.requester.id, "name": approval.requester.name},
+        "door": approval.door,
+        "votes": [vote.as_told() for vote in votes],
+        "votes_needed": approval.terms.votes_needed,
+        "requested_at": to_text(approval.requested_at),
+        "expires_at": to_text(approval.expires_at),
+        "effect": effect(approval.previews),
+        "previews": list(approval.previews),
+        "reason": approval.reason or None,
+    }
+
+
+def _row(approval: Approval, votes: Sequence[Vote]) -> list[str]:
+    return [
+        approval.approval_id,
+        str(approval.state),
+        count_of(approval, votes),
+        _when(approval, datetime.now(UTC)),
+        approval.requester.name or approval.requester.id,
+        approval.again,
+        approval.reason or effect(approval.previews),
+    ]
+
+
+def _when(approval: Approval, now: datetime) -> str:
+    if approval.state is not ApprovalState.PENDING:
+        return "-"
+    left = (approval.expires_at - now).total_seconds()
+    return f"in {format_duration(int(left))}" if left >= MINUTE else "in less than 1m"

@@ -1,0 +1,223 @@
+"""`supervisor audit` searches the audit trail; `verify` checks it, `export` and `archive` write it to files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from supervisor_core.cli import audit_files
+from supervisor_core.cli.table import table
+from supervisor_core.code import change_plan as code
+from supervisor_core.commands.labels import in_words
+from supervisor_core.commands.targets import resolve
+from supervisor_core.common.errors import UsageError
+from supervisor_core.common.text import shown
+from supervisor_core.common.times import EXPECTED, parse_since, since_moment
+from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.daemon.replication.rounds import why_not
+from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import ChainHead, HeadFile
+from supervisor_core.storage.audit.files import audit_csv
+from supervisor_core.storage.audit.search import AFFECTED, DAMAGED
+from supervisor_core.storage.audit.trail import action_of, cause_of
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.replication.connection import SharedDatabase
+
+LIMIT = 50
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=["verify", "export", "archive"],
+        help="verify: check that no row was altered or removed. export: write all rows to a file. archive: move old "
+        "rows to a file. Left out: search",
+    )
+    parser.add_argument("--worker", metavar="ID", help="only about this worker, team:NAME, a pattern or all")
+    parser.add_argument("--issuer", metavar="WHO", help="only by this person: cli:anna, U0OPER, or the name shown")
+    parser.add_argument(
+        "--command", metavar="NAME", help="all of this command (rollback), or an action (ROLLBACK_CODE)"
+    )
+    parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
+    parser.add_argument("--shared", action="store_true", help="in the shared database: the trails of all hosts")
+    parser.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many rows ({LIMIT})")
+    parser.add_argument("--out", metavar="FILE", help="with export and archive: the new file")
+    parser.add_argument("--before", metavar="WHEN", help="with archive: rows older than 2026-01-31, or than 90d")
+    parser.add_argument("--file", metavar="FILE", action="append", help="with verify: check this file; may be repeated")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="a list of objects, named as the columns")
+    form.add_argument("--csv", action="store_true", help="a line each, with a head")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, verify, export or archive."""
+    _must_fit_together(options)
+    if options.file:
+        return audit_files.verify(options)
+    config = load_supervisor_config(options.config)
+    if options.what == "export":
+        return audit_files.export(config, options.out)
+    if options.what == "archive":
+        return audit_files.archive(config, options.before, options.out)
+    if options.shared:
+        _must_be_shared(config)
+    if options.what == "verify":
+        return _verify(config, shared=options.shared, as_json=options.json)
+    action, command = action_of(options.command) if options.command is not None else (None, "")
+    wanted = audit.AuditFilter(
+        targets=_targets(config, options.worker),
+        issuer=(options.issuer or "").removeprefix("@") or None,
+        action=action,
+        command=command,
+        since=_since(options.since),
+        limit=options.limit,
+    )
+    with _shared(config) if options.shared else opened_ledger(config) as trail:
+        rows = trail.read(lambda connection: audit.search(connection, wanted))
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    elif options.csv:
+        print(audit_csv(rows), end="")
+    else:
+        print(_for_people(rows, wanted.about))
+    return 0
+
+
+def _must_fit_together(options: argparse.Namespace) -> None:
+    """Refuse options that the action doesn't have, and ask for those that it needs."""
+    needed = {"export": ("out",), "archive": ("out", "before")}.get(options.what, ())
+    for name in ("out", "before"):
+        if name in needed and not getattr(options, name):
+            raise UsageError(f"`supervisor audit {options.what}` needs --{name}.")
+        if getattr(options, name) and name not in needed:
+            raise UsageError(f"--{name} goes with `supervisor audit {'archive' if name == 'before' else 'export'}`.")
+    if options.file and options.what != "verify":
+        raise UsageError("--file goes with `supervisor audit verify`.")
+
+
+def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
+    heads = _heads(config)
+    with opened_ledger(config) as ledger:
+        whole, faults = ledger.read(lambda connection: audit.verify(connection, heads))
+        there = None
+        if shared:
+            from supervisor_core.daemon.replication.copying import verify_shared
+
+            with _shared(config) as database:
+                there = verify_shared(database, ledger)
+    if as_json:
+        document = _verdict(whole, faults)
+        if there is not None:
+            document["shared"] = {**_verdict(there.rows, there.faults), "hosts": there.hosts, "waiting": there.waiting}
+            document["ok"] = document["ok"] and not there.faults
+        print(json.dumps(document))
+    else:
+        _say(whole, faults, "The trail")
+        if there is not None:
+            _say(there.rows, there.faults, f"In the shared database, the trail of {code.count(there.hosts, 'host')}")
+            are = "is" if there.waiting == 1 else "are"
+            print(f"{code.count(there.waiting, 'row')} of this host {are} not there yet.")
+    return 1 if faults or (there is not None and there.faults) else 0
+
+
+def _verdict(whole: int, faults: list[audit.Fault]) -> dict[str, Any]:
+    found = [{"supervisor_id": f.supervisor_id, "audit_id": f.audit_id, "what": f.what} for f in faults]
+    return {"ok": not faults, "rows": whole, "faults": found}
+
+
+def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
+    if not faults:
+        print(f"{what} is whole: {code.count(whole, 'row')}, none altered, none missing.")
+        return
+    if what != "The trail":
+        print(f"{what} is not what was written:")
+    for fault in faults:
+        print(f"row {shown(str(fault.audit_id))} of {shown(fault.supervisor_id)} {fault.what}")
+    if len(faults) == audit.MOST_FAULTS:
+        print(f"These are the first {len(faults)}. There may be more.")
+    print(
+        f"{code.count(whole, 'row')} match{'es' if whole == 1 else ''} {'its hash' if whole == 1 else 'their hashes'}."
+    )
+
+
+def _must_be_shared(config: SupervisorConfig) -> None:
+    reason = why_not(config)
+    if reason:
+        raise UsageError(f"--shared asks the shared database, but {reason}.")
+
+
+def _shared(config: SupervisorConfig) -> SharedDatabase:
+    from supervisor_core.daemon.replication.connection import SharedDatabase
+
+    return SharedDatabase(config.database.url.get_secret_value(), config.database.query_timeout_seconds)
+
+
+def _heads(config: SupervisorConfig) -> list[ChainHead]:
+    try:
+        return HeadFile(config.state_dir).all()
+    except UnreadableError:
+        return []  # verify then says what that means
+
+
+def _for_people(rows: list[dict[str, Any]], about: Sequence[str]) -> str:
+    if not rows:
+        return "Nothing in the audit trail fits."
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines = [
+        [
+            row["created_at"][:19].replace("T", " "),
+            row["action"],
+            row["target_id"],
+            "DAMAGED" if DAMAGED in row else row["outcome"],
+            row["actor"],
+            row["label"] or "",
+            row["task_id"] or "",
+            "; ".join(filter(None, (_why(row), in_words(row[AFFECTED], cause_of(row), about)))),
+        ]
+        for row in reversed(rows)
+    ]
+    return table(("UTC", "ACTION", "TARGET", "OUTCOME", "ACTOR", "LABEL", "TASK", "WHY"), lines, width)
+
+
+def _why(row: dict[str, Any]) -> str:
+    """Why something did not succeed, in one line; of a row that was altered, what is wrong with it."""
+    if DAMAGED in row:
+        return f"This row was altered: {row[DAMAGED]}."
+    details = json.loads(row["details_json"])
+    error = details.get("error") if isinstance(details, dict) else None
+    return " ".join(str(error).split()) if error and row["outcome"] != "success" else ""
+
+
+def _targets(config: SupervisorConfig, text: str | None) -> tuple[str, ...]:
+    """What rows are about, for whoever names a worker, also one that is gone; or a team, a pattern, all."""
+    if text is None:
+        return ()
+    meant = () if text in config.workers else resolve(text, grammar_context(config)) or ()
+    return (*meant, text)
+
+
+def _since(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    since = parse_since(text)
+    if since is None:
+        raise UsageError(f"--since {text!a} is no time: it is {EXPECTED}, or a date such as 2026-01-31.")
+    return since_moment(since, datetime.now(UTC))
+
+
+def count(text: str) -> int:
+    """A number of rows; its name is what argparse calls it in an error."""
+    number = int(text)
+    if not 1 <= number <= 10**6:
+        raise argparse.ArgumentTypeError("must be a number from 1 to 1000000")
+    return number

@@ -1,0 +1,94 @@
+"""`supervisor start`, `stop` and `restart`: the daemon in the background. Its workers outlive it."""
+
+from __future__ import annotations
+
+import argparse
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.environment import prepare_state_dir
+from supervisor_core.daemon.lifecycle import Door, Ended, start_daemon, stop_daemon
+
+
+def configure_start(_parser: argparse.ArgumentParser) -> None:
+    """It has no options of its own."""
+
+
+def run_start(options: argparse.Namespace) -> int:
+    """Check the configuration first: what is wrong with it is said here, and not in a log."""
+    config = load_supervisor_config(options.config)
+    prepare_state_dir(config)
+    started = start_daemon(config.state_dir, config.path, config.logging.file)
+    if started.stale_pid:
+        print(f"The daemon before (pid {started.stale_pid}) had died without a word; its place is taken over.")
+    print(f"started: pid {started.pid}")
+    for problem in started.problems:
+        print(f"  {problem}")
+    return 1 if started.problems else 0
+
+
+NONE_RAN = "stopped: no daemon was running"
+
+
+def configure_stop(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("--workers", action="store_true", help="end the workers first")
+
+
+def run_stop(options: argparse.Namespace) -> int:
+    """End it, and look again."""
+    config = load_supervisor_config(options.config)
+    ended = stop_daemon(Door(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
+    stuck = _end_workers(config) if options.workers and config.state_dir.is_dir() else []
+    workers = (
+        "" if not options.workers else "not all of its workers could be ended" if stuck else "its workers were ended"
+    )
+    print(in_words(ended, workers))
+    for words in stuck:
+        print(f"  {words}")
+    return 1 if stuck else 0
+
+
+def in_words(ended: Ended | None, of_workers: str = "") -> str:
+    """What became of the daemon, and of its workers where that is known already."""
+    if ended is None:
+        return NONE_RAN
+    why = "did not end when asked" if ended.answer else "did not answer"
+    how = "" if ended.how == "asked" else f", {ended.how} because it {why}"
+    if of_workers:
+        return f"stopped: pid {ended.pid}{how}; {of_workers}"
+    workers = ", ".join(ended.answer.get("workers", [])) or ("not known" if not ended.answer else "none was running")
+    return f"stopped: pid {ended.pid}{how}; workers that go on: {workers}"
+
+
+def _end_workers(config: SupervisorConfig) -> list[str]:
+    """End every worker that runs, as the pass for each; what could not be ended, in words."""
+    from supervisor_core.daemon.ownership import pass_ownership
+    from supervisor_core.workers.context import open_doors
+    from supervisor_core.workers.worker import end_watcher
+
+    host, stuck = open_doors(config), []
+    for worker in config.workers.values():
+        try:
+            with pass_ownership(config.state_dir, worker.id):
+                ended = end_watcher(host.processes, host.drive, config, worker, "supervisor stop --workers")
+        except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end
+            stuck.append(f"{worker.id} could not be ended: {error}")
+            continue
+        if not ended.report.stopped:
+            stuck.append(f"{worker.id} is stuck: {', '.join(map(str, ended.report.survivors))} could not be ended")
+        elif ended.left:
+            stuck.append(f"{worker.id} may still run. {ended.words(worker)}")
+    return stuck
+
+
+def configure_restart(_parser: argparse.ArgumentParser) -> None:
+    """It has no options of its own."""
+
+
+def run_restart(options: argparse.Namespace) -> int:
+    """The configuration is checked before anything ends: with one that is wrong the old daemon goes on."""
+    config = load_supervisor_config(options.config)
+    ended = stop_daemon(Door(config.state_dir)) if config.state_dir.is_dir() else None
+    print(in_words(ended))
+    return run_start(options)

@@ -1,0 +1,298 @@
+"""Lines of the structured log: understood, searched, and shown as a line each for people.
+
+On the path of `supervisor logs`: nothing slow is imported here.
+
+`supervisor logs`: what the supervisor did, the newest of it, and with `-f` as it happens. No daemon is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import sys
+import time
+
+from supervisor_core.config.raw import read_raw, state_dir_of
+from supervisor_core.host.logging.events import EventFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+    from typing import Any
+
+    from supervisor_core.config.raw import RawConfig
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+"""From harmless to worst."""
+
+_COLOURS = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}  # SGR codes: dim, yellow, red, bold red
+_BEGINNING = b'{"timestamp"'
+"""How each line begins. Inside of one it can't stand, because JSON escapes its quotes."""
+
+
+class LogLine:
+    """One event: what is searched and shown of it, and its text as it stands in the file."""
+
+    __slots__ = ("level", "message", "task_id", "text", "time", "worker_id")
+
+    def __init__(self, text: str, fields: dict[str, Any]) -> None:
+        self.text = text
+        self.time = str(fields["timestamp"])
+        self.level = str(fields["level"])
+        self.message = str(fields["message"])
+        self.worker_id: str | None = fields.get("worker_id")
+        self.task_id: str | None = fields.get("task_id")
+
+
+class Search:
+    """What is looked for: one worker, a level and what is worse, from a moment on (as the text that stands in lines).
+
+    A line of a task belongs to the task's worker, also where it does not say so itself.
+    """
+
+    def __init__(
+        self, worker_id: str | None = None, level: str | None = None, since: str = "", older_than_all: str = ""
+    ) -> None:
+        self.broken = 0
+        """How many lines could not be read as an event."""
+        self._worker_id = worker_id
+        self._too_low = LEVELS[: LEVELS.index(level)] if level else ()  # a level that we don't know is shown
+        self._since = since
+        self._older_than_all = older_than_all
+        self._tasks: set[str] = set()
+
+    def newest(self, lines: Iterable[bytes], most: int) -> list[LogLine]:
+        """So many that fit, the oldest first, out of lines that come newest first. Reads no further than it must."""
+        kept: list[LogLine] = []
+        sure = 0
+        doubtful: dict[str, int] = {}  # by task: how many were kept of it before it was known whose it is
+        for raw in lines:
+            if sure >= most:
+                break
+            line = self._understood(raw)
+            if line is None:
+                continue
+            if line.time < self._older_than_all:
+                break
+            mine = self._is_mine(line)
+            if mine and line.task_id:
+                sure += doubtful.pop(line.task_id, 0)
+            if mine is False or not self._fits(line):
+                continue
+            kept.append(line)
+            if mine:
+                sure += 1
+            elif line.task_id:
+                doubtful[line.task_id] = doubtful.get(line.task_id, 0) + 1
+        return [line for line in kept if self._is_mine(line)][:most][::-1]
+
+    def fitting(self, lines: Iterable[bytes]) -> list[LogLine]:
+        """Those that fit out of lines in the order of time."""
+        understood = [line for line in map(self._understood, lines) if line is not None]
+        return [line for line in understood if self._is_mine(line) and self._fits(line)]
+
+    def _is_mine(self, line: LogLine) -> bool | None:
+        """Whether it is the worker's; None where that depends on whose its task turns out to be."""
+        if self._worker_id is None:
+            return True
+        if line.worker_id is not None:
+            if line.worker_id == self._worker_id and line.task_id:
+                self._tasks.add(line.task_id)
+            return line.worker_id == self._worker_id
+        if line.task_id is None:
+            return False
+        return True if line.task_id in self._tasks else None
+
+    def _fits(self, line: LogLine) -> bool:
+        return line.level not in self._too_low and line.time >= self._since
+
+    def _understood(self, raw: bytes) -> LogLine | None:
+        line = _parsed(raw)
+        if line is None:
+            self.broken += 1
+            # What was half written when the power failed has the next start's first line right behind it.
+            begins = raw.rfind(_BEGINNING)
+            line = _parsed(raw[begins:]) if begins > 0 else None
+        return line
+
+
+class Layout:
+    """Time, level, worker, task, message: columns as wide as what has come so far."""
+
+    def __init__(self, *, coloured: bool) -> None:
+        self._coloured = coloured
+        self._widths = [len("WARNING"), 1, 1]
+
+    def lines(self, found: Iterable[LogLine]) -> list[str]:
+        """A line each. What would move the cursor or colour the terminal is shown, not obeyed."""
+        rows = [
+            (
+                line.time.replace("T", " "),
+                [line.level, line.worker_id or "-", line.task_id or "-"],
+                line.message,
+            )
+            for line in found
+        ]
+        clean = [(_escaped(time), [_escaped(cell) for cell in cells], _escaped(text)) for time, cells, text in rows]
+        for _, cells, _ in clean:
+            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
+        return [self._line(time, cells, text) for time, cells, text in clean]
+
+    def _line(self, time: str, cells: list[str], text: str) -> str:
+        level, *others = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+        colour = _COLOURS.get(cells[0]) if self._coloured else None
+        return "  ".join([time, f"\x1b[{colour}m{level}\x1b[0m" if colour else level, *others, text])
+
+
+def _parsed(raw: bytes) -> LogLine | None:
+    try:
+        text = raw.decode()
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    required = (fields.get("timestamp"), fields.get("level"), fields.get("message"))
+    optional = (fields.get("worker_id"), fields.get("task_id"))
+    if not all(isinstance(each, str) for each in required):
+        return None
+    return LogLine(text, fields) if all(each is None or isinstance(each, str) for each in optional) else None
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+COUNT = 50
+MOST = 1_000_000
+FOLLOW_SECONDS = 0.25
+"""How often new lines are looked for: one look costs less than a tenth of a millisecond."""
+
+OUT_OF_ORDER_SECONDS = 60
+"""Lines are not strictly in the order of their times: several threads write, and a clock may be set back."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument(
+        "-n", "--lines", type=count, default=COUNT, metavar="N", help=f"so many of the newest that fit ({COUNT})"
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="then go on as new ones come, until Ctrl-C")
+    parser.add_argument("--worker", metavar="ID", help="only about this worker and its tasks")
+    parser.add_argument("--level", type=level, metavar="LEVEL", help="this and worse: debug, info, warning, error …")
+    parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
+    parser.add_argument("--json", action="store_true", help="for programs: an object a line, as it stands in the file")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the newest lines that fit, and follow if asked to."""
+    raw = read_raw(options.config)
+    search = Search(options.worker, options.level, *_since(options.since))
+    files = EventFiles(state_dir_of(raw))
+    printer = _Printer(search, as_json=options.json)
+    if options.worker:
+        _say_if_unknown(options.worker, raw)
+    found = search.newest(files.newest_first(unfinished=not options.follow), options.lines)
+    printer.show(found)
+    if not files.begun:
+        print(f"supervisor: there is no log yet at {files.path}; the daemon or a pass begins it.", file=sys.stderr)
+    elif not found and options.lines and not options.follow:
+        print("supervisor: nothing in the log fits.", file=sys.stderr)
+    return _follow(files, search, printer) if options.follow else 0
+
+
+class _Printer:
+    """Where lines go, and how they look there."""
+
+    def __init__(self, search: Search, *, as_json: bool) -> None:
+        self._search = search
+        self._layout = None if as_json else Layout(coloured=_wants_colour())
+        self._told = 0
+
+    def show(self, found: list[LogLine]) -> None:
+        for text in self._layout.lines(found) if self._layout else [line.text for line in found]:
+            print(text)
+        sys.stdout.flush()
+        broken = self._search.broken - self._told
+        if broken:
+            self._told = self._search.broken
+            lines = "1 line is" if broken == 1 else f"{broken} lines are"
+            print(f"supervisor: {lines} damaged, as after a power cut, and left out.", file=sys.stderr)
+
+
+def _follow(files: EventFiles, search: Search, printer: _Printer) -> int:
+    """Until whoever reads us goes away; Ctrl-C is the edge's, and ends with 130 as everywhere."""
+    while _still_read():
+        new = files.grown()
+        if new:
+            printer.show(search.fitting(new))
+    return 0
+
+
+def _still_read() -> bool:
+    """Wait a while. False as soon as the other end of our output is closed: `logs -f | grep -m1 died` ends then."""
+    if sys.platform == "win32":
+        time.sleep(FOLLOW_SECONDS)
+        return True
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # errors and hang-ups are told without being asked for
+    return not poll.poll(FOLLOW_SECONDS * 1000)
+
+
+def _say_if_unknown(worker_id: str, raw: RawConfig) -> None:
+    """A worker that was taken out of the configuration is still in the log; one that never was is a slip."""
+    workers = raw.data.get("workers")
+    known = [str(each) for each in workers] if isinstance(workers, dict) else []
+    if worker_id not in known:
+        from supervisor_core.common.text import nearest
+
+        near = nearest(worker_id, known)
+        hint = f" Did you mean {near}?" if near else ""
+        print(f"supervisor: the configuration has no worker {worker_id!a}.{hint}", file=sys.stderr)
+
+
+def _since(text: str | None) -> tuple[str, str]:
+    """The moment as it stands in a line, and the one where reading backwards may end."""
+    if text is None:
+        return "", ""
+    from datetime import UTC, datetime, timedelta
+
+    from supervisor_core.common.errors import UsageError
+    from supervisor_core.common.times import EXPECTED, parse_since, since_moment
+
+    since = parse_since(text)
+    if since is None:
+        raise UsageError(f"--since {text!a} is no time: it is {EXPECTED}, or a date such as 2026-01-31.")
+    moment = since_moment(since, datetime.now(UTC))
+    early = max(moment, datetime.min.replace(tzinfo=UTC) + timedelta(days=1)) - timedelta(seconds=OUT_OF_ORDER_SECONDS)
+    return _stamp(moment), _stamp(early)
+
+
+def _stamp(moment: datetime) -> str:
+    """As the lines have it: such texts sort as the moments do."""
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def _wants_colour() -> bool:
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or sys.platform == "win32"
+    return sys.stdout.isatty() and not plain
+
+
+def count(text: str) -> int:
+    """A number of lines; its name is what argparse calls it in an error."""
+    number = int(text)
+    if not 0 <= number <= MOST:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {MOST}")
+    return number
+
+
+def level(text: str) -> str:
+    """A level, however it is written."""
+    if text.upper() not in LEVELS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(LEVELS).lower()}, not {text!a}")
+    return text.upper()

@@ -1,0 +1,1 @@
+"""`supervisor send`: a command in the words that Slack uses, its answers and its waiting."""

@@ -1,0 +1,298 @@
+"""Commands that only inform, given to `send`: each is what another subcommand shows.
+
+What `supervisor send` shows of teams, and of what workers wrote: the same looks as in Slack.
+
+`supervisor send 'why OrionMX'`: the same explanation as in Slack, in plain words.
+
+`supervisor send 'history OrionMX 7d'`: how workers were, in words; a picture of the same is for Slack.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.cli import main
+from supervisor_core.cli.status.command import ask_status
+from supervisor_core.cli.table import folded_table
+from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.grammar import render
+from supervisor_core.commands.manual import help_overview, help_text
+from supervisor_core.commands.phrases import in_utc, plain
+from supervisor_core.common.text import sentence, shown
+from supervisor_core.common.times import to_text
+from supervisor_core.config.load import example_worker, load_supervisor_config
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.diagnosis.history import SPANS, History, histories, history_text
+from supervisor_core.diagnosis.why.gathering import Explainer
+from supervisor_core.diagnosis.why.model import Event, Explanation, Found
+from supervisor_core.diagnosis.worker_logs import NewestLines, Written
+from supervisor_core.workers.context import open_doors, open_drive
+from supervisor_core.workers.observation import look
+from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
+from supervisor_core.workers.worker import Search
+
+
+def inform(command: Command, config: str | None, *, as_json: bool) -> int:
+    """Show it."""
+    if command.name in ("help", "overview"):
+        print(_help(str(command.params.get("topic") or ""), example_worker(load_supervisor_config(config))))
+        return 0
+    if command.name.startswith("monitoring "):
+        from supervisor_core.cli.send.schedules import monitoring
+
+        return monitoring(command.name, config, as_json=as_json)
+    if command.name.startswith("schedule "):
+        from supervisor_core.cli.send.schedules import scheduling
+
+        return scheduling(command, config, as_json=as_json)
+    if command.name in ("mute", "unmute"):
+        from supervisor_core.cli.alerts import act
+
+        return act(command, config, as_json=as_json)
+    if command.name in ("why", "history"):
+        return {"why": explain, "history": show_history}[command.name](command, config, as_json=as_json)
+    words = ["--config", config] if config else []
+    words += ["--json"] if as_json else []
+    if command.name in ("teams", "logs"):
+        return {"teams": teams, "logs": logs}[command.name](command, config, as_json=as_json)
+    if command.name == "audit":
+        return main(["audit", *words, *_filters(command)])
+    name = "status" if command.name == "why" else command.name  # which says why as well
+    return main([name, *words, *([command.target] if command.target else [])])
+
+
+def _filters(command: Command) -> list[str]:
+    options = {
+        "--worker": command.target,
+        "--issuer": command.params.get("by"),
+        "--command": command.params.get("command"),
+        "--since": command.params.get("since"),
+        "--limit": command.params.get("limit"),
+    }
+    return [word for option, value in options.items() if value for word in (option, str(value))]
+
+
+def _help(topic: str, worker: str) -> str:
+    definition = find(topic)
+    if definition is not None:
+        return help_text(definition, worker)
+    if topic in FAMILIES:
+        return "\n\n".join(help_text(each, worker) for each in FAMILIES[topic])
+    return help_overview(CATALOG.values())
+
+
+HEAD = ("TEAM", "MEMBERS", "IN TROUBLE", "LEFT LATELY", "OBJECTIVE")
+
+
+def teams(_command: Command, config: str | None, *, as_json: bool) -> int:
+    """All teams, and how their members are."""
+    loaded, now = load_supervisor_config(config), datetime.now(UTC)
+    with opened_ledger(loaded) as ledger:
+        found = ledger.read(lambda connection: team_pictures(connection, loaded, now))
+    status = ask_status(str(loaded.state_dir), config)
+    workers = {worker["id"]: worker for worker in status["workers"]}
+    if as_json:
+        print(json.dumps([_document(team, workers) for team in found], indent=2))
+    elif not found:
+        print("There are no teams. `teams` in the configuration names them, and `workers.ID.team` says who is in.")
+    else:
+        width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(folded_table(HEAD, [_row(team, workers) for team in found], width))
+    return 0
+
+
+def logs(command: Command, config: str | None, *, as_json: bool) -> int:
+    """The newest lines of each worker; 1 where those of one can't be read."""
+    loaded = load_supervisor_config(config)
+    found = NewestLines()(open_drive(loaded), loaded, command.workers, int(command.params["lines"]))
+    if as_json:
+        print(json.dumps([asdict(written) for written in found], indent=2))
+    else:
+        print("\n\n".join(_lines(written, named=len(found) > 1) for written in found))
+    return 1 if any(written.problem for written in found) else 0
+
+
+def _lines(written: Written, *, named: bool) -> str:
+    head = [f"==> {written.worker_id}: {written.path} <=="] if named else []
+    if written.problem:
+        return "\n".join([*head, f"{written.worker_id}: what it wrote can't be read. {written.problem}"])
+    if written.nothing:
+        return "\n".join([*head, f"{written.worker_id} has written nothing yet; it would be in {written.path}."])
+    return "\n".join([*head, *written.lines])
+
+
+def _row(team: TeamPicture, workers: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    unwell = [each.agent_id for each in team.members if each.agent_id in workers and not workers[each.agent_id]["fine"]]
+    members = [
+        each.agent_id if each.role == "MEMBER" else f"{each.agent_id} ({each.role.lower()})" for each in team.members
+    ]
+    left = [each.agent_id for each in team.left]
+    return (team.name, ", ".join(members), ", ".join(unwell), ", ".join(left), team.objective)
+
+
+def _document(team: TeamPicture, workers: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The same names as `supervisor status team:NAME --json` has."""
+    keys = ("state", "health", "fine", "paused")
+    return {
+        "team_name": team.name,
+        "objective": team.objective or None,
+        "members": [
+            {"agent_id": each.agent_id, "role": each.role}
+            | {key: workers.get(each.agent_id, {}).get(key) for key in keys}
+            for each in team.members
+        ],
+        "left": [
+            {"agent_id": each.agent_id, "role": each.role, "left_at": to_text(each.left_at) if each.left_at else None}
+            for each in team.left
+        ],
+    }
+
+
+WIDTH = 100
+ANSWER_SECONDS = 2.0
+
+
+def explain(command: Command, config: str | None, *, as_json: bool) -> int:
+    """Explain each of them, those in trouble first; 1 where one is unwell."""
+    loaded = load_supervisor_config(config)
+    host = open_doors(loaded)
+    looked = look(host, [loaded.workers[each] for each in command.workers], search=Search.ALWAYS)
+    documents = _told_by_the_daemon(str(loaded.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
+    with opened_ledger(loaded) as ledger:
+        found = Explainer(ledger)(host, looked, list(documents.values()), command.workers)
+    if as_json:
+        print(json.dumps([explanation_document(each) for each in found], indent=2))
+    else:
+        print("\n\n".join(explanation_text(each, alone=len(found) == 1) for each in found))
+    return 0 if all(each.fine for each in found) else 1
+
+
+def _told_by_the_daemon(state_dir: str) -> dict[str, dict[str, Any]]:
+    """How workers are by the daemon, which asks their probes and knows what it is about to do; empty without one."""
+    try:
+        answer: Mapping[str, Any] = ask(state_dir, {"do": "status"}, ANSWER_SECONDS)
+    except (NotRunningError, UnresponsiveError):
+        return {}
+    return {str(worker["id"]): worker for worker in answer["workers"]}
+
+
+def explanation_text(explanation: Explanation, *, alone: bool) -> str:
+    """For a terminal. Of one that is well among others, its sentence is all there is to say."""
+    return shown("\n".join(_explanation_lines(explanation, alone=alone)))
+
+
+def _explanation_lines(explanation: Explanation, *, alone: bool) -> Iterator[str]:
+    found = explanation.found
+    yield _folded(sentence(plain(found.sentence)))
+    if explanation.fine and not alone:
+        return
+    for phrase in found.also:
+        yield _folded(sentence(plain(phrase)))
+    if found.todo or found.remedies:
+        yield _folded(f"What to do: {plain(found.todo)}", "  ")
+        yield from (f"  supervisor send '{render(each)}'" for each in found.remedies)
+    if explanation.conditions:
+        yield "It is:"
+    for held in explanation.conditions:
+        yield _folded(f"- {held.words}{f', since {in_utc(held.since)}' if held.since else ''}", "  ")
+    if explanation.before:
+        yield "What happened until then:"
+        yield from (_folded(f"- {in_utc(event.at)}: {plain(event.words)}", "  ") for event in explanation.before)
+    if explanation.lines:
+        yield f"Lines of its log that matter ({explanation.log}):"
+        yield from (f"  {line}" for line in explanation.lines)
+    for each in explanation.unknown:
+        yield _folded(f"Not known: {each}")
+
+
+def _folded(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
+
+
+def explanation_document(explanation: Explanation) -> dict[str, Any]:
+    """For programs."""
+    found: Found = explanation.found
+    return {
+        "worker_id": explanation.worker_id,
+        "fine": explanation.fine,
+        "cause": str(found.cause),
+        "sentence": sentence(plain(found.sentence)),
+        "also": [sentence(plain(each)) for each in found.also],
+        "todo": plain(found.todo),
+        "commands": [render(each) for each in found.remedies],
+        "since": to_text(found.since) if found.since else None,
+        "conditions": [
+            {"words": held.words, "since": to_text(held.since) if held.since else None}
+            for held in explanation.conditions
+        ],
+        "before": [_event(event) for event in explanation.before],
+        "lines": list(explanation.lines),
+        "log": explanation.log,
+        "unknown": list(explanation.unknown),
+    }
+
+
+def _event(event: Event) -> dict[str, str]:
+    return {"at": to_text(event.at), "words": plain(event.words)}
+
+
+def show_history(command: Command, config: str | None, *, as_json: bool) -> int:
+    """A paragraph for each of them."""
+    loaded, until = load_supervisor_config(config), datetime.now(UTC)
+    since = until - SPANS[str(command.params.get("span") or "24h")]
+    with opened_ledger(loaded) as ledger:
+        found = histories(ledger, loaded, command.workers, since, until)
+    if as_json:
+        print(json.dumps([history_document(each) for each in found], indent=2))
+        return 0
+    print("\n\n".join(_paragraph(each) for each in found) or "There are no workers to look at.")
+    left = len(command.workers) - len(found)
+    if left > 0:
+        print(f"\n{left} more are not shown: name them to see each.")
+    return 0
+
+
+def _paragraph(told: History) -> str:
+    first, *rest = (shown(sentence(plain(phrase))) for phrase in history_text(told))
+    return "\n".join([first, *(f"- {line}" for line in rest)])
+
+
+def history_document(told: History) -> dict[str, Any]:
+    """For programs: what is known, without the words."""
+    up = told.uptime
+    return {
+        "worker_id": told.worker_id,
+        "since": to_text(told.since),
+        "until": to_text(told.until),
+        "uptime": up.share,
+        "seconds": {
+            "well": up.well.total_seconds(),
+            "unwell": up.unwell.total_seconds(),
+            "down": up.down.total_seconds(),
+            "uncounted": up.uncounted.total_seconds(),
+        },
+        "changes": told.changes,
+        "stretches": [
+            {
+                "condition": str(each.condition),
+                "since": to_text(each.since),
+                "until": to_text(each.until),
+                "reason": each.reason,
+            }
+            for each in told.stretches
+        ],
+        "heartbeat_limit_seconds": told.limit_seconds,
+        "heartbeat_ages": [{"at": to_text(each.at), "seconds": each.seconds} for each in told.samples],
+        "commands": [{"at": to_text(each.at), "command": each.name, "words": plain(each.words)} for each in told.marks],
+    }

@@ -1,0 +1,297 @@
+"""`supervisor send 'pause OrionMX hotfix' --wait`: a command in the words that Slack uses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.cli.host import approvals_of, shell_issuer, wake
+from supervisor_core.cli.table import Steps
+from supervisor_core.commands.catalog import CATALOG, check_params
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import KEEP_GOING
+from supervisor_core.commands.grammar import parse
+from supervisor_core.commands.grammar_errors import GrammarError
+from supervisor_core.common.errors import UsageError
+from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.intake.approvals.service import NothingToDo
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, NOT_BEGUN
+from supervisor_core.jobs.results import progress_document, result_document
+from supervisor_core.storage.store import Ledger
+
+WAIT_SECONDS = 60.0
+LOOK_SECONDS = 0.2
+"""How often the ledger is looked at while no daemon runs that could tell."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    words = "such as 'pause OrionMX hotfix'; `send help` lists them"
+    parser.add_argument("text", nargs="+", metavar="'COMMAND …'", help=words)
+    parser.add_argument("--wait", action="store_true", help="come back with the outcome")
+    words = f"wait at most so long ({WAIT_SECONDS:.0f}, and before that as long as people have to approve it)"
+    parser.add_argument("--timeout", type=seconds, metavar="S", help=words)
+    parser.add_argument("--preview", action="store_true", help="of an update, a rollback, an undo: show it, do nothing")
+    parser.add_argument("--if-state", metavar="STATE", help="only if all is as this preview showed it, else refuse")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Understand, queue, wake the daemon, and wait if that was asked."""
+    config = load_supervisor_config(options.config)
+    command = parse(" ".join(options.text), grammar_context(config))
+    if options.preview:
+        if options.if_state is not None:
+            raise UsageError(
+                "--preview does nothing, so there is nothing for --if-state to hold it to. Give one of them."
+            )
+        from supervisor_core.cli.send.waiting import show
+
+        return show(config, command, as_json=options.json)
+    if CATALOG[command.name].handler is None:
+        return _inform(command, options)
+    if options.if_state is not None:  # an empty one is a mistake, and never no condition
+        command = _only_if(command, options.if_state)
+    with opened_ledger(config) as ledger:
+        return _send(config, ledger, command, options)
+
+
+def _send(config: SupervisorConfig, ledger: Ledger, command: Command, options: argparse.Namespace) -> int:
+    """Hand it over, and follow it as far as was asked."""
+    sent_at, approvals = datetime.now(UTC), approvals_of(config, ledger)
+    try:
+        submitted = Gateway(config, LocalCarrier(ledger), approvals).submit(command, shell_issuer(), "cli")
+    except NothingToDo as nothing:
+        return _nothing(command, str(nothing), options)
+    issued, awake, left = submitted.command, wake(config), options.timeout
+    if submitted.approval is not None:
+        from supervisor_core.cli.send import waiting as approval_wait
+
+        if not options.wait:
+            return approval_wait.asked(submitted.approval, as_json=options.json)
+        refused, left = approval_wait.wait(approvals, submitted.approval, options.timeout, quiet=options.json)
+        if refused:
+            return _outcome(issued, refused, None, [], options)
+    if not options.wait:
+        return _queued(issued, options, awake=awake)
+    if not awake and not options.json:
+        what = "No daemon runs here: it is queued for the next `supervisor run` or `supervisor once`; waiting …"
+        print(what, flush=True)
+    return _follow(config, ledger, issued, options, left or WAIT_SECONDS, sent_at, awake=awake)
+
+
+def _follow(
+    config: SupervisorConfig,
+    ledger: Ledger,
+    issued: Command,
+    options: argparse.Namespace,
+    seconds: float,
+    sent_at: datetime,
+    *,
+    awake: bool,
+) -> int:
+    """Wait for the outcome, and show the steps on the way there."""
+    steps = None if options.json else Steps(sent_at, several=len(issued.workers) > 1)
+    try:
+        results = _wait(config, ledger, issued.task_id, seconds, steps)
+    except KeyboardInterrupt:
+        print(f"No longer waiting. {issued.task_id} {_still(awake=awake)}", file=sys.stderr)
+        raise
+    known = _progress(ledger, issued.task_id)
+    if steps is not None:
+        steps.show(known)  # the last ones come together with the outcome
+    late = ""
+    if results is None:
+        late = f"No outcome after {seconds:g} s. {issued.task_id} {_still(awake=wake(config))}"
+    return _outcome(issued, late, results, known, options)
+
+
+def _still(*, awake: bool) -> str:
+    """What becomes of a command that is not waited for any more."""
+    if awake:
+        return "goes on, and `supervisor audit` will tell. Do not send it again."
+    words = "waits: no daemon runs here. The next `supervisor run` or `supervisor once` carries it out or tells of it."
+    return f"{words} Do not send it again."
+
+
+def _only_if(command: Command, state: str) -> Command:
+    from supervisor_core.cli.send.waiting import check_has_one
+
+    check_has_one(command, "--if-state")
+    return replace(command, params=check_params(CATALOG[command.name], {**command.params, "state": state}))
+
+
+def _inform(command: Command, options: argparse.Namespace) -> int:
+    """What only informs is answered here, by the subcommand that shows it."""
+    from supervisor_core.cli.send.answers import inform
+
+    return inform(command, options.config, as_json=options.json)
+
+
+def _nothing(command: Command, words: str, options: argparse.Namespace) -> int:
+    """What is said of a command that has nothing to do: it came out as it should, and nobody was asked."""
+    if not options.json:
+        print(words)
+    elif options.wait:
+        told = {"message": words}
+        print(json.dumps({"task_id": None, "success": True, "error": None, "details": told, "progress": []}))
+    else:
+        print(json.dumps({"task_id": None, "queued": False, "workers": list(command.workers), "message": words}))
+    return 0
+
+
+def _queued(command: Command, options: argparse.Namespace, *, awake: bool) -> int:
+    if options.json:
+        document = {
+            "task_id": command.task_id,
+            "queued": True,
+            "daemon": awake,
+            "workers": list(command.workers),
+        }
+        print(json.dumps(document))
+        return 0
+    print(f"queued: {command.name} {', '.join(command.workers)} as {command.task_id}")
+    if not awake:
+        print("No daemon runs here: the next pass (`supervisor once`) will carry it out.")
+    return 0
+
+
+def _wait(
+    config: SupervisorConfig, ledger: Ledger, task_id: str, seconds: float, steps: Steps | None
+) -> list[dict[str, Any]] | None:
+    """The outcomes; None where the time was up. Outlives a restart of the daemon. `steps` are shown as they come."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            request = {"do": "wait", "task_id": task_id, "seconds": left}
+            if steps is not None:
+                request["seen"] = steps.seen
+            answer = ask(str(config.state_dir), request, timeout=left + 1)
+            if steps is not None and answer.get("progress"):
+                steps.show(answer["progress"])
+                continue
+            if not answer.get("stopping"):
+                return answer["results"] if answer.get("done") else None
+        except (NotRunningError, UnresponsiveError):
+            found = ledger.read(lambda connection: jobs.of_task(connection, task_id))
+            if steps is not None:
+                steps.show(progress_document(found))
+            if all(job.state in FINAL for job in found):
+                return [result_document(job) for job in found]
+        time.sleep(min(LOOK_SECONDS, left))
+    return None
+
+
+def _progress(ledger: Ledger, task_id: str) -> list[dict[str, str]]:
+    """All steps of its handlers that are known by now."""
+    return progress_document(ledger.read(lambda connection: jobs.of_task(connection, task_id)))
+
+
+def _outcome(
+    command: Command,
+    error: str,
+    results: list[dict[str, Any]] | None,
+    progress: list[dict[str, str]],
+    options: argparse.Namespace,
+) -> int:
+    """Tell what came of it; `error` says why there are no results."""
+    if results is None:
+        document: dict[str, Any] = {
+            "task_id": command.task_id,
+            "success": False,
+            "error": error,
+            "details": {},
+        }
+    else:
+        document = _document(command, results)
+    if len(command.workers) == 1:  # whose each step is goes without saying
+        progress = [{key: step[key] for key in ("at", "words")} for step in progress]
+    document["progress"] = progress
+    if options.json:
+        print(json.dumps(document))
+    else:
+        print("\n".join(_words(command, document, results or [])))
+    return 0 if document["success"] else 1
+
+
+def _document(command: Command, results: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(results) == 1:
+        return {
+            "task_id": command.task_id,
+            **{key: results[0][key] for key in ("success", "error", "details")},
+        }
+    left = [result["worker_id"] for result in results if _not_begun(result)]
+    failed = [result["worker_id"] for result in results if not (result["success"] or _not_begun(result))]
+    said = [f"failed on {', '.join(failed)}"] if failed else []
+    said += [f"not begun on {', '.join(left)}"] if left else []
+    workers = [{key: result[key] for key in ("worker_id", "success", "error", "details")} for result in results]
+    return {
+        "task_id": command.task_id,
+        "success": not said,
+        "error": "; ".join(said) or None,
+        "details": {"workers": workers},
+    }
+
+
+def _words(command: Command, document: dict[str, Any], results: list[dict[str, Any]]) -> list[str]:
+    if not results:
+        return [document["error"]]
+    lines = []
+    for result in results:
+        if _not_begun(result):
+            lines.append(f"not begun: {result['worker_id']}")
+            continue
+        mark = "ok" if result["success"] else "failed"
+        said = result["details"].get("message") or f"{command.name} {result['worker_id']}"
+        whose = (
+            f"{result['worker_id']}: " if len(results) > 1 and result["worker_id"] not in str(result["error"]) else ""
+        )
+        lines.append(f"{mark}: {said}" if result["success"] else f"{mark}: {whose}{result['error']}")
+        lines += [note for note in result["details"].get("notes", ()) if note not in lines]
+    who = command.target or command.workers[0]
+    undo = f"; to take it back: supervisor send 'undo {who} {command.task_id}'" if any(map(_moved, results)) else ""
+    if again := _again(results):
+        lines.append(again)
+    return [*lines, f"({command.task_id}{undo})"]
+
+
+def _again(results: list[dict[str, Any]]) -> str:
+    """How to go on where not all workers had their turn."""
+    if not any(map(_not_begun, results)):
+        return ""
+    left = [result["worker_id"] for result in results if not result["success"]]
+    return (
+        f"Put right what is said here, then ask again for {', '.join(left)}; "
+        f"with {KEEP_GOING.word} a failure does not stop the others."
+    )
+
+
+def _not_begun(result: dict[str, Any]) -> bool:
+    return result["details"].get(NOT_BEGUN) is True
+
+
+def _moved(result: dict[str, Any]) -> bool:
+    """Whether the code of this worker is not what it was, by a command that can be undone."""
+    before, after = (result["details"].get(name) for name in ("before", "after"))
+    return bool(before and after and before != after and result["handler"] != "undo_code")
+
+
+def seconds(text: str) -> float:
+    """A time limit; its name is what argparse calls it in an error."""
+    number = float(text)
+    if not 0 < number < 10**6:
+        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
+    return number
+
+
+__all__ = ["GrammarError", "configure", "run"]

@@ -1,0 +1,146 @@
+"""`supervisor send 'schedule …'`: what people do about schedules, from the shell; the daemon runs them.
+
+`supervisor send 'monitoring pause'` and `resume`: asked of the running daemon, which alone can rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from supervisor_core.cli.host import shell_issuer, wake
+from supervisor_core.cli.table import folded_table
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.grammar import parse
+from supervisor_core.common.errors import Given, UsageError, in_shell
+from supervisor_core.common.text import shown
+from supervisor_core.common.time_zones import host_zone, zone_of
+from supervisor_core.common.times import to_text
+from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.intake.schedules.service import Schedules, Standing
+from supervisor_core.jobs.model import new_task_id
+
+NO_DAEMON = "No daemon runs here, so nothing is run until one does: `supervisor start` starts one."
+
+
+def scheduling(command: Command, config_path: str | None, *, as_json: bool) -> int:
+    """Do it, and say what came of it."""
+    config = load_supervisor_config(config_path)
+    now = datetime.now(UTC)
+    with opened_ledger(config) as ledger:
+        schedules = Schedules(ledger)
+        if command.name.endswith("list"):
+            _list(schedules.list(now), as_json=as_json)
+            return 0
+        task_id = new_task_id(now)
+        if command.name.endswith("remove"):
+            gone = schedules.remove(str(command.params["name"]), shell_issuer(), task_id, now)
+            said, details = f"removed: {gone.name}. What it has begun goes on.", {"name": gone.name}
+        else:
+            inner = _checked(config, str(command.params["command"]))
+            made = schedules.add(
+                command.params, inner.target, shell_issuer(), host_zone(), task_id, None, now, config.announcement()
+            )
+            said, details = _added(made), _document(made)
+        awake = wake(config)
+    if as_json:
+        print(json.dumps({"task_id": task_id, "success": True, "error": None, "details": {**details, "daemon": awake}}))
+        return 0
+    print(said)
+    if not awake and command.name.endswith("add"):
+        print(NO_DAEMON)
+    return 0
+
+
+def _checked(config: SupervisorConfig, text: str) -> Command:
+    """The command to be given. What only informs needs a channel to inform."""
+    inner = parse(text, grammar_context(config))
+    if CATALOG[inner.name].handler is None and config.announcement() is None:
+        raise UsageError(
+            f"{inner.name} only informs, and from the shell there is no channel for its answers.",
+            remedy="Set slack.alert_channel, or add the schedule in Slack, in the channel that should see them.",
+        )
+    return inner
+
+
+def _added(made: Standing) -> str:
+    times = ", ".join(_clock(at, zone_of(made.schedule.zone)) for at in made.times)
+    return f"added: {made.schedule.name} runs {made.schedule.command}\n  {made.words}; next {times}"
+
+
+def _list(found: Sequence[Standing], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([_document(each) for each in found]))
+        return
+    if not found:
+        print("Nothing is scheduled.")
+        return
+    zone = zone_of(host_zone())
+    head = ("NAME", "WHEN", "NEXT", "COMMAND", "OWNER", "LAST")
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(folded_table(head, [_row(each, zone) for each in found], width))
+
+
+def _row(standing: Standing, zone: ZoneInfo) -> tuple[str, ...]:
+    schedule = standing.schedule
+    last = f"{_clock(schedule.last.at, zone)} {standing.outcome}" if schedule.last else "-"
+    if schedule.waiting_since is not None:
+        last = f"waits since {_clock(schedule.waiting_since, zone)}: {schedule.waiting_for}"
+    cells = (schedule.name, standing.words, _clock(schedule.next_at, zone), schedule.command, schedule.owner.id, last)
+    return tuple(shown(cell) for cell in cells)
+
+
+def _document(standing: Standing) -> dict[str, Any]:
+    schedule, last = standing.schedule, standing.schedule.last
+    return {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "zone": schedule.zone,
+        "words": standing.words,
+        "command": schedule.command,
+        "owner": schedule.owner.id,
+        "next_at": to_text(schedule.next_at),
+        "waiting_since": to_text(schedule.waiting_since) if schedule.waiting_since else None,
+        "waiting_for": schedule.waiting_for or None,
+        "last_at": to_text(last.at) if last else None,
+        "last_state": last.state if last else None,
+        "last_outcome": standing.outcome or None,
+        "last_task_id": schedule.last_task_id or None,
+    }
+
+
+def _clock(at: datetime, zone: ZoneInfo) -> str:
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M %Z}"
+
+
+RESUME = "monitoring resume"
+
+ANSWER_SECONDS = 10.0
+"""A move is written down before it is answered, and a disk may be slow."""
+
+
+def monitoring(name: str, config_path: str | None, *, as_json: bool) -> int:
+    """Ask, and say what came of it."""
+    config, issuer = load_supervisor_config(config_path), shell_issuer()
+    request = {"do": "monitoring", "rest": name.endswith("pause"), "issuer": {"id": issuer.id, "name": issuer.name}}
+    try:
+        answer = ask(str(config.state_dir), request, timeout=ANSWER_SECONDS)
+        done, said = bool(answer.get("ok")), str(answer.get("message") or answer.get("error"))
+        said += f" To end it: {in_shell((Given(RESUME),))}" if done and request["rest"] else ""
+    except NotRunningError:
+        done, said = False, "No daemon runs here, so nothing is monitored. `supervisor start` starts one."
+    except UnresponsiveError as error:
+        done, said = False, f"{error} Whether monitoring changed, `supervisor status` will tell."
+    if as_json:
+        print(json.dumps({"success": done, "error": None if done else said, "details": {"message": said}}))
+    else:
+        print(said, file=sys.stdout if done else sys.stderr)
+    return 0 if done else 1

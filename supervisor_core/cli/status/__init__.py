@@ -1,0 +1,1 @@
+"""`supervisor status`: the live state as tables, plain lines or JSON."""

@@ -1,0 +1,94 @@
+"""`supervisor status TARGET`: the status of one worker, of some, or of a team with its members."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from supervisor_core.commands.grammar_errors import GrammarError
+from supervisor_core.commands.targets import TEAM, GrammarContext, resolve, unknown
+from supervisor_core.common.errors import UsageError
+from supervisor_core.config.raw import RawConfig, state_dir_of
+from supervisor_core.storage.ledger_file import FILE_NAME, TeamSeen, teams_seen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+ROLE = "MEMBER"
+"""What a worker is in the team that the configuration gives it."""
+
+
+def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
+    """Leave in the document what the target means; `UsageError` with the nearest for one that means nothing."""
+    configured = _section(raw, "workers")
+    ids = list(dict.fromkeys([*(worker["id"] for worker in status["workers"]), *configured]))
+    supervisor_id = status["supervisor"]["id"]
+    seen = {team.name: team for team in teams_seen(Path(state_dir_of(raw)) / FILE_NAME, supervisor_id)}
+    names = list(dict.fromkeys([*seen, *_section(raw, "teams")]))
+    members = {name: _members(seen.get(name), configured, name) for name in names}
+    active = {name: tuple(each["agent_id"] for each in found if each["active"]) for name, found in members.items()}
+    context = GrammarContext(tuple(ids), active)
+    name = target.removeprefix(TEAM) if target.startswith(TEAM) else ""
+    chosen = active[name] if name in active else _resolved(target, context)
+    if name in active:
+        status["team"] = _document(name, seen.get(name), _section(raw, "teams").get(name), members[name])
+    there = {worker["id"] for worker in status["workers"]}
+    new = [worker_id for worker_id in chosen if worker_id in configured and worker_id not in there]
+    if new:
+        status["supervisor"]["reason"] = (
+            f"The daemon does not know {', '.join(new)} yet; `supervisor restart` has it take over the configuration."
+        )
+    status["workers"] = [worker for worker in status["workers"] if worker["id"] in chosen]
+    status["healthy"] = not new and all(worker["fine"] for worker in status["workers"])
+
+
+def _resolved(target: str, context: GrammarContext) -> tuple[str, ...]:
+    try:
+        found = resolve(target, context)
+        if found is None:
+            raise unknown(target, context)
+    except GrammarError as error:
+        hint = f"Did you mean {error.instead}?" if error.instead else ""
+        raise UsageError(error.message, remedy=hint) from None
+    return found
+
+
+def _document(name: str, seen: TeamSeen | None, configured: Any, members: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: ANN401 (YAML)
+    """The same keys as `TeamManager.get_team_status` has for a team, and its members."""
+    objective = seen.objective if seen else configured.get("objective") if isinstance(configured, dict) else None
+    return {
+        "team_id": seen.team_id if seen else None,
+        "team_name": name,
+        "objective": str(objective) if objective else None,
+        "member_count": len(members),
+        "active_members": sum(member["active"] for member in members),
+        "ended_at": seen.ended_at if seen else None,
+        "recorded": seen is not None,
+        "members": members,
+    }
+
+
+def _members(seen: TeamSeen | None, workers: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Each agent once, with its newest time in the team; those who are in it first."""
+    if seen is None:
+        mine = [key for key, worker in workers.items() if isinstance(worker, dict) and worker.get("team") == name]
+        return [{"agent_id": each, "role": ROLE, "active": True, "joined_at": None, "left_at": None} for each in mine]
+    newest = {member.agent_id: member for member in seen.members}  # in the order in which they came
+    found = [
+        {
+            "agent_id": member.agent_id,
+            "role": member.role,
+            "active": member.left_at is None,
+            "joined_at": member.joined_at,
+            "left_at": member.left_at,
+        }
+        for member in newest.values()
+    ]
+    return sorted(found, key=lambda member: not member["active"])
+
+
+def _section(raw: RawConfig, name: str) -> Mapping[str, Any]:
+    """A section of a configuration that may be wrong everywhere."""
+    found = raw.data.get(name)
+    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}

@@ -1,0 +1,98 @@
+"""What `status` shows where no daemon answers: the workers as they are all the same, and why there is no daemon."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from supervisor_core.common.service_names import SERVICES
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon import ownership as runtime_file
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.ownership import daemon_holder
+from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
+from supervisor_core.storage.ledger_file import FILE_NAME, file_state
+from supervisor_core.workers.context import open_doors
+from supervisor_core.workers.observation import look
+from supervisor_core.workers.worker import Search
+
+NEVER = {"last_health_at": None, "last_error": None}
+REASONS = {
+    "stopped": "No daemon runs here. `supervisor start` starts one; a host may live on passes too (`supervisor once`).",
+    "stale": "The daemon died without a word. Its workers go on; `supervisor start` takes them over.",
+    "unresponsive": "The daemon runs, but does not answer. Its log says what it does. Killing it spares its workers.",
+}
+
+LOOK_SECONDS = 1.0
+"""For damage in the ledger; `doctor` looks for longer."""
+
+LOOK_AGAIN_SECONDS = 0.02
+
+ANSWER_SECONDS = 2.0
+"""One that just comes up or just ends does not answer either. Only a daemon that is silent for longer is so called."""
+
+
+class _Standing(NamedTuple):
+    state: str
+    holder: int | None
+    said: Mapping[str, Any]
+
+
+def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]:
+    """The same document that a daemon would give; its own where one answers after all. `state` is what is known."""
+    config = load_supervisor_config(config_path)
+    deadline = time.monotonic() + (0.0 if state == "unresponsive" else ANSWER_SECONDS)
+    standing = _standing(config.state_dir)
+    while standing.state == "unresponsive" and time.monotonic() < deadline:
+        try:
+            return ask(str(config.state_dir), {"do": "status"}, ANSWER_SECONDS)
+        except UnresponsiveError:
+            break
+        except NotRunningError:
+            time.sleep(LOOK_AGAIN_SECONDS)
+        standing = _standing(config.state_dir)
+    state, holder, said = standing
+    host = open_doors(config)
+    looked = look(host, list(config.workers.values()), search=Search.IF_STOPPED) if config.workers else []
+    return {
+        "healthy": False,
+        "supervisor": {
+            "id": config.supervisor.id,
+            "state": state,
+            "pid": holder or None,
+            "started_at": said.get("started_at") if state == "unresponsive" else None,
+            "reason": REASONS[state],
+            "ledger": {"problem": _ledger_problem(config.state_dir / FILE_NAME)},
+        },
+        "services": [
+            {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES
+        ],
+        "workers": [seen.as_json() for seen in looked],
+    }
+
+
+def _ledger_problem(path: Path) -> str:
+    """What a short look finds wrong with the ledger; empty where it finds nothing."""
+    if not path.exists():
+        return ""
+    try:
+        damage = file_state(path, LOOK_SECONDS).damage
+    except sqlite3.Error as error:
+        return str(of_ledger(path, error, "read") or f"The ledger {path} can't be read: {error}.")
+    return str(LedgerDamaged(path, " ".join(damage.split()))) if damage else ""
+
+
+def _standing(state_dir: Path) -> _Standing:
+    """By the lock, and by what the last daemon said. Both from one moment: else the word of one that came or went in
+    between would be held against the lock of another."""
+    said = runtime_file.read(state_dir)
+    while True:
+        holder = daemon_holder(state_dir) if state_dir.is_dir() else None
+        before, said = said, runtime_file.read(state_dir)
+        if holder is not None:
+            return _Standing("unresponsive", holder, said)
+        if said == before:
+            return _Standing("stale" if said.get("running") else "stopped", None, said)

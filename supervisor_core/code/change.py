@@ -1,0 +1,284 @@
+"""Changing code under its workers: all who run from it are stopped, the change is made, and all are started again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from supervisor_core.code.change_plan import CodePlan, moved, short
+from supervisor_core.code.checkout import CodeRefused, Site, check_unmoved
+from supervisor_core.code.git.changes import tidy
+from supervisor_core.code.git.history import resolve
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common.errors import RefusedError, SupervisorError, describe
+from supervisor_core.common.text import capitalised, sentence
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.jobs.handler_checks import (
+    check_alone,
+    check_startable,
+    once_stopped,
+    ordered_by,
+    stop_details,
+    stuck,
+    why_it_rests,
+)
+from supervisor_core.jobs.model import Job
+from supervisor_core.processes.launch import LaunchError
+from supervisor_core.processes.stopping import Ending, StopReport
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher, stop_watcher_gracefully
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of a change of the code, before anybody runs it."""
+
+    details: Mapping[str, Any]
+    message: str
+    """What is so now, as a sentence without its end: `the code of OrionMX went from 1a2b3c4 to 5d6e7f8`."""
+    error: str | None = None
+
+
+class Change(Protocol):
+    """What a command does to a checkout while nobody runs from it."""
+
+    def apply(self) -> Made:
+        """Do it. A `SupervisorError` says that nothing was changed."""
+
+    def take_back(self) -> Callable[[str], Made] | None:
+        """How to have what was before, for a worker that lived then and does not live with it; None: it is left."""
+
+    def afterwards(self, made: Made) -> Made:
+        """What may be done once the workers run again, and fails nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How one worker went through it."""
+
+    worker: Worker
+    old_pid: int | None
+    stopped: StopReport | None = None
+    new_pid: int | None = None
+    rests: str = ""
+    """Why it was not started again: paused, quarantined, not enabled."""
+    error: str = ""
+    by_itself: bool = False
+    """Whether the error is that it did not live, and not that something kept us from starting it."""
+
+    @property
+    def died(self) -> bool:
+        """Whether it ran before, and does not live now."""
+        return bool(self.old_pid and self.error and self.by_itself)
+
+    def as_json(self) -> dict[str, Any]:
+        """For results."""
+        known = {"was_running": self.old_pid is not None, "old_pid": self.old_pid, "new_pid": self.new_pid}
+        how = stop_details(self.stopped) if self.stopped is not None else {}
+        return {**known, **how, "rests": self.rests or None, "error": self.error or None}
+
+
+def change_code(host: Host, job: Job, site: Site, plan: CodePlan, change: Change) -> Outcome:
+    """Stop, look again, change, start. Whatever comes of it, the workers are started again unless they rest."""
+    turns = _look(host, site)
+    _check_startable(host, turns)
+    why = ordered_by(job)
+    turns = _each(turns, lambda turn: _stop(host, turn, why))
+    if kept := [turn for turn in turns if not turn.stopped]:
+        return _not_stopped(job, kept, _start_all(host, turns, why))
+    made = _apply(site, plan, change)
+    turns = _start_all(host, turns, why)
+    dead, take_back = [turn for turn in turns if turn.died], change.take_back()
+    if dead and take_back and made.error is None:
+        made, turns = _without_it(host, take_back, made, turns, dead, why)
+    if made.error is None:
+        made = change.afterwards(made)
+        tidy(site.git)
+    return _outcome(job, site, made, turns)
+
+
+def _not_stopped(job: Job, kept: Sequence[Turn], turns: Sequence[Turn]) -> Outcome:
+    """Somebody still runs from there, or may: the code is not changed under them, and the others run again."""
+    details = {"workers": _told(turns), "label": job.label}
+    survived = [turn.stopped for turn in kept if turn.stopped is not None]
+    if survived:
+        return stuck(survived[0], details, "The code was not changed under it.")
+    why = " ".join(f"{turn.worker.id} could not be stopped: {turn.error}" for turn in kept)
+    return Outcome.failed(f"Nothing was changed. {why} {_how_they_are(turns)}.", **details)
+
+
+def _look(host: Host, site: Site) -> list[Turn]:
+    turns = []
+    for worker in site.workers:
+        found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
+        try:
+            check_alone(found)
+        except RefusedError as error:
+            raise CodeRefused(str(error)) from None
+        turns.append(Turn(worker, found.identity.pid if found.identity else None))
+    return turns
+
+
+def _check_startable(host: Host, turns: Iterable[Turn]) -> None:
+    """A worker that works is not stopped where it is plain that it could not be started again."""
+    for turn in turns:
+        if turn.old_pid is None or _why_at_rest(host, turn.worker):
+            continue
+        try:
+            check_startable(host, turn.worker)
+        except (SupervisorError, OSError) as error:
+            raise CodeRefused(f"{turn.worker.id} could not be started again afterwards. {error}") from None
+
+
+def _stop(host: Host, turn: Turn, why: str) -> Turn:
+    pid = f", pid {turn.old_pid}" if turn.old_pid else ""
+    if turn.old_pid:
+        host.progress(f"stopping {turn.worker.id}{pid}")
+    return _stopped(host, turn, why)
+
+
+def _stopped(host: Host, turn: Turn, ordered: str) -> Turn:
+    """The worker at rest; else why not, which must keep nobody else from being started again."""
+    try:
+        return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker, ordered), error="")
+    except (SupervisorError, OSError) as error:
+        return replace(turn, stopped=None, error=str(error))
+
+
+def _apply(site: Site, plan: CodePlan, change: Change) -> Made:
+    """Make the change, unless something happened to the code while its workers came to their end."""
+    before = ""
+    try:
+        before = resolve(site.git, "HEAD")
+        check_unmoved(site, plan.head.hash, plan.changes, (*plan.files, *plan.on_the_way))
+        return change.apply()
+    except SupervisorError as error:
+        words = str(error)
+    except Exception as error:  # whatever it is, the workers wait to be started
+        log.exception("the change of the code raised")
+        words = f"Unexpected {describe(error)}."
+    try:
+        after = resolve(site.git, "HEAD")
+    except SupervisorError:
+        return Made({}, "how the code stands could not be seen", words)
+    said = moved("the code went", before, after) if after != before else f"the code is at {short(after)}, as before"
+    return Made({"before": before or after, "after": after}, said, words)
+
+
+def _start_all(host: Host, turns: Sequence[Turn], why: str) -> list[Turn]:
+    return _each(turns, lambda turn: start_again(host, turn, why))
+
+
+def start_again(host: Host, turn: Turn, why: str) -> Turn:
+    """Start one worker for this command, unless it rests or runs."""
+    worker = turn.worker
+    if rests := _why_at_rest(host, worker):
+        return replace(turn, rests=rests, new_pid=None, error="")
+    found = once_stopped(host.processes, worker)
+    if found.stopping:
+        return replace(turn, rests="still stopping, and is started once it has ended", new_pid=None, error="")
+    if found.identity is not None:
+        return replace(turn, new_pid=found.identity.pid, error="")
+    host.progress(f"starting {worker.id}")
+    try:
+        started = start_watcher(host.processes, host.drive, host.config, worker, trial=why)
+    except LaunchError as error:
+        return replace(turn, new_pid=None, error=str(error), by_itself=True)
+    except (SupervisorError, OSError) as error:
+        return replace(turn, new_pid=None, error=str(error))
+    return replace(turn, new_pid=started.pid, error="")
+
+
+def _why_at_rest(host: Host, worker: Worker) -> str:
+    pause = host.pauses.read(worker.id)
+    return str(pause) if pause else why_it_rests(worker)
+
+
+def _without_it(
+    host: Host,
+    take_back: Callable[[str], Made],
+    made: Made,
+    turns: list[Turn],
+    dead: Sequence[Turn],
+    ordered: str,
+) -> tuple[Made, list[Turn]]:
+    """What lived before does not live with the change: have what was before, and start all with that."""
+    why = " ".join(f"{turn.worker.id} does not live with it: {turn.error}" for turn in dead)
+    host.progress(f"{dead[0].worker.id} does not live with it; taking it back")
+    stopped = _each(turns, lambda turn: _stopped(host, turn, ordered))
+    if all(turn.stopped for turn in stopped):
+        try:
+            made = take_back(why)
+        except SupervisorError as error:
+            made = replace(made, error=f"{sentence(why)} Taking it back failed as well. {error}")
+        except Exception as error:  # as above
+            log.exception("taking the change of the code back raised")
+            made = replace(made, error=f"{sentence(why)} Taking it back failed as well: {describe(error)}.")
+    return made, _start_all(host, stopped, ordered)
+
+
+def _each(turns: Iterable[Turn], work: Callable[[Turn], T]) -> list[T]:
+    """Do the same for all of them at once: each has its own time to end, and to come up."""
+    turns = list(turns)
+    if len(turns) == 1:
+        return [work(turns[0])]
+    from concurrent.futures import ThreadPoolExecutor  # seldom needed
+
+    with ThreadPoolExecutor(max_workers=len(turns) or 1, thread_name_prefix="code-change") as pool:
+        # What is logged there belongs to this command, too.
+        waiting = [pool.submit(copy_context().run, work, turn) for turn in turns]
+        return [each.result() for each in waiting]
+
+
+def _outcome(job: Job, site: Site, made: Made, turns: Sequence[Turn]) -> Outcome:
+    dead = [turn for turn in turns if turn.error]
+    details = {**made.details, "message": f"{made.message}; {_how_they_are(turns)}", "label": job.label}
+    details |= {"checkout": str(site.top), "workers": _told(turns)}
+    error = _in_words(made, turns, dead, job) if made.error or dead else None
+    return Outcome(error is None, error, {**details, "success": error is None, "error": error})
+
+
+def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job) -> str:
+    """What matters most comes first: what does not run, then what went wrong with the code."""
+    if not dead:
+        return f"{sentence(made.error or '')} {_how_they_are(turns)}."
+    names = ", ".join(turn.worker.id for turn in dead)
+    before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
+    undo = f" To have the code before again: {way_back(job)}." if before != after else ""
+    does = "does" if len(dead) == 1 else "do"
+    words = f"{names} could not be started and {does} not run now. {capitalised(made.message)}.{undo}"
+    return " ".join([words, *([sentence(made.error)] if made.error else []), *(sentence(turn.error) for turn in dead)])
+
+
+def _how_they_are(turns: Sequence[Turn]) -> str:
+    """`OrionMX runs as pid 12`, `OrionMX was not started: it is paused by ann …`."""
+    said = []
+    for turn in turns:
+        if turn.error:
+            said.append(f"{turn.worker.id} could not be started")
+        elif turn.new_pid is None:
+            why = turn.rests if turn.rests.startswith(turn.worker.id) else f"it is {turn.rests}"
+            said.append(f"{turn.worker.id} was not started: {why.rstrip('.')}")
+        else:
+            killed = turn.stopped is not None and turn.stopped.ending is Ending.KILLED
+            late = " (the old one was killed, because it did not end when asked)" if killed else ""
+            said.append(f"{turn.worker.id} runs as pid {turn.new_pid}{late}")
+    return ", ".join(said)
+
+
+def _told(turns: Iterable[Turn]) -> dict[str, Any]:
+    return {turn.worker.id: turn.as_json() for turn in turns}
+
+
+def way_back(job: Job) -> str:
+    """The command that takes this one back; an undo can't be undone itself, but is a commit like any other."""
+    if job.handler == "undo_code":
+        return f"rollback {job.worker_id} 1"
+    return f"undo {job.worker_id} {job.task_id}"

@@ -1,0 +1,122 @@
+"""One lock for each checkout: who changes the code has it alone, who stops or starts a worker that runs from it
+shares it. So nobody starts a worker on code that is half changed, in whichever process of this host they are.
+
+Changes of the code also have a turn, one after the other: whoever changes it gives the checkout back while its remote
+is asked, but keeps the turn. A change that was begun by somebody without the turn is one that a crash cut off.
+
+Each execution takes the turn, then the checkout, and beneath it at most the locks of Python environments, in the order
+of their names: so no two can wait for each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from supervisor_core.code.git.history import top_of
+from supervisor_core.commands.catalog import by_handler
+from supervisor_core.commands.definitions import Tier
+from supervisor_core.common.errors import RefusedError
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.locks import FileLock, LockedError
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.context import Host
+
+HEAR_SECONDS = 0.2
+"""How soon it is heard, while somebody else has the checkout, that this program must stop."""
+
+CHECKOUT, TURN = "code", "change"
+"""How the names of the two locks begin."""
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def checkout_for(job: Job, host: Host, told: Callable[[], object]) -> Iterator[Host | None]:
+    """Have the checkout of this job's worker as the job needs it; the host for the job, None where it was told to stop
+    before that."""
+    definition = by_handler(job.handler)
+    tier = definition.tier if definition else Tier.REPORT
+    if tier > Tier.LIFECYCLE:
+        yield host
+        return
+    worker, purpose = host.config.worker(job.worker_id), f"{job.handler} of {job.worker_id}"
+    lock = _lock(host, worker, purpose)
+    if tier is not Tier.CODE:
+        with lock if _taken(lock, exclusive=False, told=told) else _nothing():
+            yield host if lock.held else None
+        return
+    turn = _lock(host, worker, purpose, TURN)
+    with ExitStack() as held:
+        for each in (turn, lock):
+            if not _taken(each, exclusive=True, told=told):
+                yield None
+                return
+            held.enter_context(each)
+        yield replace(host, unlocked=partial(_unlocked, lock, told))
+
+
+@contextmanager
+def _unlocked(lock: FileLock, told: Callable[[], object]) -> Iterator[None]:
+    """Give the checkout back for a while, and have it again afterwards."""
+    lock.release()
+    yield
+    if not _taken(lock, exclusive=True, told=told):
+        raise RefusedError("The supervisor is stopping. Nothing was changed.", remedy="Send the command again.")
+
+
+@contextmanager
+def checkout_shared(
+    host: Host, worker: Worker, *, wait: bool, told: Callable[[], object] = lambda: False
+) -> Iterator[bool]:
+    """Start or stop this worker while nobody changes its code; False where somebody does and that is not waited for,
+    or where it was told to stop before."""
+    lock = _lock(host, worker, "")
+    with lock if _taken(lock, exclusive=False, told=lambda: not wait or told()) else _nothing():
+        yield lock.held
+
+
+def share_checkout(host: Host, one: Worker, other: Worker) -> bool:
+    """Whether what changes the code of one changes that of the other."""
+    return _top(host, one) == _top(host, other)
+
+
+def _taken(lock: FileLock, *, exclusive: bool, told: Callable[[], object]) -> bool:
+    said = False
+    while True:
+        try:
+            lock.acquire(exclusive=exclusive, timeout=HEAR_SECONDS if said else 0)
+        except LockedError as error:
+            if told():
+                return False
+            if not said:
+                log.info("waiting for %s", error.holder or "whoever stops or starts a worker of the same checkout")
+            said = True
+        else:
+            return True
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _lock(host: Host, worker: Worker, purpose: str, kind: str = CHECKOUT) -> FileLock:
+    locks = host.config.state_dir / "locks"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    key = hashlib.sha256(os.fsencode(_top(host, worker))).hexdigest()[:16]
+    return FileLock(locks / f"{kind}_{key}.lock", purpose)
+
+
+def _top(host: Host, worker: Worker) -> Path:
+    try:
+        return host.drive.call(top_of, worker.code.path)  # it may lie on the drive
+    except (DriveUnavailable, OSError):
+        return worker.code.path

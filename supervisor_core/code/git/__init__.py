@@ -1,0 +1,1 @@
+"""The door to git: history through GitPython, changes through our own runner."""

@@ -1,0 +1,379 @@
+"""What changes a checkout, one operation each: bounded in time, logged, undone by itself where it fails half way."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+import time
+
+from supervisor_core.code.change_plan import Commit, named, new_paths, short
+from supervisor_core.code.git.history import files_between, git_folder, has_submodules, in_the_way, remotes, resolve
+from supervisor_core.code.git.runner import Git, GitError, as_told, what_it_said, without_credentials
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import shown
+from supervisor_core.host.programs import Ran
+
+OPERATION_SECONDS = 30.0
+"""For one operation, a fetch among them: what takes longer does not answer, or asks for what nobody is there to say."""
+
+KEPT_REFS = "refs/supervisor/"
+"""Under which the head before each change stays, by the id of the command, so that nothing of it is ever lost."""
+
+CHANGES = "-changes"
+"""What that is called, of the same command, which was changed and in no commit."""
+
+IN_WORKTREE = "-in-"
+"""Before the name of the worktree, where a repository has several."""
+
+TIDY_SECONDS = 30.0
+"""For packing; what is not done by then is begun anew another time."""
+
+GC_AUTO = "6700"
+"""Loose objects, from which on git itself thinks it worth to pack them."""
+
+LONGEST_LOG = 2000  # characters of what git says
+NAMED_FILES = 5
+
+ASKING = ("terminal prompts disabled", "could not read Username", "could not read Password", "Authentication failed")
+STRANGER = ("Permission denied", "Host key verification failed")
+
+LOCKED = "cannot lock ref"
+AT_ONCE = re.compile(rf"{LOCKED}[^\n]*(?:File exists|but expected|reference already exists)")
+"""What git says where another one changes the same ref: a preview may fetch while an update does."""
+
+LOCK_FILE = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
+LOCK_WAITS = (0.1, 0.3, 1.0, 2.0)
+"""Seconds before each further try; a fetch holds a ref for some thousandths of one."""
+
+SUBMODULE = re.compile(r"submodule path '([^'\n]+)'")
+"""Where git says which one it is about; there are words of its remote all around."""
+
+log = logging.getLogger(__name__)
+
+
+class ConflictError(GitError):
+    """Two changes of the same lines do not fit together."""
+
+
+def keep(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
+    """Keep a commit from being forgotten, under the command's id; the ref's name. The first word on it stays."""
+    name = _kept_as(git, task_id, what)
+    if not resolve(git, name):
+        _must(git, "update-ref", name, commit, "")
+    return name
+
+
+def kept(git: Git, task_id: str) -> str:
+    """The head before the command with this id changed it; empty where it changed nothing here."""
+    return resolve(git, _kept_as(git, task_id))
+
+
+def keep_changes(git: Git, task_id: str) -> str:
+    """Keep what is changed and not committed, under the command's id; the ref's name, empty where nothing is."""
+    made = _must(git, "stash", "create", f"Before {task_id}").output.strip()
+    return keep(git, task_id, made, what=CHANGES) if made else ""
+
+
+def kept_changes(git: Git, task_id: str) -> str:
+    """The name under which the command with this id kept what was changed; empty where it kept nothing."""
+    name = _kept_as(git, task_id, CHANGES)
+    return name if resolve(git, name) else ""
+
+
+def restore_changes(git: Git, name: str) -> None:
+    """Have the changes again that were kept under this name."""
+    _must(git, "stash", "apply", "--quiet", "--index", name)
+
+
+def kept_refs(git: Git) -> list[str]:
+    """The names of everything that commands have kept in this repository."""
+    ran = git.run("for-each-ref", "--format=%(refname)", KEPT_REFS)
+    return ran.output.splitlines() if ran.ok else []
+
+
+def keepers(name: str) -> list[str]:
+    """The ids of the commands that may have kept this ref. An id may itself hold the words between the parts."""
+    rest = name.removeprefix(KEPT_REFS).removesuffix(CHANGES)
+    parts = rest.split(IN_WORKTREE)
+    return [IN_WORKTREE.join(parts[:count]) for count in range(1, len(parts) + 1)] + [name.removeprefix(KEPT_REFS)]
+
+
+def drop_kept(git: Git, name: str) -> bool:
+    """Delete a ref that a command kept; whether that was done."""
+    return name.startswith(KEPT_REFS) and git.run("update-ref", "-d", name).ok
+
+
+def _kept_as(git: Git, task_id: str, what: str = "") -> str:
+    """The name of a ref. All worktrees of a repository share its refs, and one command may change several of them."""
+    place = git_folder(git)
+    where = f"{IN_WORKTREE}{place.name}" if place.parent.name == "worktrees" else ""
+    return f"{KEPT_REFS}{task_id}{where}{what}"
+
+
+def fetch(git: Git, remote: str, branch: str) -> str:
+    """Learn what the remote's branch holds; the hash of its newest commit."""
+    known = remotes(git)
+    if remote not in known:
+        there = f"there are {', '.join(known)}" if known else "there is none"
+        raise GitError(f"{git.folder} has no remote {remote}; {there}.", remedy="Correct workers.ID.code.remote.")
+    place = f"refs/remotes/{remote}/{branch}"
+    words = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--", remote, f"+refs/heads/{branch}:{place}"]
+    ran = _patiently(_with_own_ssh(git), *words)
+    if not ran.ok and LOCKED in ran.errors and not ran.timed_out:
+        raise _locked(git, ran, remote, branch)
+    if not ran.ok:
+        raise _unreachable(git, ran, remote, branch)
+    return resolve(git, place)
+
+
+def fast_forward(git: Git, commit: str) -> None:
+    """Go forward to a commit that holds the head; nothing is changed where that is not possible."""
+    attempt = _Attempt(git, commit)
+    ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-squash", "--no-edit", commit)
+    if not ran.ok:
+        attempt.take_back()
+        raise GitError(f"Going forward to {short(commit)} failed: {_why(ran)}")
+    attempt.bring_submodules_along()
+
+
+def merge(git: Git, commit: str, message: str) -> None:
+    """Merge a commit into the branch; `ConflictError`, and nothing changed, where the two do not fit together."""
+    attempt = _Attempt(git, commit)
+    how = ("--no-ff", "--no-squash", "--commit", "--no-edit", "--no-verify")  # whatever branch.NAME.mergeOptions says
+    ran = _operation(git, "merge", "--quiet", *how, "-m", message, commit)
+    if not ran.ok:
+        files = _in_conflict(git)
+        _operation(git, "merge", "--abort")
+        attempt.take_back()
+        raise _failed(
+            f"What comes in (up to {short(commit)}) and the commits that only this checkout has change the same lines",
+            f"The merge of {short(commit)}",
+            ran,
+            files,
+        )
+    attempt.bring_submodules_along()
+
+
+def reset(git: Git, commit: str) -> None:
+    """Make the branch and all files exactly what they are in this commit; what is not committed is gone in any case."""
+    attempt = _Attempt(git, commit)
+    ran = _operation(git, "reset", "--quiet", "--hard", commit)
+    if not ran.ok:
+        attempt.take_back()
+        raise GitError(f"Going to {short(commit)} failed: {_why(ran)}")
+    attempt.bring_submodules_along()
+
+
+def revert(git: Git, commit: Commit, message: str) -> str:
+    """Take one commit back with a new one; the hash of that. Where it fails, the checkout is as it was before it."""
+    attempt = _Attempt(git, commit.parents[0])
+    towards = ["-m", "1"] if commit.is_merge else []
+    ran = _operation(git, "revert", "--no-edit", *towards, commit.hash)
+    if not ran.ok:
+        files = _in_conflict(git)
+        _operation(git, "revert", "--abort")
+        attempt.take_back()
+        raise _failed(f"What came after {commit} changes the same lines", f"Taking back {commit}", ran, files)
+    # The commit is whole as it is; these words are for people, and for the undo. Git's own say what it takes back.
+    worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
+    if not worded.ok:
+        log.warning("the revert of %s keeps git's own message: %s", commit.hash, what_it_said(worded))
+    attempt.bring_submodules_along()
+    return resolve(git, "HEAD")
+
+
+def commit_tree(git: Git, tree: str, message: str) -> str:
+    """A new commit on top of the head, with exactly these files; its hash. The checkout itself is not touched."""
+    return _must(git, "commit-tree", tree, "-p", "HEAD", "-m", message).output.strip()
+
+
+def push(git: Git, remote: str, branch: str) -> None:
+    """Give the remote what is new here, by force never."""
+    words = ["push", "--no-verify", "--porcelain", "--", remote, f"HEAD:refs/heads/{branch}"]
+    ran = _operation(_with_own_ssh(git), *words)
+    if not ran.ok:
+        said = [line.split("\t")[-1] for line in ran.output.split("\n") if line.startswith("!")]
+        why = f"{remote} did not take it: {' '.join([*map(as_told, said), _why(ran)])}"
+        raise GitError(why, remedy=f"It stays on this host; push it by hand, from {git.folder}.")
+
+
+def tidy(git: Git) -> None:
+    """Have git pack its objects where there are many, and wait for that: else a checkout gets slower over the years.
+
+    Nothing that a command kept is lost by it, for a ref holds it. A configured `gc.auto` counts, 0 as well. It fails
+    nothing: what went wrong is only in the log.
+    """
+    try:
+        configured = git.run("config", "--get-all", "gc.auto").output.split()[:-1]  # the last one is our own
+        wanted = configured[-1] if configured else GC_AUTO
+        settings = ("-c", f"gc.auto={wanted}", "-c", "gc.autoDetach=false")
+        ran = git.run(*settings, "gc", "--auto", "--quiet", timeout=TIDY_SECONDS)
+    except SupervisorError as error:
+        log.warning("%s could not be tidied: %s", git.folder, error)
+        return
+    if not ran.ok:
+        why = f"it took more than {TIDY_SECONDS:g} s" if ran.timed_out else what_it_said(ran)
+        log.warning("%s could not be tidied: %s", git.folder, why)
+
+
+class _Attempt:
+    """Going to another commit, and the way back where that fails half way.
+
+    Only for a checkout without changes of its own. What lay in the places of new files before is nobody's to remove.
+    """
+
+    def __init__(self, git: Git, commit: str) -> None:
+        self._git = git
+        self._before = resolve(git, "HEAD")
+        self._new = new_paths(files_between(git, self._before, commit))
+        self._lay = set(in_the_way(git, self._new))
+
+    def take_back(self) -> None:
+        """Have the checkout be exactly what it was before. Where not even that works, the words say so."""
+        git, before = self._git, self._before
+        left = [path for path in in_the_way(git, self._new) if path not in self._lay]
+        if not left and resolve(git, "HEAD") == before and _is_clean(git):
+            return
+        _remove(git, left)  # first: where a folder was made in place of a file, the file comes back
+        ran = _operation(git, "reset", "--quiet", "--hard", before)
+        _submodules(git, "--force")  # those of before are here already; where they can't be had, the status says so
+        if not ran.ok or not _is_clean(git):
+            raise GitError(
+                f"{git.folder} is not as it was: putting it back to {short(before)} failed: {_why(ran)}",
+                remedy=f"When its cause is gone: {_by_hand(git, before)}",
+            )
+
+    def bring_submodules_along(self) -> None:
+        """Have them at what is checked out now; where they can't be had, all is as it was before."""
+        ran = _submodules(self._git)
+        if ran is not None and not ran.ok:
+            self.take_back()
+            which = sorted(set(SUBMODULE.findall(without_credentials(ran.errors))))
+            who = f"The submodule {named(which, NAMED_FILES)}" if which else "A submodule"
+            raise GitError(f"{who} could not be brought along: {_why(ran)}", remedy="Look at its remote.")
+
+
+def _by_hand(git: Git, commit: str) -> str:
+    there = f"git -C {shlex.quote(str(git.folder))}"
+    submodules = f" && {there} submodule update --recursive" if has_submodules(git) else ""
+    return f"{there} reset --hard {commit}{submodules}"
+
+
+def _is_clean(git: Git) -> bool:
+    ran = git.run("status", "--porcelain", "--untracked-files=no", timeout=OPERATION_SECONDS)
+    return ran.ok and not ran.output.strip()
+
+
+def _remove(git: Git, paths: list[str]) -> None:
+    for path in paths:
+        try:
+            (git.folder / path).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s was left by an attempt and can't be removed: %s", git.folder / path, error)
+
+
+def _submodules(git: Git, *how: str) -> Ran | None:
+    """Have the submodules that are set up here at the commits that the checkout names; None where there are none.
+
+    Not by force on the way forward: a file that a submodule does not know must not be overwritten.
+    """
+    if git.is_trial or not has_submodules(git):
+        return None
+    words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout", *how]
+    return _operation(_with_own_ssh(git), *words)
+
+
+def _in_conflict(git: Git) -> list[str]:
+    ran = git.run("diff", "--name-only", "--diff-filter=U", "-z")
+    return [path for path in ran.output.split("\0") if path] if ran.ok else []
+
+
+def _failed(conflict: str, what: str, ran: Ran, files: list[str]) -> GitError:
+    if files:
+        return ConflictError(f"{conflict}, in {named(files, NAMED_FILES)}.")
+    return GitError(f"{what} failed: {_why(ran)}")
+
+
+def _unreachable(git: Git, ran: Ran, remote: str, branch: str) -> GitError:
+    said = what_it_said(ran)
+    if ran.timed_out:
+        address = as_told(git.unhurried().run("remote", "get-url", remote).output)
+        return GitError(
+            f"The remote {remote} ({address}) didn't answer within {ran.seconds:.2g} s.",
+            remedy="Check the network and the remote's server, then try again.",
+        )
+    if "couldn't find remote ref" in said:
+        return GitError(f"{remote} has no branch {branch}.", remedy="Correct workers.ID.code.branch.")
+    if any(words in said for words in ASKING):
+        return GitError(
+            f"{remote} asks for a name and a password, and nobody is there to type them. Git says: {said}",
+            remedy="Give this user of this host a deploy key or a credential helper.",
+        )
+    if any(words in said for words in STRANGER):
+        return GitError(
+            f"{remote} does not let us in. Git says: {said}",
+            remedy="Give this user of this host an SSH key that it knows, and its host key.",
+        )
+    return GitError(f"{remote} can't be reached. Git says: {said}", remedy="Look at the network and at its address.")
+
+
+def _locked(git: Git, ran: Ran, remote: str, branch: str) -> GitError:
+    """Its remote has answered, and what it has can't be written down."""
+    if there := LOCK_FILE.search(ran.errors):
+        return GitError(
+            f"Another git is at work on {remote}/{branch} in {git.folder}, or was cut off: {as_told(there[1])} is "
+            "there.",
+            remedy="If no git runs there, delete that file.",
+        )
+    return GitError(
+        f"What {remote}/{branch} is now can't be written down in {git.folder}. Git says: {what_it_said(ran)}",
+        remedy="Look at the folder refs/remotes in its git folder, and at whose it is.",
+    )
+
+
+def _with_own_ssh(git: Git) -> Git:
+    """Where a way to speak SSH is configured (a deploy key, say), it is used; ours would take its place."""
+    own = git.run("config", "--get", "core.sshCommand").output.strip()
+    return git.at(git.folder, GIT_SSH_COMMAND=own) if own else git
+
+
+def _must(git: Git, *words: str) -> Ran:
+    ran = _operation(git, *words)
+    if not ran.ok:
+        raise GitError(f"`git {words[0]}` failed: {_why(ran)}")
+    return ran
+
+
+def _why(ran: Ran) -> str:
+    if ran.timed_out:
+        return f"it did not end within {OPERATION_SECONDS:g} s."
+    return what_it_said(ran)
+
+
+def _patiently(git: Git, *words: str) -> Ran:
+    """An operation, tried again where another git changes the same ref; all tries have the time of one."""
+    deadline = time.monotonic() + git.seconds_left(OPERATION_SECONDS)
+    ran = _operation(git, *words)
+    for wait in LOCK_WAITS:
+        left = deadline - time.monotonic() - wait
+        if ran.ok or left <= 0 or not AT_ONCE.search(ran.errors):
+            break
+        time.sleep(wait)
+        ran = _operation(git, *words, seconds=left)
+    return ran
+
+
+def _operation(git: Git, *words: str, seconds: float | None = None) -> Ran:
+    """The one way in which anything is changed."""
+    crashpoints.reach(f"git.{words[0]}:before")
+    ran = git.run(*words, timeout=OPERATION_SECONDS if seconds is None else seconds)
+    said = shown(without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:])
+    level = logging.DEBUG if git.is_trial else logging.INFO if ran.ok else logging.WARNING
+    how = "was late and was ended" if ran.timed_out else f"ended with {ran.exit_code}"
+    log.log(
+        level, "git %s in %s %s after %.2f s%s", words[0], git.folder, how, ran.seconds, f": {said}" if said else ""
+    )
+    crashpoints.reach(f"git.{words[0]}:after")
+    return ran

@@ -1,0 +1,320 @@
+"""The one door to git: one checkout, each call bounded, nobody asked, no hook run, nothing of our environment along."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import one_line
+from supervisor_core.config.worker_settings import safe_part
+from supervisor_core.host.programs import Ran, run_command
+from supervisor_core.host.web import MASK, without_query
+
+GIT_SECONDS = 10.0
+"""For a look at a checkout, all calls together; a big one on a slow disk takes a second or two."""
+
+READ_BYTES = 32 * 1024 * 1024
+"""Of what is to be read and not only shown: the names of some hundred thousand files."""
+
+NAMED_CHANGES = 20
+LONGEST_ERROR = 500  # characters of what git says
+LONGEST_SUBJECT = 500
+"""Characters, also of an author's name. What does not print is escaped: these words are anybody's, and terminals show
+them."""
+
+KEPT = frozenset({"SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
+"""Beside what any program may have: the ways to a remote. The user's own git configuration counts, for it says which
+checkouts are trusted and how a remote is spoken to; what git's own variables say does not."""
+
+SCRUBBED = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=10",
+    "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # bytes a second; a fetch whose supervisor was killed ends on its own
+    "GIT_HTTP_LOW_SPEED_TIME": "60",
+    "GIT_OPTIONAL_LOCKS": "0",  # a look takes no lock that somebody else's commit would stumble over
+    "GIT_PAGER": "cat",
+    "GIT_PROGRESS_DELAY": "1000000",  # seconds; one that tells how far it is dies of it where nobody listens any more
+    "GIT_EDITOR": "true",  # nobody is there to edit a message
+    "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_NO_REPLACE_OBJECTS": "1",  # commits as they are, not as somebody would rather have them
+    "LC_ALL": "C",
+}
+
+SETTINGS = (
+    f"core.hooksPath={os.devnull}",
+    "core.fsmonitor=false",  # else a program of the checkout's choice runs
+    "core.quotePath=false",
+    "protocol.ext.allow=never",  # an address that is a program
+    "commit.gpgSign=false",  # it would ask for a passphrase
+    "commit.cleanup=whitespace",  # else lines of a message may count as comments
+    "rerere.enabled=false",  # a conflict that resolves itself as somebody once did is seen by nobody
+    "merge.autoStash=false",
+    "push.gpgSign=false",
+    "submodule.recurse=false",  # they are brought along by a step of their own, which a trial leaves out
+    "core.fsync=all",  # what the ledger says was done is on the disk
+    "gc.auto=0",  # it would go on in the background
+    "credential.interactive=false",
+)
+
+UNDER_WAY = {
+    "MERGE_HEAD": "merge",
+    "REVERT_HEAD": "revert",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "sequencer": "revert or cherry-pick",
+    "BISECT_LOG": "bisect",
+}
+"""What lies in git's folder while something was begun and not ended."""
+
+LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock")
+"""What lies in git's folder while it changes something, or was cut off in the middle of that."""
+
+SHARED_LOCKS = ("refs/heads/{branch}.lock", "packed-refs.lock")
+"""The same, in the folder that all worktrees of a repository have in common."""
+
+_CREDENTIALS = re.compile(r"(\w://)[^/\s]+@")
+_PATH_FIELD = {"1": 8, "u": 10}  # of a line of `status --porcelain=v2`, how many fields come before the path
+
+
+class GitError(SupervisorError):
+    """Git could not do what it was asked."""
+
+
+class GitFailedError(GitError):
+    """A git command failed or was late."""
+
+
+class NoCheckout(GitError):
+    """There is no checkout."""
+
+
+class GitLateError(GitError):
+    """The total time for looking at a checkout is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeState:
+    """How a checkout stands, as far as is known without asking its remote."""
+
+    top: Path
+    """Its topmost folder, which may lie above the one that was asked about."""
+    head: str
+    """The full hash; empty before the first commit."""
+    subject: str
+    committed_at: str
+    branch: str
+    """Empty where no branch is checked out."""
+    changes: tuple[str, ...]
+    """Paths with changes that are not committed."""
+    untracked: tuple[str, ...]
+    under_way: str
+    """`merge`, `revert`, `rebase` … where one was begun and not ended."""
+    compared_with: str
+    ahead: int | None
+    """Commits that the remote did not have when it was last fetched; None where that is not known."""
+    behind: int | None
+    in_submodules: tuple[str, ...] = ()
+    """Those of the changes that lie within a submodule: nothing here could keep them."""
+    unmerged: tuple[str, ...] = ()
+    """Those of the changes that are conflicts which nobody has resolved."""
+    lock: Path | None = None
+    """Git's own lock, where there is one."""
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something is there that no commit has. Files that git does not know count too."""
+        return bool(self.changes or self.untracked)
+
+
+class Git:
+    """One checkout; `extra` is what its git gets in its environment beside the usual. No call outlasts `deadline`, a
+    moment of the monotonic clock, whatever limit of its own it has."""
+
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str] | None = None,
+        extra: Mapping[str, str] | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        self.folder = folder
+        self.deadline = deadline
+        self.is_trial = False
+        """Whether nothing here is to last, so that nothing is fetched for it."""
+        self._environment = git_environment(os.environ if environ is None else environ) | dict(extra or {})
+
+    def at(self, folder: Path, **extra: str) -> Git:
+        """The same git in another folder."""
+        other = Git(folder, {}, deadline=self.deadline)
+        other.is_trial = self.is_trial
+        other._environment = {**self._environment, **extra}
+        return other
+
+    def unhurried(self) -> Git:
+        """The same git without a deadline, to clean up after it."""
+        other = self.at(self.folder)
+        other.deadline = None
+        return other
+
+    def seconds_left(self, most: float) -> float:
+        """The time that one more step may take, at most `most`; `GitLateError` once the deadline has passed."""
+        if self.deadline is None:
+            return most
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise GitLateError(f"There was no time left to look at {self.folder}.", remedy="Try again.")
+        return min(most, left)
+
+    def run(self, *words: str, timeout: float = GIT_SECONDS, given: bytes = b"") -> Ran:
+        """Run git in the checkout, whatever comes of it. Its standard input is `given`."""
+        seconds = self.seconds_left(timeout)
+        settings = [word for setting in SETTINGS for word in ("-c", setting)]
+        command = ["git", "--no-pager", "-C", str(self.folder), *settings, *words]
+        looks = self.deadline is not None
+        return run_command(
+            command,
+            env=self._environment,
+            given=given,
+            timeout=seconds,
+            keep_bytes=READ_BYTES,
+            exact=True,
+            only_looks=looks,
+        )
+
+    def ask(self, *words: str, timeout: float = GIT_SECONDS) -> str:
+        """What git answers; `GitError` with its own words where it fails or is late."""
+        return self.answer(words[0], self.run(*words, timeout=timeout), timeout)
+
+    def answer(self, name: str, ran: Ran, timeout: float) -> str:
+        """The output of a git command that was run; `GitError` where it failed or was late."""
+        if ran.timed_out:
+            raise GitFailedError(f"`git {name}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
+        if not ran.ok:
+            raise GitFailedError(f"`git {name}` in {self.folder} failed: {what_it_said(ran)}")
+        if ran.truncated:
+            raise GitError(f"`git {name}` in {self.folder} has more to say than can be read.")
+        return ran.output
+
+    def state(self, remote: str, branch: str, seconds: float = GIT_SECONDS) -> CodeState:
+        """Look at the checkout, and compare it with what was last fetched of this remote branch."""
+        deadline = time.monotonic() + seconds
+
+        def left() -> float:
+            return max(deadline - time.monotonic(), 0.1)
+
+        git_folder, shared, top = self._places(left())
+        fields = self.ask("status", "--porcelain=v2", "--branch", "--no-renames", "-z", timeout=left()).split("\0")
+        headers = dict(line[2:].split(" ", 1) for line in fields if line.startswith("# ") and line.count(" ") > 1)
+        born = headers.get("branch.oid") != "(initial)"
+        head, at, subject = self._newest(left()) if born else ("", "", "")
+        other = f"{remote}/{branch}"
+        ahead, behind = self._distance(f"refs/remotes/{other}", left()) if born else (None, None)
+        on = headers.get("branch.head", "")
+        locks = [git_folder / name for name in LOCKS] + [shared / name.format(branch=on) for name in SHARED_LOCKS]
+        return CodeState(
+            top=top,
+            head=head,
+            subject=subject,
+            committed_at=at,
+            branch="" if on == "(detached)" else on,
+            changes=tuple(path for line in fields if (path := _changed(line))),
+            in_submodules=tuple(path for line in fields if _within_submodule(line) and (path := _changed(line))),
+            unmerged=tuple(line.split(" ", 10)[-1] for line in fields if line.startswith("u ")),
+            untracked=tuple(line[2:] for line in fields if line.startswith("? ")),
+            under_way=next((word for name, word in UNDER_WAY.items() if (git_folder / name).exists()), ""),
+            lock=next((lock for lock in locks if lock.exists()), None),
+            compared_with=other,
+            ahead=ahead,
+            behind=behind,
+        )
+
+    def _places(self, timeout: float) -> tuple[Path, Path, Path]:
+        try:
+            words = ("--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+            said = self.ask("rev-parse", *words, timeout=timeout)
+        except GitError as error:
+            if "not a git repository" in error.message or "cannot change to" in error.message:
+                raise NoCheckout(f"{self.folder} is no git checkout.") from None
+            if "dubious ownership" in error.message:
+                trust = f"Let git trust it: git config --global --add safe.directory {self.folder}"
+                raise GitError(f"{self.folder} belongs to another user, so git refuses it.", remedy=trust) from None
+            raise
+        git_folder, shared, top = said.splitlines()[:3]
+        return Path(git_folder), (self.folder / shared).resolve(), Path(top)
+
+    def _newest(self, timeout: float) -> tuple[str, str, str]:
+        head, at, subject = self.ask("log", "-1", "--format=%H%x00%cI%x00%s", timeout=timeout).strip("\n").split("\0")
+        return head, at, one_line(subject, LONGEST_SUBJECT)
+
+    def _distance(self, other: str, timeout: float) -> tuple[int | None, int | None]:
+        ran = self.run("rev-list", "--left-right", "--count", f"HEAD...{other}", "--", timeout=timeout)
+        if not ran.ok:  # that branch was never fetched
+            return None, None
+        ahead, behind = ran.output.split()
+        return int(ahead), int(behind)
+
+
+def git_version() -> str:
+    """Which git there is; `ProgramError` where there is none."""
+    said = run_command(["git", "--version"], env=git_environment(os.environ), timeout=GIT_SECONDS).output
+    return said.strip().removeprefix("git version ")
+
+
+def git_at_work(folder: Path) -> bool:
+    """Whether a git works in this folder or below that nobody sits in front of, as one that outlives its supervisor.
+
+    Its lock does not tell: it is given back before the branch is moved, and stays where git is killed.
+    """
+    import psutil  # seldom needed
+
+    for process in psutil.process_iter(["name", "cwd"]):
+        name, cwd = process.info["name"] or "", process.info["cwd"]
+        if name.startswith("git") and cwd and Path(cwd).is_relative_to(folder):
+            with contextlib.suppress(psutil.Error):
+                if not (hasattr(process, "terminal") and process.terminal()):
+                    return True
+    return False
+
+
+def what_it_said(ran: Ran) -> str:
+    """Its own words and those of its remote, as one line that any terminal may show; no credentials in them."""
+    return as_told(ran.errors or ran.output) or "It said nothing."
+
+
+def as_told(words: str) -> str:
+    """Words of git or its remote as one line without credentials. A remote may say anything, an escape sequence too."""
+    return one_line(without_credentials(" ".join(words.split())), LONGEST_ERROR)
+
+
+def without_credentials(text: str) -> str:
+    """The text with every `name:password@` of an address masked, and every query: that may be a token."""
+    return without_query(_CREDENTIALS.sub(rf"\1{MASK}@", text))
+
+
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What git runs with."""
+    ways = {name: value for name, value in environ.items() if name.upper() in KEPT}
+    return {**safe_part(environ), **ways, **SCRUBBED}
+
+
+def _changed(line: str) -> str:
+    count = _PATH_FIELD.get(line[:1])
+    fields = line.split(" ", count) if count else []
+    if fields[1:3] == [".M", "S..U"]:  # a submodule in which lies what it does not know itself: no change either
+        return ""
+    return fields[-1] if count and len(fields) == count + 1 else ""
+
+
+def _within_submodule(line: str) -> bool:
+    """Whether this line of the status is of a submodule whose own files have changes."""
+    words = line.split(" ", 3)
+    return line[:1] in _PATH_FIELD and len(words) > 2 and words[2].startswith("S") and "M" in words[2]

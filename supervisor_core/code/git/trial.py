@@ -1,0 +1,115 @@
+"""A temporary worktree, in which a change of the code is tried before anybody is stopped for it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import uuid
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from supervisor_core.code.git.changes import OPERATION_SECONDS
+from supervisor_core.code.git.history import git_folder
+from supervisor_core.code.git.runner import Git, GitError, what_it_said
+from supervisor_core.host.locks import FileLock, LockedError
+from supervisor_core.host.programs import Ran
+
+FOLDER = "trials"
+MOST_PATHS = 500
+"""Git compares each file with each path; beyond so many, writing all files is quicker."""
+
+ALWAYS = (".gitattributes",)  # in every folder: which filters and merge drivers there are
+SPARSE = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.sparseCheckout",
+    "GIT_CONFIG_VALUE_0": "true",
+    "GIT_CONFIG_KEY_1": "core.sparseCheckoutCone",
+    "GIT_CONFIG_VALUE_1": "false",
+}
+"""Only for our own calls: the configuration of the checkout is not touched."""
+
+SECONDS = OPERATION_SECONDS  # for each of its steps
+LOCK_SECONDS = 60.0
+"""One trial at a time in one state folder; each takes as long as writing the checkout's files."""
+
+log = logging.getLogger(__name__)
+
+
+class TrialError(GitError):
+    """It could not be tried; that says nothing of whether it would go through."""
+
+
+@contextlib.contextmanager
+def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection[str]) -> Iterator[Git]:
+    """These files of a commit, in a folder of their own that is gone afterwards. The checkout itself is not touched.
+
+    It shares the checkout's objects and its configuration, so its filters and merge drivers are the same. Git knows of
+    all the other files and does not write them: in a large checkout that would take most of the time. Large files that
+    live elsewhere (LFS) are not fetched, and submodules are left out.
+    """
+    folder = state_dir / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    patient = git.unhurried()  # whatever the deadline, nothing is left behind
+    with _alone(folder, git.seconds_left(LOCK_SECONDS)):
+        _clear(patient, folder)
+        place = folder / uuid.uuid4().hex
+        there = git.at(place, GIT_LFS_SKIP_SMUDGE="1")
+        try:
+            _must(
+                git.run("worktree", "add", "--quiet", "--detach", "--no-checkout", str(place), commit, timeout=SECONDS)
+            )
+            if len(paths) <= MOST_PATHS and not any("\n" in path for path in paths):
+                patterns = git_folder(there) / "info" / "sparse-checkout"
+                patterns.parent.mkdir(exist_ok=True)
+                patterns.write_text(
+                    "".join(map(_pattern, (*ALWAYS, *paths))), encoding="utf-8", errors="surrogateescape"
+                )
+                there = git.at(place, GIT_LFS_SKIP_SMUDGE="1", **SPARSE)
+            there.is_trial = True
+            _must(there.run("read-tree", "-m", "-u", "HEAD", timeout=SECONDS))
+            yield there
+        finally:
+            _clear(patient, folder)
+
+
+def clear_left(git: Git, state_dir: Path) -> None:
+    """Remove what programs left here that were killed, unless a trial is under way."""
+    folder = state_dir / FOLDER
+    if not folder.is_dir() or not any(each.is_dir() for each in folder.iterdir()):
+        return
+    with contextlib.suppress(LockedError), FileLock(folder / "lock", "a trial").acquire():
+        _clear(git, folder)
+
+
+def _must(ran: Ran) -> None:
+    if not ran.ok:
+        why = f"it took more than {SECONDS:g} s" if ran.timed_out else what_it_said(ran)
+        raise TrialError(f"It could not be tried in a worktree of its own: {why}")
+
+
+def _alone(folder: Path, seconds: float) -> FileLock:
+    try:
+        return FileLock(folder / "lock", "a trial").acquire(timeout=seconds)
+    except LockedError as error:
+        raise TrialError(f"It could not be tried, because others are at it: {error}") from None
+
+
+def _pattern(path: str) -> str:
+    """The line that means exactly this path to git, which reads patterns there."""
+    escaped = "".join(f"\\{letter}" if letter in "\\*?[]!# " else letter for letter in path)
+    return f"{'/' if path not in ALWAYS else ''}{escaped}\n"
+
+
+def _clear(git: Git, folder: Path) -> None:
+    """Remove our worktrees: the one in hand, and those of programs that were killed. Nobody else's is touched."""
+    listed = git.run("worktree", "list", "--porcelain").output.splitlines()
+    ours = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
+    for place in ours:
+        if Path(place).parent == folder.resolve():
+            git.run("worktree", "remove", "--force", "--force", place, timeout=SECONDS)
+    for left in folder.iterdir():
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+            if left.exists():
+                log.warning("%s could not be removed; nothing needs it any more", left)

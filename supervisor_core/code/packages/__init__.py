@@ -1,0 +1,1 @@
+"""The door to pip: the packages of a worker's Python, read, installed and restored."""

@@ -1,0 +1,306 @@
+"""Working out what an update, a rollback or an undo would do; `CodeRefused` says why it may not.
+
+Nothing of it changes the checkout, but for what an update learns from its remote.
+
+Trying what may not fit together, before anybody is stopped for it: reverts, and merges.
+
+Going forward, to a reset, and to an undo needs no trial: there git only writes files, and nothing is to be merged.
+
+What somebody saw before they said yes, and whether it is still so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from supervisor_core.code.change_plan import (
+    LISTED_COMMITS,
+    SEEN,
+    CodePlan,
+    Commit,
+    FileChange,
+    count,
+    named,
+    short,
+    state_hash,
+)
+from supervisor_core.code.checkout import (
+    CodeChange,
+    CodeRefused,
+    Site,
+    change_to_undo,
+    check_changeable,
+    check_free,
+    nothing_on_top,
+)
+from supervisor_core.code.git.changes import fetch, merge, revert
+from supervisor_core.code.git.history import (
+    commits,
+    common_ancestor,
+    files_between,
+    how_many,
+    is_shallow,
+    left_out,
+    resolve,
+    tree_of,
+)
+from supervisor_core.code.git.runner import Git, GitError, GitLateError
+from supervisor_core.code.git.trial import TrialError, temporary_worktree
+from supervisor_core.code.packages.environments import check_requirements, installations_of
+from supervisor_core.commands.definitions import KEEP_GOING
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.context import Host
+
+NAMED_PACKAGES = 10
+OWN_COMMITS = 1000
+"""So many commits that the remote has not are looked at; a checkout that has more is hardly one of this remote."""
+
+
+def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> CodePlan:
+    """What this command would do."""
+    match handler:
+        case "update_code":
+            return plan_update(host, site, "update", reset=bool(params.get("reset")))
+        case "update_code_deps":
+            plan = plan_update(host, site, "update-deps", reset=bool(params.get("reset")))
+            installations = installations_of(host, site)
+            check_requirements(site, installations, plan)
+            return replace(plan, installs=tuple(f"{each.named(site)}, into {each.python}" for each in installations))
+        case "rollback_code":
+            return plan_rollback(site, int(params.get("commits_back") or 1))
+        case "undo_code":
+            return plan_undo(host, site, params.get("task_id"))
+    raise ValueError(f"{handler} does not change code")
+
+
+def plan_update(host: Host, site: Site, command: str, *, reset: bool) -> CodePlan:
+    """Ask the remote what it has, and compare."""
+    git, code = site.git, site.code
+    check_changeable(site, drops_changes=reset)
+    with host.unlocked():
+        newest = fetch(git, code.remote, code.branch)
+    state = check_changeable(site, drops_changes=reset)
+    own_count = how_many(git, f"{newest}..{state.head}")
+    coming = how_many(git, f"{state.head}..{newest}")
+    own = commits(git, f"{newest}..{state.head}", most=min(own_count, OWN_COMMITS)) if own_count else []
+    if own and not reset:
+        _check_not_rewritten(site, newest, state.head)
+    base = common_ancestor(git, newest, state.head) if own else state.head
+    if not base and not reset:
+        raise CodeRefused(
+            f"{code.remote}/{code.branch} and {site.top} have no history in common.",
+            remedy="To have exactly what the remote has: update --reset.",
+        )
+    goes = coming or (reset and (own_count or state.changes))
+    files = files_between(git, state.head if reset else base, newest) if goes else []
+    check_free(site, files)
+    notes = []
+    if own and coming and not reset:
+        kept = count(own_count, "commit")
+        notes.append(f"This checkout has {kept} that {code.remote} has not; what comes in is merged, and they stay.")
+    if command == "update":
+        notes += _packages_stay(site, files)
+    return CodePlan(
+        command=command,
+        head=_commit(git, state.head),
+        target=newest,
+        commits=tuple(commits(git, f"{state.head}..{newest}", most=LISTED_COMMITS)) if coming else (),
+        commit_count=coming,
+        kept=() if reset else tuple(own),
+        dropped=tuple(own) if reset else (),
+        changes=state.changes if reset else (),
+        files=tuple(files),
+        notes=tuple(notes),
+    )
+
+
+def plan_rollback(site: Site, back: int) -> CodePlan:
+    """Resolve the newest commits along the first parents, and look what taking each of them back would touch."""
+    git = site.git
+    state = check_changeable(site)
+    line = commits(git, state.head, most=back + 1, first_parents=True)
+    if len(line) <= back:
+        raise _too_far(site, back, len(line) - 1)
+    newest, before = line[:back], line[1:]
+    skipped = [commit for commit, older in zip(newest, before, strict=True) if commit.tree == older.tree]
+    reverted = [commit for commit in newest if commit not in skipped]
+    files = files_between(git, state.head, before[-1].hash)
+    on_the_way = [change for commit in reverted for change in _taken_back(git, commit)]
+    check_free(site, on_the_way)
+    return CodePlan(
+        command="rollback",
+        head=line[0],
+        target=before[-1].hash,
+        commits=tuple(reverted),
+        commit_count=len(reverted),
+        skipped=tuple(skipped),
+        files=tuple(files),
+        on_the_way=tuple(on_the_way),
+        notes=(*_notes(git, reverted), *_beside(site, files, reverted)),
+    )
+
+
+def plan_undo(host: Host, site: Site, task_id: str | None) -> CodePlan:
+    """Find what is to be taken back, and make sure that nothing came on top of it."""
+    git = site.git
+    state = check_changeable(site)
+    change = change_to_undo(host, site, state.head, task_id)
+    if not resolve(git, change.before):
+        raise GitError(f"{short(change.before)}, to which {change.task_id} would be undone, is not there any more.")
+    if not nothing_on_top(site, change, state.head):
+        raise _something_on_top(site, change, state.head)
+    files = files_between(git, state.head, change.before)
+    check_free(site, files)
+    same = tree_of(git, state.head) == tree_of(git, change.before)
+    made = commits(git, f"{change.before}..{state.head}", most=LISTED_COMMITS)
+    return CodePlan(
+        command="undo",
+        head=_commit(git, state.head),
+        target=change.before,
+        commits=() if same else tuple(made),
+        commit_count=0 if same else how_many(git, f"{change.before}..{state.head}"),
+        files=tuple(files),
+        undone_task_id="" if same and not change.packages else change.task_id,
+        undone=change.what,
+        packages=change.packages,
+        notes=(*_undo_notes(change), *(() if change.packages else _packages_stay(site, files))),
+    )
+
+
+def _check_not_rewritten(site: Site, newest: str, head: str) -> None:
+    code = site.code
+    if once := left_out(site.git, f"refs/remotes/{code.remote}/{code.branch}", head):
+        gone = count(how_many(site.git, f"{newest}..{once}"), "commit")
+        raise CodeRefused(
+            f"The history of {code.remote}/{code.branch} was rewritten: {gone} that this checkout has from it "
+            f"(up to {short(once)}) {'is' if gone.startswith('1 ') else 'are'} not in it any more. A merge would "
+            "bring them back.",
+            remedy="To have exactly what the remote has now: update --reset. What is here stays under refs/supervisor.",
+        )
+
+
+def _too_far(site: Site, back: int, there: int) -> CodeRefused:
+    cut = " Its history was cut off when it was cloned." if is_shallow(site.git) else ""
+    can = f"at most {count(there, 'commit')}" if there else "none"
+    return CodeRefused(
+        f"{site.top} has not so many commits: {back} were to be taken back, and beside its first one there "
+        f"{'is' if there == 1 else 'are'} {there}.{cut} So {can} can be taken back here."
+    )
+
+
+def _something_on_top(site: Site, change: CodeChange, head: str) -> CodeRefused:
+    on_top = commits(site.git, f"{change.after}..{head}", most=3)
+    what = f": {'; '.join(map(str, on_top))}" if on_top else f" ({short(head)} is checked out)"
+    return CodeRefused(
+        f"{change.task_id} can't be undone, because something came on top of it{what}.",
+        remedy="Undo that first, or take single commits back with rollback.",
+    )
+
+
+def _beside(site: Site, files: Sequence[FileChange], reverted: Sequence[Commit]) -> Iterator[str]:
+    """What is worth knowing of a rollback beside its commits."""
+    if reverted and not files:
+        yield "Taken together this changes no file: these commits cancel out. Every file stays as it is now."
+    yield from _packages_stay(site, files)
+
+
+def _packages_stay(site: Site, files: Sequence[FileChange]) -> Iterator[str]:
+    changed = {change.path for change in files} | {change.was for change in files}
+    named_in = {worker.code.requirements for worker in site.workers if worker.code.requirements}
+    for name in sorted(name for name in named_in if any(path == name or path.endswith(f"/{name}") for path in changed)):
+        yield f"{name} changes, and what is installed stays as it is: update-deps installs what it names."
+
+
+def _taken_back(git: Git, commit: Commit) -> list[FileChange]:
+    return files_between(git, commit.hash, commit.parents[0])
+
+
+def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
+    notes = []
+    for commit in reverted:
+        if commit.is_merge:
+            towards = short(commit.parents[0])
+            notes.append(f"{short(commit.hash)} is a merge: all that it brought in goes, back to {towards}.")
+        if commit.takes_back:
+            taken = [_commit(git, commit.takes_back)] if resolve(git, commit.takes_back) else []
+            what = str(taken[0]) if taken else short(commit.takes_back)
+            whose = "your rollback" if commit.task_id else "the revert"
+            notes.append(f"{short(commit.hash)}: this undoes {whose} of {what}, which is in force again then.")
+        elif commit.task_id:
+            notes.append(f"{short(commit.hash)} was made by {commit.task_id}: this takes that back.")
+    return notes
+
+
+def _undo_notes(change: CodeChange) -> tuple[str, ...]:
+    what = f"{change.what.capitalize()} {change.task_id} is undone: every file is again as in {short(change.before)}."
+    packages = [str(each) for one in change.packages for each in one.get("changed", ())]
+    said = [f"Packages go back, too; it had done this: {named(packages, NAMED_PACKAGES)}."] if packages else []
+    said += [f"What was changed and in no commit then stays aside: git stash apply {change.changes}"] * bool(
+        change.changes
+    )
+    return (what, *said)
+
+
+def _commit(git: Git, name: str) -> Commit:
+    return commits(git, name, most=1, first_parents=True)[0]  # in any other order the whole history is walked for it
+
+
+MESSAGE = "A trial of the supervisor; nothing comes of it."
+
+
+class Tried(NamedTuple):
+    """What a trial has shown."""
+
+    conflict: str = ""
+    """Why it would fail half way."""
+    problem: str = ""
+    """Why it could not be tried, which says nothing of whether it would go through."""
+
+
+def tried(host: Host, site: Site, plan: CodePlan) -> Tried:
+    """What would come of it; nothing is to be said where it goes through, and where there is nothing to try."""
+    if not plan.is_tried:
+        return Tried()
+    paths = {change.path for change in (*plan.files, *plan.on_the_way)}
+    try:
+        with temporary_worktree(site.git, host.config.state_dir, plan.head.hash, paths) as there:
+            if plan.merges:
+                merge(there, plan.target, MESSAGE)
+            else:
+                for commit in plan.commits:
+                    revert(there, commit, MESSAGE)
+    except (TrialError, GitLateError) as error:
+        return Tried(problem=str(error))
+    except SupervisorError as error:
+        return Tried(conflict=str(error))
+    except OSError as error:
+        return Tried(problem=f"It could not be tried: {error}")
+    return Tried()
+
+
+def state_of(host: Host, site: Site, plan: CodePlan, params: Mapping[str, Any]) -> str:
+    """The hash of what a preview shows: the code, who runs from it, who is paused, and what was asked for.
+
+    Not the processes and not their health: those change all the time, and change nothing of what would be done. Nor
+    whether the other workers follow after a failure: nothing of that is done here.
+    """
+    asked = {name: value for name, value in params.items() if name not in (SEEN, KEEP_GOING.name)}
+    paused = [worker_id for worker_id in site.ids if host.pauses.preview(worker_id) is not None]
+    facts = {"command": plan.command, "params": asked, "targets": site.ids, "paused": paused, "top": str(site.top)}
+    return state_hash({**facts, **plan.facts()})
+
+
+def checked_plan(host: Host, job: Job, site: Site) -> CodePlan:
+    """The plan of this job; `CodeRefused` where it is not any more what somebody saw and agreed to."""
+    plan = plan_of(host, site, job.handler, job.params)
+    seen = job.params.get(SEEN)
+    if seen and state_of(host, site, plan, job.params) not in str(seen).split(","):
+        raise CodeRefused(
+            f"What was seen in the preview is not so any more: the code in {site.top}, its workers or their pauses "
+            "have changed since. Nothing was done.",
+            remedy="Look at a new preview, and ask again.",
+        )
+    return plan

@@ -1,0 +1,304 @@
+"""What people see before they say yes to a command on code, as a value and in words. Pure.
+
+The preview of a command on code: what it would do, tried where that can be tried, with nothing of it done.
+
+All checkouts of a command are looked at concurrently, under one total deadline. A checkout that can't be looked at by
+then is refused with the reason; the others aren't held up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from supervisor_core.code.change_plan import CHANGES, CodePlan, Commit, FileChange, count, short
+from supervisor_core.code.checkout import Site, site_of
+from supervisor_core.code.planning import plan_of, state_of, tried
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import one_line
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.common.times import DAY, HOUR, MINUTE
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.jobs.handler_checks import why_it_rests
+from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.worker import find_watcher
+
+SHOWN_COMMITS, SHOWN_FILES = 20, 20
+"""In words; programs get more."""
+
+LONGEST_LINE = 1000
+"""Characters. What does not print in a file's name is escaped: it is somebody else's, and goes to a terminal."""
+
+WHAT_BECOMES = {
+    "rollback": ("is taken back", "are taken back, newest first"),
+    "undo": ("goes with it", "go with it"),
+}
+"""Of the commits that a command is about; for the others they come in."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNow:
+    """A worker that would be stopped and started for it."""
+
+    id: str
+    pid: int | None
+    paused: str = ""
+    """By whom and since when, where it is."""
+    rests: str = ""
+    """Why else it would not be started afterwards."""
+    busy: str = ""
+    """The command that is under way or waits for it."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "id": self.id,
+            "pid": self.pid,
+            "running": self.pid is not None,
+            "paused": bool(self.paused),
+            "rests": self.rests or self.paused or None,
+            "busy": self.busy or None,
+        }
+
+    @property
+    def stays(self) -> str:
+        """Why it is not started afterwards; empty where it is."""
+        return self.rests or (f"it is {self.paused}" if self.paused else "")
+
+    def __str__(self) -> str:
+        runs = f"runs as pid {self.pid}" if self.pid else "does not run"
+        busy = f"; {self.busy}" if self.busy else ""
+        return f"{self.id} {runs}{busy}{f'; not started afterwards: {self.stays}' if self.stays else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """One command on one checkout."""
+
+    command: str
+    folder: str
+    branch: str
+    workers: tuple[WorkerNow, ...]
+    plan: CodePlan | None = None
+    """None where it is refused as things are."""
+    refused: str = ""
+    conflict: str = ""
+    """Why it would fail half way, by a trial in a worktree of its own."""
+    state: str = ""
+    """The hash of all that somebody relies on who says yes to this."""
+    untried: str = ""
+    """Why that trial could not be made."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not (self.refused or self.conflict)
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "command": self.command,
+            "checkout": self.folder,
+            "branch": self.branch,
+            "ok": self.ok,
+            "refused": self.refused or None,
+            "conflict": self.conflict or None,
+            "untried": self.untried or None,
+            "workers": [worker.as_json() for worker in self.workers],
+            "state": self.state or None,
+            **(self.plan.as_json() if self.plan else {}),
+        }
+
+
+def preview_text(preview: Preview, now: datetime) -> list[str]:
+    """The same for people, line by line."""
+    lines = [f"{preview.command}, in {preview.folder}, for branch {preview.branch}"]
+    if preview.refused:
+        lines += ["", f"Refused as things are: {preview.refused}"]
+    if preview.plan is not None:
+        lines += _plan_lines(preview.plan, now)
+    if preview.conflict:
+        lines += ["", f"It would fail: {preview.conflict}"]
+    if preview.untried:
+        lines += ["", preview.untried]
+    lines += ["", _title(len(preview.workers), "worker runs", "workers run", "from there:")]
+    lines += [f"  {worker}" for worker in preview.workers]
+    if preview.ok and preview.plan is not None:
+        lines += ["", _verdict(preview.plan, preview.workers, tried=not preview.untried)]
+    return [one_line(line, LONGEST_LINE) for line in lines]
+
+
+def _verdict(plan: CodePlan, workers: Sequence[WorkerNow], *, tried: bool) -> str:
+    if plan.does_nothing:
+        return "Nothing to do: it is so already, and nobody is stopped."
+    shown = " Tried in a worktree of its own: it goes through." if plan.is_tried and tried else ""
+    return f"{_stopped_and_started(workers)}{shown}"
+
+
+def _stopped_and_started(workers: Sequence[WorkerNow]) -> str:
+    run = [worker.id for worker in workers if worker.pid]
+    start = [worker.id for worker in workers if not worker.stays]
+    if len(run) == len(start) == len(workers):
+        return f"{'It is' if len(workers) == 1 else 'They are'} stopped for it, and started again afterwards."
+    stopped, started = _are(run) if run else "Nobody is", _are(start) if start else "nobody is"
+    return f"{stopped} stopped for it; {started} started afterwards."
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
+    yield f"  at {_line(plan.head, now)}"
+    one, many = WHAT_BECOMES.get(plan.command, ("comes in", "come in"))
+    yield from _several(plan.commits, plan.commit_count, f"commit {one}:", f"commits {many}:", now)
+    changed_nothing = "commit changes no file, and is skipped:", "commits change no file, and are skipped:"
+    yield from _several(plan.skipped, len(plan.skipped), *changed_nothing, now)
+    stay = "commit of this checkout alone stays in force:", "commits of this checkout alone stay in force:"
+    yield from _several(plan.kept, len(plan.kept), *stay, now)
+    go = (
+        "commit of this checkout alone goes, and is kept aside:",
+        "commits of this checkout alone go, and are kept aside:",
+    )
+    yield from _several(plan.dropped, len(plan.dropped), *go, now)
+    if plan.changes:
+        yield from ("", _title(len(plan.changes), "file has", "files have", "changes that go, and are kept aside:"))
+        yield from _listed(plan.changes, len(plan.changes), SHOWN_FILES)
+    if plan.files:
+        yield from ("", _title(len(plan.files), "file would change:", "files would change:"))
+        yield from _listed([_file(change) for change in plan.files[:SHOWN_FILES]], len(plan.files), SHOWN_FILES)
+    elif plan.installs and plan.leaves_code:
+        yield from ("", "No commit comes in.")
+    if plan.installs:
+        yield from ("", _title(len(plan.installs), "file names what is installed:", "files name what is installed:"))
+        yield from _listed(plan.installs, len(plan.installs), SHOWN_FILES)
+    if plan.notes:
+        yield ""
+        yield from plan.notes
+
+
+def _several(commits: Sequence[Commit], number: int, one: str, many: str, now: datetime) -> Iterator[str]:
+    if commits:
+        yield from ("", _title(number, one, many))
+        yield from _listed([_line(commit, now) for commit in commits[:SHOWN_COMMITS]], number, SHOWN_COMMITS)
+
+
+def _listed(lines: Sequence[str], number: int, most: int) -> Iterator[str]:
+    yield from (f"  {line}" for line in lines[:most])
+    if number > min(len(lines), most):
+        yield f"  … and {number - min(len(lines), most)} more"
+
+
+def _title(number: int, one: str, many: str, rest: str = "") -> str:
+    return f"{number} {one if number == 1 else many} {rest}".rstrip()
+
+
+def _line(commit: Commit, now: datetime) -> str:
+    merge = " (merge)" if commit.is_merge else ""
+    return f"{short(commit.hash)}  {_age(commit.at, now):>10}  {commit.author}: {commit.subject}{merge}"
+
+
+def _age(at: datetime, now: datetime) -> str:
+    seconds = max((now - at).total_seconds(), 0)
+    for size, unit in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
+        if seconds >= size:
+            return count(int(seconds // size), unit)
+    return count(int(seconds), "second")
+
+
+def _file(change: FileChange) -> str:
+    was = f" (was {change.was})" if change.was else ""
+    return f"{CHANGES.get(change.kind, 'changed'):<8} {change.path}{was}"
+
+
+PREVIEW_SECONDS = 20.0
+"""For the whole preview of a command, however many checkouts it looks at."""
+
+ENDING_SECONDS = 5.0
+"""After the deadline: for a git that is late to be ended."""
+
+CHECKOUTS_AT_ONCE = 64
+"""Checkouts that all previews of this program look at concurrently."""
+
+_looks = DaemonThreads("preview", CHECKOUTS_AT_ONCE)
+
+
+def preview(host: Host, command: Command) -> list[Preview]:
+    """One preview for each checkout that this command would work on, within `PREVIEW_SECONDS`."""
+    deadline = time.monotonic() + PREVIEW_SECONDS
+    host = replace(host, deadline=deadline)
+    sites: dict[str, Site] = {}
+    for worker_id in command.workers:
+        site = site_of(host, host.config.worker(worker_id))
+        sites.setdefault(str(site.top), site)
+    looks = [(site, _looks.submit(_preview, host, site, command)) for site in sites.values()]
+    wait([look for _, look in looks], timeout=max(deadline + ENDING_SECONDS - time.monotonic(), 0))
+    return [_ended(host, site, command, look) for site, look in looks]
+
+
+def _ended(host: Host, site: Site, command: Command, look: Future[Preview]) -> Preview:
+    """What came of a look; one that is still under way is left behind, and refused."""
+    if look.done():
+        return look.result()
+    look.cancel()
+    late = f"{site.top} couldn't be looked at within {PREVIEW_SECONDS:g} s. Try again."
+    return replace(_before(host, site, command), refused=late)
+
+
+def _preview(host: Host, site: Site, command: Command) -> Preview:
+    handler, base = CATALOG[command.name].handler or "", _before(host, site, command)
+    try:
+        plan = plan_of(host, site, handler, command.params)
+    except SupervisorError as error:
+        return replace(base, refused=str(error))
+    shown = tried(host, site, plan)
+    return replace(
+        base,
+        plan=plan,
+        conflict=shown.conflict,
+        untried=shown.problem,
+        state=state_of(host, site, plan, command.params),
+    )
+
+
+def _before(host: Host, site: Site, command: Command) -> Preview:
+    workers = tuple(worker_now(host, worker) for worker in site.workers)
+    return Preview(command.name, str(site.top), site.code.branch, workers)
+
+
+def worker_now(host: Host, worker: Worker) -> WorkerNow:
+    """How a worker stands that a command would be about."""
+    found = find_watcher(host.processes, host.drive, host.config, worker)
+    pause = host.pauses.preview(worker.id)
+    return WorkerNow(
+        id=worker.id,
+        pid=found.identity.pid if found.identity else None,
+        paused=str(pause) if pause else "",
+        rests=why_it_rests(worker),
+        busy=_busy(_waiting(host, worker)),
+    )
+
+
+def _waiting(host: Host, worker: Worker) -> list[Job]:
+    if host.ledger is None:
+        return []
+    from supervisor_core.jobs import rows as jobs  # late: whoever only looks at workers must not pay for it
+
+    under_way = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
+    return host.ledger.read(lambda connection: jobs.waiting(connection, [worker.id], under_way))
+
+
+def _busy(waiting: Sequence[Job]) -> str:
+    started = [job for job in waiting if job.state is JobState.STARTED]
+    if started:
+        return f"busy: {started[0].command} ({started[0].task_id}) is under way"
+    if len(waiting) == 1:
+        return "another command waits for it"
+    return f"{len(waiting)} other commands wait for it" if waiting else ""

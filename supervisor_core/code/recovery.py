@@ -1,0 +1,227 @@
+"""After a command on code was cut off: how the code stands now, and its workers started again on what is there.
+
+After a crash: what was started is reported as interrupted, and never run again by itself.
+
+Only whoever holds a worker's lock may do this, before it executes anything: then no executor of its jobs is alive.
+What was claimed and not yet started needs no recovery: it is simply the next to run.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from supervisor_core.code.change import Turn, start_again
+from supervisor_core.code.change_plan import LISTED_COMMITS, as_list, named, new_paths, short
+from supervisor_core.code.checkout import Site, site_of
+from supervisor_core.code.checkout_lock import checkout_shared
+from supervisor_core.code.git.changes import OPERATION_SECONDS, kept, kept_changes
+from supervisor_core.code.git.history import commits, files_between, in_the_way, is_ancestor, resolve
+from supervisor_core.code.git.runner import CodeState, GitError, git_at_work
+from supervisor_core.code.packages.environments import packages_left
+from supervisor_core.commands.command import Outcome
+from supervisor_core.commands.definitions import Tier
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.host.logging.log import about
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.handler_checks import once_stopped, ordered_by, why_it_rests
+from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.jobs.progress import tell_passed_over
+from supervisor_core.jobs.rows import tier_of
+from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import Host
+
+SETTLE_SECONDS = OPERATION_SECONDS
+"""A git that outlived its supervisor is waited for so long, as it would have been: nobody starts on half a change."""
+
+LOOK_SECONDS = 0.1
+NAMED_FILES = 5
+
+
+class Left(NamedTuple):
+    """What a command left behind that was cut off."""
+
+    words: str
+    details: Mapping[str, Any]
+
+
+def code_as_it_is(host: Host, job: Job) -> Left:
+    """The commits and the files as they are, against what they were when the command began."""
+    try:
+        site = site_of(host, host.config.worker(job.worker_id))
+        state = _settled(site)
+        before = kept(site.git, job.task_id)
+        made = commits(site.git, f"{before}..{state.head}", most=LISTED_COMMITS) if before else []
+        unclean = _unclean(site, job, before, state)
+        changes = kept_changes(site.git, job.task_id)
+        left = packages_left(host, job, site) if job.handler == "update_code_deps" else None
+    except (SupervisorError, OSError) as error:
+        return Left(f"How its code stands could not be seen. {error}", {})
+    details: dict[str, Any] = {"before": before or state.head, "after": state.head, "commits": as_list(made)}
+    details |= {"starting_commit": before or state.head, "final_commit": state.head}
+    details["kept_as"] = {"changes": changes} if changes else {}
+    details["checkout"] = {"folder": str(site.top), "clean": not unclean, "under_way": state.under_way or None}
+    details["checkout"] |= {"changes": list(state.changes), "lock": str(state.lock) if state.lock else None}
+    aside = f"What was changed in it and in no commit is kept as {changes}." if changes else ""
+    packages = ""
+    if left is not None:
+        details["packages"] = left.packages
+        back = f" To have them as before: undo {site.worker.id} {job.task_id}."
+        packages = left.words + (back if left.differ and before in ("", state.head) else "")
+    return Left(" ".join(filter(None, (_moved(site, job, before, state), packages, aside, unclean))), details)
+
+
+def start_all_again(host: Host, job: Job) -> dict[str, Any]:
+    """Start whoever runs from there and does not run now, unless they rest: the command may have stopped them."""
+    try:
+        site = site_of(host, host.config.worker(job.worker_id))
+    except (SupervisorError, OSError):
+        return {}  # `code_as_it_is` has said so
+    return {worker.id: start_again(host, Turn(worker, None), ordered_by(job)).as_json() for worker in site.workers}
+
+
+def _settled(site: Site) -> CodeState:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while git_at_work(site.top) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    state = site.git.state(site.code.remote, site.code.branch)
+    if not state.head:
+        raise GitError(f"{site.top} has no commit.")
+    return state
+
+
+def _moved(site: Site, job: Job, before: str, state: CodeState) -> str:
+    head = f"{short(state.head)} {state.subject}"
+    if not before:
+        return f"Its code was not touched; it is at {head}."
+    if before == state.head:
+        return f"Its code is at {head}, as before."
+    back = f"undo {site.worker.id} {job.task_id}"
+    if job.handler == "undo_code":  # which can't be undone itself
+        back = f"rollback {site.worker.id} 1"
+    return f"Its code had gone from {short(before)} to {head}. To have it as before: {back}."
+
+
+def _unclean(site: Site, job: Job, before: str, state: CodeState) -> str:
+    """What is half done in the checkout, and what to do about it; empty where it is clean."""
+    if state.lock is None and not state.under_way and not state.changes:
+        return ""
+    top, back = site.top, _back(site, job, before, state)
+    if state.lock is not None:
+        return f"Git was cut off in {top}: when no git runs there, delete {state.lock}, then: {back}"
+    if state.under_way:
+        return f"In {top} a {state.under_way} was begun and not ended. To take that back: {back}"
+    return f"In {top}, {named(state.changes, NAMED_FILES)} differ from that. To have them as committed: {back}"
+
+
+def _back(site: Site, job: Job, before: str, state: CodeState) -> str:
+    """The command after which the checkout is what is committed in it.
+
+    New files that were written, and git was cut off before it knew them, would be in the way of the next attempt.
+    Nothing lay in their places when this one began; as part of the commit that they came from they go again.
+    """
+    reset = f"git -C {shlex.quote(str(site.top))} reset --hard"
+    went_to = _went_to(site, job, before) if before else ""
+    there = resolve(site.git, went_to) if went_to else ""
+    if there and in_the_way(site.git, new_paths(files_between(site.git, state.head, there))):
+        return f"{reset} {there} && {reset} {state.head}"
+    return f"{reset} {state.head}"
+
+
+def _went_to(site: Site, job: Job, before: str) -> str:
+    """The commit whose files it was about to write, in whose places nothing lay; empty where that is not sure."""
+    if job.handler == "rollback_code":
+        return f"{before}~{job.params.get('commits_back') or 1}"
+    if job.handler == "undo_code":
+        return kept(site.git, str(job.params.get("task_id")))
+    remote = f"refs/remotes/{site.code.remote}/{site.code.branch}"
+    straight = job.params.get("reset") or is_ancestor(site.git, before, remote)
+    return remote if straight else ""  # a merge leaves out what this checkout has taken back; that was not looked at
+
+
+log = logging.getLogger(__name__)
+
+
+def report_interrupted(
+    host: Host,
+    ledger: Ledger,
+    worker_ids: Collection[str],
+    told: Callable[[], object] = lambda: False,
+    *,
+    plans: bool = False,
+) -> list[Job]:
+    """Give every job of these workers that was under way its outcome, its audit row and its result; which they were.
+
+    `plans`: whether whoever asks starts those workers afterwards that should run and don't.
+    Whoever has the checkout of one is waited for. Once told to stop, such a job is left to the next program.
+    """
+    ended = []
+    for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
+        with about(job.task_id, job.label, job.worker_id):
+            outcome = _what_is_known(job, host, told, plans=plans)
+            if outcome is None:
+                continue
+            if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
+                ended.append(job)
+                log.error("%s of %s was interrupted: %s", job.handler, job.worker_id, outcome.error)
+                tell_passed_over(job, ledger)
+    return ended
+
+
+def _what_is_known(job: Job, host: Host, told: Callable[[], object], *, plans: bool) -> Outcome | None:
+    """How the worker stands now, for whoever decides whether to ask again. One whose stop was cut off is given a moment
+    to exit first, so that this names no process that is about to go."""
+    left = Left("", {})
+    if job.worker_id not in host.config.workers:
+        left = Left(f"{job.worker_id} is not in the configuration any more.", {})
+    elif tier_of(job.handler) == Tier.CODE:
+        with checkout_shared(host, host.config.worker(job.worker_id), wait=True, told=told) as ours:
+            if not ours:
+                return None
+            left = code_as_it_is(host, job)
+            left = left._replace(details={**left.details, "workers": start_all_again(host, job)})
+    worker = host.config.workers.get(job.worker_id)
+    found = once_stopped(host.processes, worker) if worker else host.processes.find(job.worker_id)
+    pause = host.pauses.read(job.worker_id)
+    rests = pause is not None or host.quarantines.read(job.worker_id) is not None
+    ends = found.presence is Presence.STOPPED or found.stopping
+    back = plans and ends and not rests and worker is not None and not why_it_rests(worker)
+    now = f"{_in_words(found)} and is {'paused' if pause else 'not paused'} now."
+    again = (
+        "Once it has exited, it's started again automatically."
+        if found.stopping
+        else "It's started again automatically."
+    )
+    words = [f"{job.worker_id} {now}", again if back else "", left.words]
+    return Outcome.failed(
+        f"The supervisor ended while this was under way; it was not run again. "
+        f"{' '.join(filter(None, (*words, _what_next(job, left))))}",
+        **left.details,
+        interrupted=True,
+        pid=found.identity.pid if found.identity else None,
+        paused=pause is not None,
+    )
+
+
+def _in_words(found: FoundWorker) -> str:
+    if found.identity is None:
+        return f"is {found.presence}"
+    if found.stopping:
+        return f"was told to stop, hasn't exited yet (pid {found.identity.pid})"
+    return f"runs as pid {found.identity.pid}"
+
+
+def _what_next(job: Job, left: Left) -> str:
+    """Whether asking again as it stands would do what was asked for."""
+    if job.handler == "rollback_code" and left.details.get("commits"):
+        back = f"git -C {left.details['checkout']['folder']} reset --hard {left.details['before']}"
+        return (
+            "Do not ask again as it stands: it would take back what it has just made, and an undo counts as a commit, "
+            f"too. To begin anew, pause the workers of that checkout, then: {back}"
+        )
+    return "Look at it, and ask again if that is not what you want."

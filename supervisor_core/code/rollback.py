@@ -1,0 +1,141 @@
+"""Rollback: the newest commits are taken back, newest first, each by a commit of its own that says who asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from supervisor_core.code.change import Made, change_code
+from supervisor_core.code.change_plan import LISTED_FILES, CodePlan, Commit, as_list, count, moved, revert_message
+from supervisor_core.code.checkout import Site, done_together, site_of
+from supervisor_core.code.git.changes import keep, push, revert
+from supervisor_core.code.git.history import resolve
+from supervisor_core.code.planning import checked_plan
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.context import Host
+
+
+def rollback_code(host: Host, job: Job) -> Outcome:
+    """Take the newest commits back, under all workers that run from there.
+
+    What can be known to fail is refused before anybody is stopped. A revert that fails all the same ends it there:
+    those before it stay, and the checkout is left clean.
+    """
+    try:
+        site = site_of(host, host.config.worker(job.worker_id))
+        if earlier := done_together(host, job, site):
+            return earlier
+        host.progress("looking at the code")
+        plan = checked_plan(host, job, site)
+    except SupervisorError as error:
+        return Outcome(success=False, error=str(error), details=_nothing(str(error), job))
+    if plan.does_nothing:
+        what = f"The newest {count(len(plan.skipped), 'commit')} of {site.worker.id} change no file"
+        words = f"{what}; nothing was taken back, and nobody was stopped"
+        return Outcome(success=True, details={"message": words, **_details(plan, [], plan.head.hash, None, job)})
+    try:
+        outcome = change_code(host, job, site, plan, Rollback(host, job, site, plan))
+    except SupervisorError as error:  # nobody was stopped for it
+        outcome = Outcome.failed(str(error), refused=True)
+    if "commits_reverted" in outcome.details or not ({"refused", "survivors"} & outcome.details.keys()):
+        return outcome
+    untouched = _details(plan, [], plan.head.hash, None, job, outcome.error)
+    return Outcome(success=False, error=outcome.error, details={**untouched, **outcome.details})
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """The reverts, one after the other."""
+
+    host: Host
+    job: Job
+    site: Site
+    plan: CodePlan
+
+    def apply(self) -> Made:
+        """Revert each; stop at the first that fails."""
+        git, job, plan = self.site.git, self.job, self.plan
+        keep(git, job.task_id, plan.head.hash)
+        done: list[Commit] = []
+        for number, commit in enumerate(plan.commits, 1):
+            self.host.progress(f"taking back {commit} ({number} of {len(plan.commits)})")
+            try:
+                revert(git, commit, revert_message(commit, job.audit_label, job.task_id))
+            except SupervisorError as error:
+                return self._failed(done, commit, error)
+            done.append(commit)
+        after = resolve(git, "HEAD")
+        what = f"{self.site.are} rolled back by {count(len(done), 'commit')}"
+        if plan.skipped:
+            what += f" ({', '.join(map(str, plan.skipped))} changed no file and {_was(plan.skipped)} skipped)"
+        details = _details(plan, done, after, None, job)
+        return Made(details, moved(what, plan.head.hash, after))
+
+    def take_back(self) -> None:
+        """Left as it is: it is what was asked for, and an undo is at hand."""
+
+    def afterwards(self, made: Made) -> Made:
+        """The remote may have it, too."""
+        return pushed_if_wanted(self.host, self.site, made)
+
+    def _failed(self, done: list[Commit], commit: Commit, error: SupervisorError) -> Made:
+        after = resolve(self.site.git, "HEAD") or self.plan.head.hash
+        kept = f"{count(len(done), 'commit')} before it {_was(done)} taken back" if done else "nothing was taken back"
+        again = f" To have all as it was: undo {self.site.worker.id} {self.job.task_id}." if done else ""
+        words = f"{error} It ended there: {kept}, and the checkout is as that left it.{again}"
+        details = _details(self.plan, done, after, commit, self.job, words)
+        return Made(details, moved("the rollback failed half way", self.plan.head.hash, after), words)
+
+
+def pushed_if_wanted(host: Host, site: Site, made: Made) -> Made:
+    """Give the remote what was made here, where it is configured so. That it does not take it fails nothing."""
+    code = site.code
+    if not code.push_rollbacks:
+        return replace(made, details={**made.details, "pushed": False})
+    host.progress(f"pushing to {code.remote}")
+    try:
+        push(site.git, code.remote, code.branch)
+    except SupervisorError as error:
+        details = {**made.details, "pushed": False, "push_error": str(error)}
+        return replace(made, details=details, message=f"{made.message}; {str(error).rstrip('.')}")
+    return replace(made, details={**made.details, "pushed": True}, message=f"{made.message}; pushed to {code.remote}")
+
+
+def _details(
+    plan: CodePlan, done: list[Commit], after: str, failed: Commit | None, job: Job, error: str | None = None
+) -> dict[str, Any]:
+    return {
+        "starting_commit": plan.head.hash,
+        "commits_reverted": len(done),
+        "reverted_commits": [commit.hash for commit in done],
+        "skipped_commits": [commit.hash for commit in plan.skipped],
+        "failed_commit": failed.hash if failed else None,
+        "final_commit": after,
+        "before": plan.head.hash,
+        "after": after,
+        "success": error is None,
+        "error": error,
+        "label": job.label,
+        "commits": as_list(done),
+        "files": [change.as_json() for change in plan.files[:LISTED_FILES]] if error is None else [],
+        "notes": list(plan.notes),
+    }
+
+
+def _nothing(error: str, job: Job) -> dict[str, Any]:
+    """The same, of a rollback that was refused before anything was touched."""
+    return {
+        "refused": True,
+        "commits_reverted": 0,
+        "reverted_commits": [],
+        "failed_commit": None,
+        "success": False,
+        "error": error,
+        "label": job.label,
+    }
+
+
+def _was(commits: tuple[Commit, ...] | list[Commit]) -> str:
+    return "was" if len(commits) == 1 else "were"

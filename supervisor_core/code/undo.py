@@ -1,0 +1,96 @@
+"""Undo: an update or a rollback is taken back, so that every file is as it was before it, by a commit on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from supervisor_core.code.change import Made, change_code
+from supervisor_core.code.change_plan import LISTED_FILES, CodePlan, as_list, short, undo_message
+from supervisor_core.code.checkout import Site, done_together, site_of
+from supervisor_core.code.git.changes import commit_tree, fast_forward, keep
+from supervisor_core.code.git.history import tree_of
+from supervisor_core.code.packages.environments import put_back_packages
+from supervisor_core.code.planning import checked_plan
+from supervisor_core.code.rollback import pushed_if_wanted
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import capitalised
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.context import Host
+
+
+def undo_code(host: Host, job: Job) -> Outcome:
+    """Have the code as it was before an update or a rollback; refused where something came on top of it."""
+    site = site_of(host, host.config.worker(job.worker_id))
+    if earlier := done_together(host, job, site):
+        return earlier
+    host.progress("looking at the code")
+    plan = checked_plan(host, job, site)
+    if plan.does_nothing:
+        words = f"The files of {site.worker.id} are as they were before it already; nothing was done"
+        return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
+    return change_code(host, job, site, plan, Undo(host, job, site, plan))
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """One new commit with the files of before."""
+
+    host: Host
+    job: Job
+    site: Site
+    plan: CodePlan
+
+    def apply(self) -> Made:
+        """Make the commit beside the checkout, then go forward to it: all of it, or nothing."""
+        git, plan, job = self.site.git, self.plan, self.job
+        keep(git, job.task_id, plan.head.hash)
+        self.host.progress(f"undoing {plan.undone_task_id}: back to the files of {short(plan.target)}")
+        tree, after = tree_of(git, plan.target), plan.head.hash
+        if tree != tree_of(git, after):  # else it had installed something and brought no code
+            before = f"commit {plan.target}"
+            message = undo_message(plan.undone, plan.undone_task_id, before, job.audit_label, job.task_id)
+            after = commit_tree(git, tree, message)
+            fast_forward(git, after)
+        whose = " and ".join(self.site.ids)
+        words = f"{capitalised(plan.undone)} {plan.undone_task_id} of {whose} is undone: "
+        if after == plan.head.hash:
+            words += f"its files are as they were, at {short(after)}"
+        else:
+            words += f"by {short(after)} every file is as it was in {short(plan.target)}"
+        said = self._packages()
+        details = {**_details(plan, after, job), "packages_said": said or None}
+        return Made(details, f"{words}{said}")
+
+    def take_back(self) -> None:
+        """Left as it is: it is what was asked for, and ran before."""
+
+    def afterwards(self, made: Made) -> Made:
+        """The remote may have it, too."""
+        if made.details["before"] == made.details["after"]:
+            return replace(made, details={**made.details, "pushed": False})
+        return pushed_if_wanted(self.host, self.site, made)
+
+    def _packages(self) -> str:
+        """What an update had installed goes as well; in words, what came of that."""
+        if not self.plan.packages:
+            return ""
+        self.host.progress("putting the packages back")
+        try:
+            return f"; packages: {put_back_packages(self.host, self.site, self.plan.packages).rstrip('.')}"
+        except SupervisorError as error:
+            return f"; whether the packages are as they were is not known: {error}".rstrip(".")
+
+
+def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
+    return {
+        "undone_task_id": plan.undone_task_id or None,
+        "restored_commit": plan.target,
+        "before": plan.head.hash,
+        "after": after,
+        "commits": as_list(plan.commits),
+        "files": [change.as_json() for change in plan.files[:LISTED_FILES]],
+        "file_count": len(plan.files),
+        "label": job.label,
+    }

@@ -1,0 +1,245 @@
+"""Update: the code goes to what its remote has, and what it requires is installed where that is asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from supervisor_core.code.change import Made, change_code
+from supervisor_core.code.change_plan import LISTED_FILES, CodePlan, as_list, count, merge_message, moved, named, short
+from supervisor_core.code.checkout import CodeRefused, Site, done_together, site_of
+from supervisor_core.code.git.changes import fast_forward, keep, keep_changes, merge, reset, restore_changes
+from supervisor_core.code.git.history import resolve
+from supervisor_core.code.git.runner import GitError
+from supervisor_core.code.packages.environments import NAMED, Environment, environments_of, write_down
+from supervisor_core.code.planning import checked_plan, tried
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import sentence
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.context import Host
+
+log = logging.getLogger(__name__)
+
+
+def update_code(host: Host, job: Job) -> Outcome:
+    """Bring the code up to its remote. With nothing to bring, nobody is touched."""
+    site = site_of(host, host.config.worker(job.worker_id))
+    if earlier := done_together(host, job, site):
+        return earlier
+    plan = _looked_at(host, job, site)
+    if plan.does_nothing:
+        return _up_to_date(job, site, plan)
+    return change_code(host, job, site, plan, Update(host, job, site, plan))
+
+
+def update_code_deps(host: Host, job: Job) -> Outcome:
+    """Do the same, and install what the code then requires; with nothing to bring, only that."""
+    site = site_of(host, host.config.worker(job.worker_id))
+    if earlier := done_together(host, job, site):
+        return earlier
+    plan = _looked_at(host, job, site)
+    if plan.does_nothing:  # and no worker of it has requirements
+        return _up_to_date(job, site, plan)
+    host.progress("looking at the packages that are installed")
+    with environments_of(host, site) as environments:
+        return change_code(host, job, site, plan, WithPackages(Update(host, job, site, plan), environments))
+
+
+def _up_to_date(job: Job, site: Site, plan: CodePlan) -> Outcome:
+    beside = f"; {_own(plan, site)}" if plan.kept else ""
+    words = f"{site.are} up to date, at {plan.head}{beside}"
+    return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
+
+
+def _looked_at(host: Host, job: Job, site: Site) -> CodePlan:
+    """The plan; `CodeRefused` where it can be known before anybody is stopped that it would fail."""
+    host.progress(f"asking {site.code.remote} what is new")
+    plan = checked_plan(host, job, site)
+    shown = tried(host, site, plan)
+    if shown.problem:  # then it is seen at the merge itself, which takes itself back
+        log.warning("%s", shown.problem)
+    if shown.conflict:
+        raise CodeRefused(
+            f"Nothing was done, and nobody was stopped. {shown.conflict}",
+            remedy="Bring the two together by hand, or drop what only this checkout has: update --reset.",
+        )
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The way forward: straight on where that is possible, by a merge where the branch has commits of its own."""
+
+    host: Host
+    job: Job
+    site: Site
+    plan: CodePlan
+    _kept: dict[str, str] = field(default_factory=dict)
+    """What was dropped, by what it is; where it is kept."""
+
+    def apply(self) -> Made:
+        """Go there."""
+        git, plan, job = self.site.git, self.plan, self.job
+        self._kept["head"] = keep(git, job.task_id, plan.head.hash)
+        coming = f" ({count(plan.commit_count, 'commit')})" if plan.commit_count else ""
+        self.host.progress(f"{self._how()} {short(plan.target)}{coming}")
+        if job.params.get("reset"):
+            if plan.changes:
+                self._kept["changes"] = keep_changes(git, job.task_id)
+            self._reset()
+        elif plan.kept:
+            merge(git, plan.target, _message(self.site, plan, job))
+        else:
+            fast_forward(git, plan.target)
+        after = resolve(git, "HEAD")
+        way = f"updated by {count(plan.commit_count, 'commit')}" if plan.commit_count else "what its remote has"
+        what = f"{self.site.are} {way}"
+        words = f"{moved(what, plan.head.hash, after)}{self._beside()}"
+        return Made({**_details(plan, after, job), "kept_as": dict(self._kept)}, words)
+
+    def _reset(self) -> None:
+        try:
+            reset(self.site.git, self.plan.target)
+        except GitError as error:
+            try:
+                self._restore()
+            except GitError:
+                kept = self._kept["changes"]
+                raise GitError(f"{error} What was changed and in no commit is kept as {kept}.") from None
+            raise
+
+    def take_back(self) -> Callable[[str], Made]:
+        """The code as it was, with what was changed in it."""
+        return self.put_back
+
+    def afterwards(self, made: Made) -> Made:
+        """Nothing more."""
+        return made
+
+    def put_back(self, why: str) -> Made:
+        """Have it so; `why` becomes the error."""
+        git, head = self.site.git, self.plan.head.hash
+        given_up = resolve(git, "HEAD")
+        reset(git, head)
+        self._restore()
+        details = {**_details(self.plan, head, self.job), "tried": given_up}
+        said = f"the code of {' and '.join(self.site.ids)} is again at {short(head)}"
+        return Made(details, said, f"{sentence(why)} {said[0].upper()}{said[1:]}.")
+
+    def _restore(self) -> None:
+        if name := self._kept.get("changes"):
+            restore_changes(self.site.git, name)
+
+    def _how(self) -> str:
+        if self.job.params.get("reset"):
+            return "going to exactly"
+        return "merging" if self.plan.kept else "going forward to"
+
+    def _beside(self) -> str:
+        plan = self.plan
+        if plan.kept:
+            return f"; {_own(plan, self.site)}"
+        gone = [count(len(plan.dropped), "commit")] if plan.dropped else []
+        gone += [f"the changes in {count(len(plan.changes), 'file')}"] if plan.changes else []
+        return f"; dropped, and kept under refs/supervisor/: {' and '.join(gone)} of this checkout" if gone else ""
+
+
+@dataclass(frozen=True, slots=True)
+class WithPackages:
+    """An update, then what it requires; where that fails, the code and the packages are put back."""
+
+    update: Update
+    environments: Sequence[Environment]
+
+    def apply(self) -> Made:
+        """Go there, and install."""
+        update, plan = self.update, self.update.plan
+        if plan.leaves_code:
+            made = Made(_details(plan, plan.head.hash, update.job), f"{update.site.are} up to date, at {plan.head}")
+        else:
+            made = update.apply()
+        try:
+            write_down(update.host, update.job.task_id, self.environments)
+            for environment in self.environments:
+                for each in environment.installations:
+                    what = each.named(update.site)
+                    update.host.progress(f"installing what {what} names, into {environment.python}")
+                    each.run()
+                environment.check()
+            packages = [each.changed() for each in self.environments]
+        except (SupervisorError, OSError) as error:  # a full disk, say: the new code must not run without them
+            return self._put_back(f"What the code requires could not be installed. {error}")
+        return Made({**made.details, "packages": packages}, f"{made.message}; {_packages_in_words(packages)}")
+
+    def take_back(self) -> Callable[[str], Made]:
+        """The code and the packages as they were."""
+        return self._put_back
+
+    def afterwards(self, made: Made) -> Made:
+        """Nothing more."""
+        return made
+
+    def _put_back(self, why: str) -> Made:
+        """The code first: what is installed from a folder of it is then what it was."""
+        update = self.update
+        update.host.progress("putting the code and the packages back")
+        if update.plan.leaves_code:
+            head = update.plan.head
+            said = f"the code is at {short(head.hash)}, as before"
+            made = Made(_details(update.plan, head.hash, update.job), said, f"{sentence(why)} The code is as it was.")
+        else:
+            made = self._code_put_back(why)
+        said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
+        return replace(made, error=f"{made.error} {said}")
+
+    def _code_put_back(self, why: str) -> Made:
+        """That it failed is told, and keeps nobody from the packages."""
+        update, head = self.update, self.update.plan.head.hash
+        try:
+            return update.put_back(why)
+        except (SupervisorError, OSError) as error:
+            failed = f"{sentence(why)} Putting the code back failed as well. {error}"
+        try:
+            after = resolve(update.site.git, "HEAD")
+        except SupervisorError:
+            after = ""
+        details = _details(update.plan, after or head, update.job)
+        said = (
+            moved("the code went", head, after) if after not in ("", head) else "whether the code is as it was is open"
+        )
+        return Made(details, said, failed)
+
+
+def _packages_in_words(packages: Sequence[Mapping[str, Any]]) -> str:
+    changed = list(dict.fromkeys(each for one in packages for each in one["changed"]))
+    return f"packages: {named(changed, NAMED)}" if changed else "all that it requires was installed already"
+
+
+def _own(plan: CodePlan, site: Site) -> str:
+    stay = "stays" if len(plan.kept) == 1 else "stay"
+    return f"{count(len(plan.kept), 'commit')} of this checkout that {site.code.remote} has not {stay} in force"
+
+
+def _message(site: Site, plan: CodePlan, job: Job) -> str:
+    branch = f"{site.code.remote}/{site.code.branch}"
+    return merge_message(branch, len(plan.kept), job.audit_label, job.task_id)
+
+
+def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
+    moved_on = after != plan.head.hash
+    return {
+        "up_to_date": plan.leaves_code,
+        "before": plan.head.hash,
+        "after": after,
+        "target": plan.target,
+        "commits": as_list(plan.commits) if moved_on else [],
+        "commit_count": plan.commit_count if moved_on else 0,
+        "files": [change.as_json() for change in plan.files[:LISTED_FILES]] if moved_on else [],
+        "file_count": len(plan.files) if moved_on else 0,
+        "kept": as_list(plan.kept),
+        "dropped": as_list(plan.dropped) if moved_on else [],
+        "label": job.label,
+    }

@@ -1,0 +1,196 @@
+"""Watching a worker after its code was changed, decided purely: what was changed, for whom, and what came of it.
+
+    watching ─→ well         until the end, as `status` says it
+        ├─→ degraded         it is not well, or did not keep running
+        │      └─→ recovered    it is well again, and with the same code
+        ├─→ overtaken        another command has changed the code since
+        └─→ ended            nothing can be said any more: somebody paused it, it was removed, nobody watched
+
+Only `watching` and `degraded` can move, so each of the others happens once. Nothing here changes the code back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from supervisor_core.common.text import times
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.health import Health, WorkerState
+from supervisor_core.workers.restarts.policy import Life, from_outside
+
+LATE = timedelta(minutes=1)
+"""Who looks so long after the end has not watched: what is so then may have come of anything."""
+
+STEADY = timedelta(minutes=1)
+"""A worker that had degraded is well again once it has kept running for so long."""
+
+FOLLOWED = timedelta(days=7)
+"""So long a worker that has degraded is looked at for its recovery."""
+
+
+class BakeState(StrEnum):
+    """What came of watching."""
+
+    WATCHING = "watching"
+    WELL = "well"
+    DEGRADED = "degraded"
+    RECOVERED = "recovered"
+    OVERTAKEN = "overtaken"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Bake:
+    """One row of `bakes_t`: one worker that is, or was, watched after one command."""
+
+    task_id: str
+    worker_id: str
+    supervisor_id: str
+    asked_for: str
+    """The worker whose job of this command changed the code: itself, unless it only runs from the same checkout."""
+    since: datetime
+    until: datetime
+    state: BakeState = BakeState.WATCHING
+    decided_at: datetime | None = None
+    """When it came to its end."""
+    reason: str = ""
+    """Why it ended so, as words without a stop; empty while it is watched, and where it is well."""
+
+
+class Watched(NamedTuple):
+    """How a watched worker is at the moment, as `status` judges it."""
+
+    state: WorkerState
+    health: Health
+    fine: bool
+    reason: str
+    started_at: datetime | None = None
+    """Since when its process lives."""
+    paused: bool = False
+    wanted: bool = True
+    """False where a person has it at rest by the configuration: not enabled, or quarantined there."""
+    given_up: bool = False
+    """Quarantined because it could not live."""
+    started_again_at: datetime | None = None
+    """When it was last started by itself, after it had ended or hung."""
+    lives: tuple[Life, ...] = ()
+    """Its last lives that ended by themselves, the newest last."""
+
+
+class Verdict(NamedTuple):
+    """Where a bake goes from watching, and why."""
+
+    state: BakeState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a command that has ended did to the code under its workers."""
+
+    task_id: str
+    worker_id: str
+    at: datetime
+    touched: frozenset[str]
+    """Who runs from there."""
+    run_with_it: tuple[str, ...]
+    """Who was started with it, by a command that succeeded; not who rests."""
+
+
+def change_of(job: Job) -> Change | None:
+    """The change that this job made, whatever it was told to be; None where the code and its packages are as before."""
+    if job.outcome is None or job.finished_at is None or not _changed(job.outcome.details):
+        return None
+    told = job.outcome.details.get("workers")
+    turns = told if isinstance(told, Mapping) else {}
+    started = [each for each, turn in turns.items() if isinstance(turn, Mapping) and turn.get("new_pid") is not None]
+    return Change(
+        job.task_id,
+        job.worker_id,
+        job.finished_at,
+        frozenset({job.worker_id, *turns}),
+        tuple(sorted(started)) if job.outcome.success else (),
+    )
+
+
+def _changed(details: Mapping[str, Any]) -> bool:
+    """Whether something runs now that did not run before: other commits, or other packages."""
+    if details.get("before") != details.get("after") or details.get("packages_said"):
+        return True
+    told = details.get("packages")
+    return isinstance(told, list) and any(isinstance(one, Mapping) and one.get("changed") for one in told)
+
+
+def overtakes(change: Change, bake: Bake) -> bool:
+    """Whether this worker runs with something else since."""
+    return change.task_id != bake.task_id and bake.worker_id in change.touched and change.at > bake.since
+
+
+def recovered(bake: Bake, worker: Watched | None, now: datetime) -> bool:
+    """Whether a worker that had degraded is well again: it runs and has been steady for long enough."""
+    if worker is None or not worker.fine or worker.paused or worker.state is not WorkerState.RUNNING:
+        return False
+    begun = max(each for each in (bake.decided_at, worker.started_at, bake.since) if each is not None)
+    return now - begun >= STEADY
+
+
+def judge(bake: Bake, worker: Watched | None, now: datetime, grace: timedelta) -> Verdict | None:
+    """Where this bake goes; None while it goes on. `worker` is None where there is no such worker any more.
+
+    Within the `grace` after its start a worker is not held to be unwell, even beyond the end of the bake; one that
+    does not keep running is, at once.
+    """
+    if now > bake.until + grace + LATE:
+        return Verdict(BakeState.ENDED, "nobody watched it to the end: no supervisor was at work")
+    if worker is None:
+        return Verdict(BakeState.ENDED, "it is not in the configuration any more")
+    if worker.paused or not worker.wanted:
+        return Verdict(BakeState.ENDED, worker.reason)
+    kills = _kills_alone(bake, worker)
+    if kills and worker.state is not WorkerState.RUNNING:
+        over = worker.given_up or now >= bake.until
+        return Verdict(BakeState.ENDED, _killed_words(kills)) if over else None
+    if not kills and (why := _why_down(bake, worker)):
+        return Verdict(BakeState.DEGRADED, why)
+    if worker.state in (WorkerState.STARTING, WorkerState.STOPPING):
+        return None
+    if worker.state is WorkerState.STOPPED:
+        return Verdict(BakeState.ENDED, worker.reason)
+    return _of_running(bake, worker, now, grace)
+
+
+def _killed_words(count: int) -> str:
+    return f"it was ended by a signal from outside {times(count)}, which says nothing about its code"
+
+
+def _kills_alone(bake: Bake, worker: Watched) -> int:
+    """How often it was ended since the change, where every end came from outside; 0 where one was its own."""
+    since = [life for life in worker.lives if life.failed and life.ended_at > bake.since]
+    return len(since) if all(life.exit_code is not None and from_outside(life) for life in since) else 0
+
+
+def _why_down(bake: Bake, worker: Watched) -> str:
+    """Why it can be said at once that it does not live with it; empty where it can't."""
+    down = worker.given_up or worker.state in (WorkerState.BACKING_OFF, WorkerState.QUARANTINED, WorkerState.STUCK)
+    if down or (worker.state is WorkerState.STOPPED and not worker.fine):
+        return worker.reason
+    again = worker.started_again_at is not None and worker.started_again_at > bake.since
+    return "it did not keep running, and was started again by itself" if again else ""
+
+
+def _of_running(bake: Bake, worker: Watched, now: datetime, grace: timedelta) -> Verdict | None:
+    over = now >= bake.until
+    if worker.fine:
+        return Verdict(BakeState.WELL) if over else None
+    if worker.health in (
+        Health.UNKNOWN,
+        Health.FROZEN,
+    ):  # only what is known counts against it: the drive may be away, a signal may stop it
+        return Verdict(BakeState.ENDED, worker.reason) if over else None
+    if now - (worker.started_at or bake.since) < grace:
+        return None
+    return Verdict(BakeState.DEGRADED, worker.reason)

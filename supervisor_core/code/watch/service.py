@@ -1,0 +1,272 @@
+"""Bakes as rows: who is watched after a change of the code, filed once for each command and worker, moved by steps.
+
+Baking: after an update, a rollback or an undo its workers are watched for a while, and their card says what came of
+it. Nothing is changed back by itself.
+
+All that counts is in the ledger. Whoever looks next, after a crash as well, finds what was changed of late and is not
+watched yet, and goes on with who is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, RowMapping, func, insert, select
+
+from supervisor_core.code.watch.rules import (
+    FOLLOWED,
+    Bake,
+    BakeState,
+    Change,
+    Verdict,
+    Watched,
+    change_of,
+    judge,
+    overtakes,
+    recovered,
+)
+from supervisor_core.commands.definitions import CODE_HANDLERS
+from supervisor_core.common import crashpoints
+from supervisor_core.common.text import one_line, storable
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host.logging.log import about
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.rows import card_again
+from supervisor_core.storage.steps import Step, record
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import bakes
+
+REASON = 300
+"""Characters of why it ended so: a line on a card."""
+
+
+def file(connection: Connection, bake: Bake, now: datetime) -> bool:
+    """Keep a new one, and have its card told anew; False where this worker is known for this command already."""
+    mine = (bakes.c.task_id == bake.task_id, bakes.c.worker_id == bake.worker_id)
+    if connection.execute(select(bakes.c.state).where(*mine)).first() is not None:
+        return False
+    row = {
+        "task_id": bake.task_id,
+        "worker_id": bake.worker_id,
+        "supervisor_id": bake.supervisor_id,
+        "asked_for": bake.asked_for,
+        "state": bake.state,
+        "since": bake.since,
+        "until": bake.until,
+    }
+    connection.execute(insert(bakes), row)
+    record(connection, bake.supervisor_id, None, (card_again(bake.task_id),), now)
+    return True
+
+
+def of_task(connection: Connection, task_id: str) -> list[Bake]:
+    """All of one command, by their workers."""
+    query = select(bakes).where(bakes.c.task_id == task_id).order_by(bakes.c.worker_id)
+    return [_bake(row) for row in connection.execute(query).mappings()]
+
+
+def newest_of(connection: Connection, worker_id: str, since: datetime) -> Bake | None:
+    """The last time that this worker was watched, unless that began before this moment."""
+    query = select(bakes).where(bakes.c.worker_id == worker_id, bakes.c.since >= since)
+    row = connection.execute(query.order_by(bakes.c.since.desc()).limit(1)).mappings().first()
+    return _bake(row) if row else None
+
+
+def watched_now(connection: Connection) -> list[Bake]:
+    """Those that go on, the first to end first."""
+    query = select(bakes).where(bakes.c.state == BakeState.WATCHING)
+    query = query.order_by(bakes.c.until, bakes.c.task_id, bakes.c.worker_id)
+    return [_bake(row) for row in connection.execute(query).mappings()]
+
+
+def degraded(connection: Connection, since: datetime) -> list[Bake]:
+    """Those that have degraded since then, where no newer change of the code concerns the worker."""
+    newer = bakes.alias("newer")
+    later = select(newer.c.task_id).where(newer.c.worker_id == bakes.c.worker_id, newer.c.since > bakes.c.since)
+    query = select(bakes).where(bakes.c.state == BakeState.DEGRADED, bakes.c.until >= since, ~later.exists())
+    return [_bake(row) for row in connection.execute(query.order_by(bakes.c.until)).mappings()]
+
+
+def recover(bake: Bake, now: datetime) -> Step:
+    """degraded → recovered; the card tells of it, and why it had degraded stays."""
+    key = {"task_id": bake.task_id, "worker_id": bake.worker_id}
+    values = {"decided_at": now}
+    return Step(bakes, key, (BakeState.DEGRADED,), BakeState.RECOVERED, values, outbox=(card_again(bake.task_id),))
+
+
+def first_end(connection: Connection) -> datetime | None:
+    """When the first of those that go on ends."""
+    query = select(func.min(bakes.c.until)).where(bakes.c.state == BakeState.WATCHING)
+    moment: datetime | None = connection.execute(query).scalar()
+    return moment
+
+
+def move(bake: Bake, verdict: Verdict, now: datetime) -> Step:
+    """watching → what came of it; the card tells of it. Whoever comes second changes nothing."""
+    key = {"task_id": bake.task_id, "worker_id": bake.worker_id}
+    values = {"decided_at": now, "reason": one_line(storable(verdict.reason), REASON) or None}
+    return Step(bakes, key, (BakeState.WATCHING,), verdict.state, values, outbox=(card_again(bake.task_id),))
+
+
+def _bake(row: RowMapping) -> Bake:
+    return Bake(
+        task_id=row["task_id"],
+        worker_id=row["worker_id"],
+        supervisor_id=row["supervisor_id"],
+        asked_for=row["asked_for"],
+        since=row["since"],
+        until=row["until"],
+        state=BakeState(row["state"]),
+        decided_at=row["decided_at"],
+        reason=row["reason"] or "",
+    )
+
+
+LOOK_SECONDS = 5.0
+"""Between two looks at who is watched. What is over by then, a crash and a start after it, leaves its mark."""
+
+RECOVERY_LOOK = timedelta(seconds=30)
+"""Between two looks at who has degraded."""
+
+Look = Callable[[Collection[str]], Mapping[str, Watched]]
+"""How these workers are right now; who is not configured is missing in it. It blocks."""
+
+log = logging.getLogger(__name__)
+
+
+class BakingChore:
+    """A chore of the scheduler. It files no commands, and while nobody is watched it costs one look into an index."""
+
+    name = "baking"
+
+    def __init__(self, ledger: Ledger, config: Callable[[], SupervisorConfig], look: Look) -> None:
+        self._ledger = ledger
+        self._config = config
+        self._look = look
+        self._looked_at: datetime | None = None
+        self._recovery_at: datetime | None = None
+        """When those who have degraded are looked at next; None where there are none."""
+        self._known: frozenset[int] = frozenset()
+        """Jobs of late that were dealt with by this program. What is forgotten is dealt with again, and comes to the
+        same."""
+
+    def due_at(self) -> datetime | None:
+        """When somebody must be looked at: the first end, or sooner; None while nobody is watched."""
+        end = self._ledger.read(first_end)
+        recovery = self._recovery_at
+        if end is None or self._looked_at is None:
+            return end if recovery is None else min(end or recovery, recovery)
+        look = self._looked_at + timedelta(seconds=LOOK_SECONDS)
+        due = min(end, look) if end > self._looked_at else look
+        return due if recovery is None else min(due, recovery)
+
+    def work(self, now: datetime) -> bool:
+        """Begin to watch whose code was changed, judge who is watched. Nothing is filed by that."""
+        watching = self._ledger.read(watched_now)
+        # First the look, then what was changed: so nobody is judged by what a newer command has done to them.
+        seen = self._seen(watching, now)
+        self._follow_changes(watching, now)
+        if seen is not None:
+            self._judge(watching, seen, now)
+        self._follow_recoveries(now)
+        return False
+
+    def _follow_recoveries(self, now: datetime) -> None:
+        """Look now and then at who has degraded: their card says when they are well again."""
+        if self._recovery_at is not None and now < self._recovery_at <= now + RECOVERY_LOOK:
+            return
+        bakes = self._ledger.read(lambda connection: degraded(connection, now - FOLLOWED))
+        self._recovery_at = now + RECOVERY_LOOK if bakes else None
+        seen = self._look({bake.worker_id for bake in bakes}) if bakes else {}
+        for bake in bakes:
+            if recovered(bake, seen.get(bake.worker_id), now) and self._ledger.step(recover(bake, now), now):
+                log.info("%s is well again with its code", bake.worker_id)
+
+    def _seen(self, watching: Collection[Bake], now: datetime) -> Mapping[str, Watched] | None:
+        """How they are; None where nobody need look: each commit of this program calls for work."""
+        if watching and not self._is_time(watching, now):
+            return None
+        seen = self._look({bake.worker_id for bake in watching}) if watching else None
+        self._looked_at = now
+        return seen
+
+    def _is_time(self, watching: Iterable[Bake], now: datetime) -> bool:
+        before = self._looked_at
+        if before is None or not timedelta(0) <= now - before < timedelta(seconds=LOOK_SECONDS):
+            return True
+        return any(before < bake.until <= now for bake in watching)
+
+    def _judge(self, watching: Iterable[Bake], seen: Mapping[str, Watched], now: datetime) -> None:
+        grace = timedelta(seconds=self._config().alerts.start_grace_seconds)
+        for bake in watching:
+            verdict = judge(bake, seen.get(bake.worker_id), now, grace)
+            if verdict is not None and self._ledger.step(move(bake, verdict, now), now):
+                self._tell(bake, verdict)
+
+    def _follow_changes(self, watching: Collection[Bake], now: datetime) -> None:
+        """Deal with each command on code that has ended since: what it overtakes, and whom to watch after it."""
+        length = timedelta(minutes=self._config().slack.bake_minutes)
+        if not length and not watching:
+            return
+        since = min([now - length, *(bake.since for bake in watching)])
+        ended = self._ledger.read(lambda connection: jobs.ended_since(connection, CODE_HANDLERS, since))
+        fresh = set(ended) - self._known
+        found = self._ledger.read(lambda connection: jobs.by_ids(connection, fresh)) if fresh else []
+        for job in found:
+            if change := change_of(job):
+                self._deal_with(job, change, length, now)
+        self._known = frozenset(ended)
+
+    def _deal_with(self, job: Job, change: Change, length: timedelta, now: datetime) -> None:
+        for bake in self._ledger.read(watched_now):
+            if overtakes(change, bake):
+                verdict = Verdict(BakeState.OVERTAKEN, f"{job.command} {job.task_id} has changed the code since")
+                if self._ledger.step(move(bake, verdict, now), now):
+                    self._tell(bake, verdict)
+        bakes = self._bakes(change, change.at + length) if change.at + length > now else []
+        if not bakes:
+            return
+        crashpoints.reach("bakes_t.watching:before")
+        begun = self._ledger.write(lambda connection: [each for each in bakes if file(connection, each, now)])
+        crashpoints.reach("bakes_t.watching:after")
+        for bake in begun:
+            with about(bake.task_id, job.label, bake.worker_id):
+                log.info("%s is watched for %g minutes", bake.worker_id, length.total_seconds() / 60)
+
+    def _bakes(self, change: Change, until: datetime) -> list[Bake]:
+        """One for each who runs with it: by its own job, or by the one that changed the checkout under it."""
+        asked = {
+            job.worker_id for job in self._ledger.read(lambda connection: jobs.of_task(connection, change.task_id))
+        }
+        return [
+            Bake(
+                task_id=change.task_id,
+                worker_id=worker_id,
+                supervisor_id=self._ledger.supervisor_id,
+                asked_for=worker_id if worker_id in asked else change.worker_id,
+                since=change.at,
+                until=until,
+            )
+            for worker_id in change.run_with_it
+        ]
+
+    def _tell(self, bake: Bake, verdict: Verdict) -> None:
+        """The log says it, once."""
+        job = self._ledger.read(lambda connection: jobs.find(connection, bake.task_id, bake.asked_for))
+        with about(bake.task_id, job.label if job else None, bake.worker_id):
+            if verdict.state is BakeState.DEGRADED:
+                back = f". To have the code as it was before: {_way_back(job)}" if job else ""
+                log.warning("%s has degraded since its code was changed: %s%s", bake.worker_id, verdict.reason, back)
+            elif verdict.state is BakeState.WELL:
+                log.info("%s is well with its code; it is not watched any more", bake.worker_id)
+            else:
+                log.info("%s is not watched any more: %s", bake.worker_id, verdict.reason)
+
+
+def _way_back(job: Job) -> str:
+    from supervisor_core.code.change import way_back  # late: it brings git along, and is seldom needed
+
+    return way_back(job)

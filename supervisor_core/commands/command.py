@@ -1,0 +1,104 @@
+"""The command: what somebody asked for, as a frozen value; and the outcome: what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from supervisor_core.commands.labels import audit_label
+from supervisor_core.common.text import shown
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+SENTENCES = ("message", "error", "push_error")
+"""Of the details, what people read: like the error, it may repeat a file name or what a program printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """Who asked. `id` is what the audit trail calls the actor (`slack:T…/U…`, `cli:name`, `file:owner` …)."""
+
+    id: str
+    name: str
+    owner: str = ""
+    """The actor whose rights count, where it is another one: a schedule's is whoever added it."""
+
+    @property
+    def person(self) -> Issuer:
+        """Whose rights count."""
+        return Issuer(self.owner, self.name) if self.owner else self
+
+    def is_same_as(self, other_id: str) -> bool:
+        """Whether that is the same person, whatever they are called by now."""
+        return person_of(self.id) == person_of(other_id)
+
+
+def person_of(issuer_id: str) -> str:
+    """The same for one person at one door. Slack's ids of people are unique, and the workspace beside one is not always
+    the same: that of the command, that of the click, or the person's own."""
+    door, _, rest = issuer_id.partition(":")
+    return f"{door}:{rest.rpartition('/')[2]}" if door == "slack" else issuer_id
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One request, from whichever door it came. `target` is as it was said, `workers` is what it means."""
+
+    name: str
+    target: str = ""
+    workers: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    label: str | None = None
+    issuer: Issuer | None = None
+    task_id: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+
+    @classmethod
+    def for_worker(
+        cls, name: str, worker_id: str, params: Mapping[str, Any] = NOTHING, label: str | None = None
+    ) -> Command:
+        """For this worker alone."""
+        return cls(name, worker_id, (worker_id,), params, label)
+
+    def issued(self, by: Issuer, task_id: str) -> Command:
+        """The same command, now with a person behind it and an id of its own."""
+        return replace(self, issuer=by, task_id=task_id)
+
+    @property
+    def audit_label(self) -> str:
+        """Who asked and why, as the audit trail shows it: `operator - hotfix`."""
+        if self.issuer is None:
+            raise ValueError("a command without an issuer has no audit label")
+        return audit_label(self.issuer.name, self.issuer.id, self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a command on one worker: every handler returns one, whatever happened."""
+
+    success: bool
+    error: str | None = None
+    details: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def __post_init__(self) -> None:
+        details = dict(self.details)
+        for name in SENTENCES:
+            if isinstance(details.get(name), str):
+                details[name] = shown(details[name])
+        object.__setattr__(self, "details", MappingProxyType(details))
+        if self.error is not None:
+            object.__setattr__(self, "error", shown(self.error))
+
+    @classmethod
+    def done(cls, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)
+        """It worked."""
+        return cls(success=True, details=details)
+
+    @classmethod
+    def failed(cls, error: str, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)
+        """It did not work; `error` says why and what to do."""
+        return cls(success=False, error=error, details=details)

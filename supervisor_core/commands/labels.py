@@ -1,0 +1,138 @@
+"""Labels: the few free words given with a command, and the audit label that says who gave them.
+
+The workers that something affected beside the one that it names, each with its role. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from supervisor_core.common.errors import UsageError
+
+MAX_LABEL = 100
+MAX_ISSUER = 40
+SEPARATOR = " - "
+
+_LABEL = re.compile(r"[A-Za-z0-9 _-]{1,100}")
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9 _-]")
+_APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
+_ID_PREFIX = re.compile(r".*[:/]")  # slack:T0TEAM/U0OPER is U0OPER to a reader
+
+
+def validate_label(label: object) -> tuple[bool, str]:
+    """Whether a label may be used, and if not, why, in words for the person who gave it.
+
+    Spaces at its ends do not count; an empty one is no label, which is always fine.
+    """
+    if label is None:
+        return True, ""
+    if not isinstance(label, str):
+        return False, f"A label is text, not {type(label).__name__}."
+    text = label.strip(" ")
+    if len(text) > MAX_LABEL:
+        return False, f"A label has at most {MAX_LABEL} characters; this one has {len(text)}."
+    if text and not _LABEL.fullmatch(text):
+        odd = next(character for character in text if not _LABEL.fullmatch(character))
+        return (
+            False,
+            f"A label is made of letters A-Z, digits, spaces, hyphens and underscores; {odd!r} is none.",
+        )
+    return True, ""
+
+
+def clean_label(label: str | None) -> str | None:
+    """The label as it is kept: trimmed, None where there is none; `UsageError` for one that may not be."""
+    ok, problem = validate_label(label)
+    if not ok:
+        raise UsageError(problem)
+    return (label or "").strip(" ") or None
+
+
+def nearest_label(text: str) -> str | None:
+    """The label that comes nearest to a text that may be none; None where nothing of it is left."""
+    import unicodedata
+
+    plain = unicodedata.normalize("NFKD", text)
+    # Accents and apostrophes vanish; whatever else a label may not have stood between words.
+    joined = "".join(
+        character for character in plain if not unicodedata.combining(character) and character not in _APOSTROPHES
+    )
+    return " ".join(_NOT_IN_A_NAME.sub(" ", joined).split())[:MAX_LABEL].strip() or None
+
+
+def audit_label(name: str, user_id: str, label: str | None) -> str:
+    """Who asked, then what they called it: `operator - hotfix`. What is cut to fit is the label."""
+    issuer = _plain_name(name) or _plain_name(_ID_PREFIX.sub("", user_id)) or "unknown"
+    if not label:
+        return issuer
+    return f"{issuer}{SEPARATOR}{label}"[:MAX_LABEL].rstrip(" ")
+
+
+def _plain_name(name: str) -> str:
+    """A name that can't be mistaken for the separator or break a line of the log."""
+    text = " ".join(_NOT_IN_A_NAME.sub("", name).split())
+    while SEPARATOR in text:
+        text = text.replace(SEPARATOR, " ")
+    return text[:MAX_ISSUER].strip(" -")
+
+
+class Role(StrEnum):
+    """What happened to a worker because of a command for another one, or because of a configuration."""
+
+    RESTARTED = "restarted"
+    STOPPED = "stopped"
+    STARTED = "started"
+    CODE = "code"
+    FAILED = "failed"
+
+    @property
+    def words(self) -> str:
+        """As in `fetcher: stopped and restarted with mailer`."""
+        return _WORDS[self]
+
+
+_WORDS: Mapping[Role, str] = {
+    Role.RESTARTED: "stopped and restarted",
+    Role.STOPPED: "stopped and not restarted",
+    Role.STARTED: "started",
+    Role.CODE: "code changed, not running",
+    Role.FAILED: "doesn't run",
+}
+
+Affected = Mapping[str, str]
+"""The role of each worker, by its id."""
+
+
+def siblings_in(worker_id: str, result: Mapping[str, Any]) -> dict[str, str]:
+    """The other workers of a changed checkout, from what the handler says. A job that took over the outcome of another
+    one of its command did nothing itself."""
+    turns = result.get("workers")
+    if not isinstance(turns, Mapping) or "together_with" in result:
+        return {}
+    return {
+        str(each): str(_role(turn)) for each, turn in turns.items() if each != worker_id and isinstance(turn, Mapping)
+    }
+
+
+def in_words(affected: Affected, about: str, only: Iterable[str] = ()) -> str:
+    """`fetcher: stopped and restarted with mailer`; of `only` these workers where any of them are affected."""
+    wanted = set(only) & affected.keys()
+    shown = {worker: role for worker, role in affected.items() if not wanted or worker in wanted}
+    grouped: dict[str, list[str]] = {}
+    for worker, role in sorted(shown.items()):
+        grouped.setdefault(role, []).append(worker)
+    return "; ".join(f"{', '.join(workers)}: {_told(role)} with {about}" for role, workers in grouped.items())
+
+
+def _told(role: str) -> str:
+    return Role(role).words if role in set(Role) else role
+
+
+def _role(turn: Mapping[str, Any]) -> Role:
+    ran, runs = bool(turn.get("was_running")), bool(turn.get("new_pid"))
+    if runs:
+        return Role.RESTARTED if ran else Role.STARTED
+    return Role.STOPPED if ran else Role.CODE

@@ -1,0 +1,344 @@
+"""Parameters of commands: what each may be, checked the same for a typed word and for a value in a flag.
+
+How one typed word becomes the value of a parameter, and whether it looks like one at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from supervisor_core.commands.grammar_errors import GrammarError
+from supervisor_core.commands.words import Word, quoted, shown
+from supervisor_core.common.cron import EXAMPLE, CronError, parse_cron
+from supervisor_core.common.errors import UsageError
+from supervisor_core.common.text import nearest
+from supervisor_core.common.times import (
+    EXPECTED,
+    MINUTE,
+    format_duration,
+    nearest_duration,
+    parse_duration,
+    parse_since,
+)
+
+MAX_PERSON = 80  # characters: Slack's limit for a display name
+MAX_SCHEDULED = 500  # characters of a command inside a schedule
+SHOWN = 60  # characters of a wrong value that an error repeats
+
+_TOO_LARGE_TO_SAY = 10**15
+
+_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_CRON_FIELD = re.compile(r"[A-Za-z0-9*/,?#-]{1,60}")
+_STATE = re.compile(r"[0-9a-f]{64}(,[0-9a-f]{64})*")
+
+
+class Kind(Enum):
+    """What sort of value a parameter takes, which decides how it is recognised and checked."""
+
+    NUMBER = "a whole number"
+    FLAG = "true or false"
+    CHOICE = "one of a few words"
+    DURATION = "a span of time in seconds"
+    SINCE = "a duration or a date"
+    TASK_ID = "a task id"
+    PERSON = "a person"
+    NAME = "a name"
+    CRON = "a cron expression"
+    COMMAND = "a command"
+    TOPIC = "a command's name"
+    TEXT = "free words"
+    STATE = "the state that a preview showed"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: `name` is its key in a flag's `params`, `word` is what the usage line calls it."""
+
+    name: str
+    kind: Kind
+    word: str
+    help: str
+    default: object = None
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+    keyword: str = ""
+    required: bool = False
+
+    @property
+    def usage(self) -> str:
+        """How it looks in the usage line."""
+        text = f"{self.keyword} {self.word}".lstrip()
+        return text if self.required else f"[{text}]"
+
+    @property
+    def description(self) -> str:
+        """What it is, what it may be, and what it is when left out."""
+        parts = [self.help]
+        if self.kind is Kind.NUMBER:
+            parts.append(f"{self.low} to {self.high}")
+        if self.kind is Kind.DURATION:
+            parts.append(f"{format_duration(self.low)} to {format_duration(self.high)}")
+        if self.kind is Kind.TEXT:
+            parts.append(f"at most {self.high} characters")
+        if self.default is not None and self.kind is not Kind.FLAG:
+            parts.append(f"{self.spelled(self.default)} when left out")
+        return "; ".join(parts)
+
+    def spelled(self, value: object) -> str:
+        """A value as it is typed."""
+        return format_duration(value) if self.kind is Kind.DURATION and isinstance(value, int) else str(value)
+
+
+class ParameterError(UsageError):
+    """A parameter is not what it should be; `nearest` is the nearest right value, where there is one."""
+
+    def __init__(self, message: str, *, key: str, typed: str = "", nearest: object = None) -> None:
+        super().__init__(message)
+        self.key = key
+        self.typed = typed or message
+        """The message for somebody who typed a command, and knows the parameter by its word."""
+        self.nearest = nearest
+
+
+def check_value(parameter: Parameter, value: object) -> Any:  # noqa: ANN401 (parameters are JSON of several types)
+    """The value as it is kept; `ParameterError` for one that may not be."""
+    return _CHECKS[parameter.kind](parameter, value)
+
+
+def check_all(
+    owner: str, parameters: Iterable[Parameter], params: Mapping[str, Any] | None, untyped: Iterable[Parameter] = ()
+) -> Mapping[str, Any]:
+    """The values of all parameters: those left out (or null) at their defaults, none that is not known.
+
+    Further ones (`untyped`) are there only where they were given; a flag among them that is false was not.
+
+    They may come as JSON from whoever wrote it, so nothing is taken for granted.
+    """
+    given = {} if params is None else params
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"params must be an object, not {type(given).__name__}.", key="params")
+    known = {parameter.name: parameter for parameter in parameters}
+    further = {parameter.name: parameter for parameter in untyped}
+    for key in given:
+        if key not in known and key not in further:
+            raise _unknown_key(owner, str(key), tuple(known))
+    judged = {name: check_value(each, given[name]) for name, each in further.items() if given.get(name) is not None}
+    checked = {name: value for name, value in judged.items() if value is not False}
+    for name, parameter in known.items():
+        value = given.get(name)
+        checked[name] = parameter.default if value is None else check_value(parameter, value)
+        if checked[name] is None and parameter.required:
+            typed = f"{owner} needs {parameter.word}: {parameter.help}."
+            raise ParameterError(f"{owner} needs {name}: {parameter.help}.", key=name, typed=typed)
+    return MappingProxyType(checked)
+
+
+def _unknown_key(owner: str, key: str, known: tuple[str, ...]) -> ParameterError:
+    expected = f"it knows {', '.join(known)}" if known else "it has none"
+    found = nearest(key, known) or (known[0] if len(known) == 1 else None)
+    hint = f" Did you mean {found}?" if found else ""
+    return ParameterError(f"{owner} has no parameter {key[:SHOWN]!a}: {expected}.{hint}", key=key, nearest=found)
+
+
+def _number(parameter: Parameter, value: object) -> int:
+    # True is an int to Python, and would be one commit back.
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong(parameter, value, f"a whole number from {parameter.low} to {parameter.high}")
+    if not parameter.low <= value <= parameter.high:
+        closest = max(parameter.low, min(parameter.high, value))
+        raise _wrong(parameter, value, f"from {parameter.low} to {parameter.high}", closest)
+    return value
+
+
+def _duration(parameter: Parameter, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong(parameter, value, f"{EXPECTED}; in a flag, seconds")
+    closest = max(parameter.low, min(parameter.high, value))
+    if closest != value:
+        bounds = f"from {format_duration(parameter.low)} to {format_duration(parameter.high)}"
+        raise _wrong(parameter, value, bounds, closest)
+    if value % MINUTE:
+        raise _wrong(parameter, value, "in whole minutes", value - value % MINUTE)
+    return value
+
+
+def _flag(parameter: Parameter, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(parameter, value, "true or false")
+    return value
+
+
+def _text(parameter: Parameter, value: object) -> str | None:
+    limit = parameter.high or MAX_PERSON
+    if not isinstance(value, str) or not value.isprintable():
+        raise _wrong(parameter, value, "one line of printable text")
+    text = value.strip()
+    if len(text) > limit:
+        message = f"has at most {limit} characters; this one has {len(text)}."
+        raise ParameterError(
+            f"{parameter.name} {message}",
+            typed=f"{parameter.word.rstrip('…')} {message}",
+            key=parameter.name,
+            nearest=text[:limit].strip(),
+        )
+    return text or None
+
+
+def _person(parameter: Parameter, value: object) -> str:
+    text = _text(parameter, value.lstrip("@ ") if isinstance(value, str) else value)
+    if not text:
+        raise _wrong(parameter, value, "a person: a mention, or a name")
+    return text
+
+
+def _since(parameter: Parameter, value: object) -> str:
+    since = parse_since(value) if isinstance(value, str) else None
+    if since is None:
+        raise _wrong(parameter, value, f"{EXPECTED}, up to ten years back; or a date such as 2026-01-31")
+    return since
+
+
+def _choice(parameter: Parameter, value: object) -> str:
+    chosen = value.lower() if isinstance(value, str) else value
+    if not isinstance(chosen, str) or chosen not in parameter.choices:
+        found = nearest(chosen, parameter.choices) if isinstance(chosen, str) else None
+        raise _wrong(parameter, value, " or ".join(parameter.choices), found or parameter.default)
+    return chosen
+
+
+def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[Parameter, object], str]:
+    def check(parameter: Parameter, value: object) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise _wrong(parameter, value, expected)
+        return value
+
+    return check
+
+
+def is_cron_field(text: str) -> bool:
+    """Whether a word has nothing in it that a field of a cron expression may not have."""
+    return _CRON_FIELD.fullmatch(text) is not None
+
+
+def _cron(parameter: Parameter, value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(parameter, value, f"five fields or words, such as {EXAMPLE}")
+    try:
+        return parse_cron(value).text
+    except CronError as error:
+        words = f"{parameter.name}: {error.message}"
+        raise ParameterError(words, typed=error.message, key=parameter.name, nearest=error.nearest) from None
+
+
+def _wrong(parameter: Parameter, value: object, expected: str, nearest: object = None) -> ParameterError:
+    if isinstance(value, int) and not isinstance(value, bool):
+        got = parameter.spelled(value) if abs(value) < _TOO_LARGE_TO_SAY else "something far larger"
+    else:
+        got = repr(value)
+    got = got if len(got) <= SHOWN else f"{got[: SHOWN - 1]}…"
+    word = parameter.keyword or (parameter.name if parameter.choices else parameter.word)
+    return ParameterError(
+        f"{parameter.name} must be {expected}, not {got}.",
+        typed=f"{word} must be {expected}, not {got}.",
+        key=parameter.name,
+        nearest=nearest,
+    )
+
+
+_CHECKS: Mapping[Kind, Callable[[Parameter, object], Any]] = {
+    Kind.NUMBER: _number,
+    Kind.FLAG: _flag,
+    Kind.CHOICE: _choice,
+    Kind.DURATION: _duration,
+    Kind.SINCE: _since,
+    Kind.TASK_ID: _matching(_TASK_ID, "letters, digits, hyphens and underscores, 128 at most"),
+    Kind.PERSON: _person,
+    Kind.NAME: _matching(_NAME, "a name of letters, digits, hyphens and underscores, 64 at most"),
+    Kind.CRON: _cron,
+    Kind.COMMAND: _text,
+    Kind.TOPIC: _text,
+    Kind.TEXT: _text,
+    Kind.STATE: _matching(_STATE, "what a preview calls its state: 64 hexadecimal digits"),
+}
+
+_NUMBER = re.compile(r"\+?[0-9]+")
+_NUMBER_BEGUN = re.compile(r"[+-]?([0-9]{1,9})")
+_STARTS_LIKE_NUMBER = re.compile(r"[+-]?\d")
+_TASK_WORD = re.compile(r"task_[A-Za-z0-9_-]{1,123}")
+_OPTION = re.compile(r"--[^\W\d_]")
+
+
+def is_option(word: Word) -> bool:
+    """`--reset` and its like; a lone `--`, or one before a number, is text."""
+    return not word.quoted and _OPTION.match(word.text) is not None
+
+
+def is_task_word(text: str) -> bool:
+    """Whether a bare word is a task id rather than the beginning of a label."""
+    return _TASK_WORD.fullmatch(text) is not None
+
+
+def looks_like(parameter: Parameter, word: Word) -> bool:
+    """Whether a word is meant for this parameter: then it is an error where it is not right, and no label."""
+    match parameter.kind:
+        case Kind.NUMBER | Kind.DURATION:
+            return not word.quoted and _STARTS_LIKE_NUMBER.match(word.text) is not None
+        case Kind.TASK_ID:
+            return not word.quoted and is_task_word(word.text)
+        case Kind.CHOICE:
+            known = word.text.lower() in parameter.choices
+            return not word.quoted and (known or _STARTS_LIKE_NUMBER.match(word.text) is not None)
+        case _:
+            return False
+
+
+def read_word(parameter: Parameter, word: Word) -> object:
+    """The value of one word; `GrammarError` with the nearest right word where it has none."""
+    try:
+        match parameter.kind:
+            case Kind.NUMBER:
+                return check_value(parameter, _read_number(parameter, word.text))
+            case Kind.DURATION:
+                return check_value(parameter, _read_duration(parameter, word.text))
+            case Kind.PERSON:
+                return check_value(parameter, word.mention or word.text)
+            case _:
+                return check_value(parameter, word.text)
+    except ParameterError as error:
+        nearest = None if error.nearest is None else parameter.spelled(error.nearest)
+        if nearest is not None and parameter.kind is Kind.CRON:
+            nearest = quoted(nearest)
+        raise GrammarError(error.typed, instead=nearest) from None
+
+
+def _read_number(parameter: Parameter, text: str) -> int:
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    begun = _NUMBER_BEGUN.match(text)
+    nearest = max(parameter.low, min(parameter.high, int(begun[1]))) if begun else None
+    raise GrammarError(
+        f"{parameter.word} must be a whole number from {parameter.low} to {parameter.high}, "
+        f"not {shown(text)}; a label that starts with a number goes into double quotes.",
+        instead=None if nearest is None else str(nearest),
+    )
+
+
+def _read_duration(parameter: Parameter, text: str) -> int:
+    seconds = parse_duration(text)
+    if seconds is not None:
+        return seconds
+    nearest = nearest_duration(text)
+    if nearest is not None:
+        nearest = max(parameter.low, min(parameter.high, nearest))
+    raise GrammarError(
+        f"{shown(text)} is no duration, which is {EXPECTED}. "
+        f"A reason that starts with a number goes into double quotes.",
+        instead=None if nearest is None else parameter.spelled(nearest),
+    )

@@ -1,0 +1,93 @@
+"""What a person may type next, as data: how it is typed depends on the door at which they stand. Pure.
+
+One base for every error, which says whether trying again can help and what a person should do.
+"""
+
+from __future__ import annotations
+
+OF_THE_SHELL = frozenset({"alerts", "approvals", "audit", "logs", "status"})
+"""Commands that are subcommands of the shell as well, and need no `send`."""
+
+
+class Typed(str):
+    """Something to be typed, or repeated letter by letter: `kill -CONT 4711`."""
+
+    __slots__ = ()
+
+
+class Given(Typed):
+    """A command in the words of the grammar: `schedule list`. What is typed before it each door knows itself."""
+
+    __slots__ = ()
+
+
+Words = tuple[str, ...]
+"""A sentence or two; the parts of it that are `Typed` are shown so that they can be told from the rest."""
+
+
+def in_shell(words: Words) -> str:
+    """For a terminal, where commands go through `supervisor`."""
+    return "".join(f"`{as_in_shell(word)}`" if isinstance(word, Typed) else word for word in words)
+
+
+def as_in_shell(word: Typed) -> str:
+    """One of them as it is typed there."""
+    if not isinstance(word, Given):
+        return str(word)
+    import shlex  # late: every error imports this module, and most are never shown
+
+    return f"supervisor {word}" if word in OF_THE_SHELL else f"supervisor send {shlex.quote(word)}"
+
+
+class SupervisorError(Exception):
+    """Something went wrong."""
+
+    retryable = False
+    """True where the same call may go through later without anybody changing anything."""
+
+    def __init__(self, message: str | None = None, *, remedy: str | Words = "") -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.remedy = remedy if isinstance(remedy, str) else in_shell(remedy)
+        self._todo: Words = () if isinstance(remedy, str) else remedy
+        super().__init__(self.message)
+
+    @property
+    def todo(self) -> Words:
+        """What a person should do, for a reader who is not in a shell: commands in it are `Given`."""
+        return self._todo or (self.remedy,)
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".rstrip()
+
+
+class UsageError(SupervisorError):
+    """The command was not understood."""
+
+
+class ConfigError(SupervisorError):
+    """The configuration can't be used."""
+
+
+class RefusedError(SupervisorError):
+    """Refused: this would not be safe."""
+
+
+class TemporaryError(SupervisorError):
+    """It did not work this time."""
+
+    retryable = True
+
+
+class LedgerUnavailable(TemporaryError):
+    """The ledger can't be written at the moment."""
+
+    short = "the ledger can't be used"
+    """The same in a few words, for a table."""
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: our own errors in their words, all others with their type."""
+    if isinstance(error, SupervisorError):
+        return str(error)
+    kind, words = type(error).__name__, " ".join(str(error).split())
+    return f"{kind}: {words}" if words else kind

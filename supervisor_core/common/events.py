@@ -1,0 +1,270 @@
+"""The event: something has happened, as a frozen value. A hint to look, never the only place where a thing is known.
+
+The event bus: who publishes never waits, and each subscriber has a bounded queue of its own.
+
+One that is slow loses its *oldest* events, and is told how many. Events are hints: the newest say what to look at now,
+and what the lost ones told is found in the state. So a reader that falls behind is behind by one queue at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+from supervisor_core.common.times import require_aware, to_text
+
+
+class EventType(StrEnum):
+    """What can happen. The subject is a worker's id, of a `supervisor.` event the supervisor's."""
+
+    WORKER_ADDED = "worker.added"
+    WORKER_REMOVED = "worker.removed"
+    WORKER_UPDATED = "worker.updated"
+    WORKER_STARTED = "worker.started"
+    WORKER_STOPPED = "worker.stopped"
+    WORKER_STATE_CHANGED = "worker.state_changed"
+    RECONCILE_COMPLETED = "reconcile.completed"
+    RECONCILE_FAILED = "reconcile.failed"
+    SUPERVISOR_STARTED = "supervisor.started"
+    SUPERVISOR_STOPPED = "supervisor.stopped"
+    SUPERVISOR_PAUSED = "supervisor.paused"
+    SUPERVISOR_RESUMED = "supervisor.resumed"
+    COMMAND_FILED = "command.filed"
+    COMMAND_STARTED = "command.started"
+    COMMAND_DONE = "command.done"
+    COMMAND_INTERRUPTED = "command.interrupted"
+
+    @property
+    def family(self) -> str:
+        """What stands before the dot."""
+        return self.partition(".")[0]
+
+
+def family(name: str) -> frozenset[EventType]:
+    """All types of one family: `worker`, `reconcile`, `supervisor` or `command`."""
+    found = frozenset(each for each in EventType if each.family == name)
+    if not found:
+        known = ", ".join(dict.fromkeys(each.family for each in EventType))
+        raise ValueError(f"{name!r} is no family of events; there are {known}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened, to whom, when, and what else there is to say: JSON of any shape, which nobody changes."""
+
+    type: EventType
+    subject: str
+    at: datetime
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", EventType(self.type))
+        object.__setattr__(self, "at", require_aware(self.at))
+        object.__setattr__(self, "payload", _frozen(dict(self.payload), "payload"))
+
+    def as_json(self) -> dict[str, Any]:
+        """A new dictionary for programs, which the caller may do with as it likes."""
+        return {
+            "type": str(self.type),
+            "subject": self.subject,
+            "at": to_text(self.at),
+            "payload": _thawed(self.payload),
+        }
+
+
+def _frozen(value: object, where: str) -> object:
+    """A copy that nobody can change, all the way down."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, datetime):
+        return require_aware(value)
+    if isinstance(value, Mapping):
+        return MappingProxyType({str(key): _frozen(each, f"{where}.{key}") for key, each in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(each, f"{where}[{place}]") for place, each in enumerate(value))
+    raise TypeError(f"{where} is a {type(value).__name__}; an event holds text, numbers, times, lists and mappings")
+
+
+def _thawed(value: object) -> object:
+    if isinstance(value, datetime):
+        return to_text(value)
+    if isinstance(value, Mapping):
+        return {key: _thawed(each) for key, each in value.items()}
+    return [_thawed(each) for each in value] if isinstance(value, tuple) else value
+
+
+QUEUE_SIZE = 200
+"""Events that wait for one subscriber: a restart of some dozens of workers, and little memory."""
+
+
+class Subscription:
+    """One subscriber's events, in the order in which they were published by each thread.
+
+    Read by `async for`, or by `get` from a thread. After `close` what waits can still be read, and then it ends.
+    """
+
+    def __init__(
+        self, name: str, maxsize: int, types: frozenset[EventType] | None, forget: Callable[[Subscription], None]
+    ) -> None:
+        self.name = name
+        self._forget = forget
+        self._maxsize = maxsize
+        self._types = types
+        self._changed = threading.Condition()
+        self._queue: deque[Event] = deque()
+        self._sleepers: list[asyncio.Future[None]] = []
+        self._lost = 0
+        self._closed = False
+
+    @property
+    def lost(self) -> int:
+        """How many events it has lost by being slow."""
+        return self._lost
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be read."""
+        return len(self._queue)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come than what waits already."""
+        return self._closed
+
+    def get(self, timeout: float | None = None) -> Event | None:
+        """The next event, for threads; None where there was none in so many seconds, or where it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._closed, timeout)
+            return self._queue.popleft() if self._queue else None
+
+    def close(self) -> None:
+        """Take no more, and wake whoever waits. Again is no mistake."""
+        with self._changed:
+            self._closed = True
+            sleepers = self._all_awake()
+        _wake(sleepers)
+        self._forget(self)  # last, since only now it loses no more
+
+    def offer(self, event: Event) -> None:
+        """Called by the bus: queue an event, in the place of the oldest where the queue is full."""
+        if self._types is not None and event.type not in self._types:
+            return
+        with self._changed:
+            if self._closed:
+                return
+            if len(self._queue) >= self._maxsize:
+                self._queue.popleft()
+                self._lost += 1
+            self._queue.append(event)
+            sleepers = self._all_awake()
+        _wake(sleepers)
+
+    def _all_awake(self) -> list[asyncio.Future[None]]:
+        """Wake the threads; the coroutines that are to be woken once the lock is free. All: each looks for itself."""
+        self._changed.notify_all()
+        sleepers, self._sleepers = self._sleepers, []
+        return sleepers
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        # One turn of the loop for each event, and before it is taken: a burst must not keep everybody else from the
+        # loop, and who is cancelled here loses none.
+        await asyncio.sleep(0)
+        while True:
+            with self._changed:
+                if self._queue:
+                    return self._queue.popleft()
+                if self._closed:
+                    raise StopAsyncIteration
+                sleeper = asyncio.get_running_loop().create_future()
+                self._sleepers.append(sleeper)
+            try:
+                await sleeper
+            finally:
+                with self._changed, contextlib.suppress(ValueError):
+                    self._sleepers.remove(sleeper)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class EventBus:
+    """Brings each event to all who subscribed. It starts no thread and no task, and keeps nothing for later."""
+
+    def __init__(self) -> None:
+        self._subscriptions: tuple[Subscription, ...] = ()  # replaced whole, so that `publish` reads it without a lock
+        self._changing = threading.Lock()
+        self._lost_before = 0
+        self._closed = False
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """Those that are open."""
+        return self._subscriptions
+
+    @property
+    def lost(self) -> int:
+        """How many events all subscribers together have lost, those that are gone included."""
+        with self._changing:
+            return self._lost_before + sum(each.lost for each in self._subscriptions)
+
+    def publish(self, event: Event) -> None:
+        """Bring an event to all who want it. From any thread; it never waits for a reader, and never fails."""
+        for subscription in self._subscriptions:
+            subscription.offer(event)
+
+    def subscribe(
+        self, maxsize: int = QUEUE_SIZE, types: Iterable[EventType | str] | None = None, *, name: str = ""
+    ) -> Subscription:
+        """All events from now on, or those of some types. `name` is for whoever is shown what was lost.
+
+        On a bus that is closed it is a subscription that has ended.
+        """
+        if maxsize < 1:
+            raise ValueError(f"maxsize is {maxsize!r}; a queue holds at least one event")
+        wanted = None if types is None else frozenset(map(EventType, types))
+        subscription = Subscription(name, maxsize, wanted, self._forget)
+        with self._changing:
+            if not self._closed:
+                self._subscriptions = (*self._subscriptions, subscription)
+                return subscription
+        subscription.close()
+        return subscription
+
+    def close(self) -> None:
+        """End all subscriptions: each reader gets what waits for it, and then the end. Again is no mistake."""
+        with self._changing:
+            self._closed = True
+        for subscription in self._subscriptions:
+            subscription.close()
+
+    def _forget(self, subscription: Subscription) -> None:
+        with self._changing:
+            if subscription in self._subscriptions:
+                self._lost_before += subscription.lost
+                self._subscriptions = tuple(each for each in self._subscriptions if each is not subscription)
+
+
+def _wake(sleepers: Iterable[asyncio.Future[None]]) -> None:
+    for sleeper in sleepers:
+        with contextlib.suppress(RuntimeError):  # its loop has been closed, and nobody sleeps there any more
+            sleeper.get_loop().call_soon_threadsafe(_rouse, sleeper)
+
+
+def _rouse(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)

@@ -1,0 +1,318 @@
+"""What the daemon runs: services with one contract, each on its own, each telling how it is.
+
+A service that fails is started again with back-off, and is seen to have failed; it pulls no other down.
+
+The services of a daemon, in the order in which `status` shows them.
+
+The bridge from the event loop to calls that block: each runs in a daemon thread, and is awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.common.times import to_text
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 60.0
+STEADY_SECONDS = 60.0
+"""A service that ran for so long starts its back-off anew."""
+
+CANCEL_SECONDS = 2.0
+"""What a service that did not stop gets to let go of everything once it is cut off."""
+
+PATIENCE_SECONDS = 60.0
+"""A beat that comes so much later than announced is late: the longest that a loop's own work takes on a slow drive."""
+
+BEAT_SECONDS = 30.0
+"""How long a loop that only waits may wait before it beats again."""
+
+SHUTDOWN_TIMEOUT = "shutdown timeout"
+"""The error of a service that had to be cut off."""
+
+
+class ServiceState(StrEnum):
+    """Where a service's life stands."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    ERROR = "error"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A service as `status` shows it."""
+
+    name: str
+    state: ServiceState
+    health: str = "unknown"
+    reason: str = ""
+    last_health_at: datetime | None = None
+    last_error: str | None = None
+    late: bool = False
+    """Whether it gives no sign of life."""
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with it; empty where it is well."""
+        if self.state is ServiceState.ERROR:
+            return self.last_error or self.reason
+        return self.reason if self.health == "degraded" else ""
+
+    def as_json(self) -> dict[str, Any]:
+        """For `status --json`."""
+        return {
+            "name": self.name,
+            "state": str(self.state),
+            "health": self.health,
+            "reason": self.reason,
+            "last_health_at": to_text(self.last_health_at) if self.last_health_at else None,
+            "last_error": self.last_error,
+        }
+
+
+async def wait_until(
+    woken: asyncio.Event | asyncio.Future[Any] | None, stopping: asyncio.Event, seconds: float | None = None
+) -> bool:
+    """Wait until `woken` is set or done, until asked to stop, or for so many seconds; return whether asked to stop.
+
+    A future that isn't done goes on. A cancellation always gets through, which `asyncio.wait_for` doesn't promise.
+    """
+    events = [asyncio.ensure_future(each.wait()) for each in (stopping, woken) if isinstance(each, asyncio.Event)]
+    futures = [woken] if isinstance(woken, asyncio.Future) else []
+    try:
+        await asyncio.wait([*events, *futures], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in events:
+            each.cancel()
+        await asyncio.wait(events)
+    return stopping.is_set()
+
+
+class _Beat(NamedTuple):
+    """One beat of a loop, by the clock and for people, and when the next is due at the latest."""
+
+    at: float
+    moment: datetime
+    due: float
+
+
+class Pulse:
+    """The signs of life of one service. Each of its loops beats by itself, at every turn, and announces the next beat.
+
+    A loop that hangs says nothing, so nobody has to notice that it does.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._beats: dict[str, _Beat] = {}
+
+    def begin(self) -> None:
+        """The service begins anew; what its loops were called is forgotten."""
+        self._beats = {}
+        self.beat()
+
+    def beat(self, within: float = 0.0, loop: str = "") -> None:
+        """This loop goes on, and beats again within so many seconds, beside what its own work takes."""
+        now = self._clock()
+        self._beats[loop] = _Beat(now, datetime.now(UTC), now + within + PATIENCE_SECONDS)
+        if loop:
+            self._beats.pop("", None)  # that of the beginning
+
+    def rest(self, loop: str = "") -> None:
+        """This loop has ended, or waits for as long as it takes: it is not expected to beat."""
+        self._beats.pop(loop, None)
+
+    @property
+    def last(self) -> datetime | None:
+        """When the loop beat that has been silent for longest; None where none is expected to beat."""
+        return min((beat.moment for beat in list(self._beats.values())), default=None)
+
+    def late(self) -> str:
+        """Which loops are overdue, for how long and since when; empty while none is."""
+        now = self._clock()
+        beats = list(self._beats.items())  # a loop may beat in another thread meanwhile
+        overdue = [(loop, beat) for loop, beat in beats if now > beat.due]
+        return "; ".join(
+            f"{f'{loop}: ' if loop else ''}no sign of life for {now - beat.at:.0f} s, since {beat.moment:%H:%M:%S} UTC"
+            for loop, beat in overdue
+        )
+
+
+class Service:
+    """The base of what the daemon runs. A service has a name and a `run`; everything else has a default."""
+
+    name: str
+
+    def __init__(self) -> None:
+        self.pulse = Pulse()
+
+    async def initialise(self) -> None:
+        """Get ready; an error here fails the service."""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Do the work until `stopping` is set; an error here fails the service. Each loop beats at every turn."""
+        raise NotImplementedError
+
+    async def shut_down(self) -> None:
+        """Release everything; called after `run`, however that ended."""
+
+    def problem(self) -> str:
+        """Why it can't do its work right now, in words; empty while it can."""
+        return ""
+
+
+class Keeper:
+    """Keeps one service running, and knows how it is."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._report = Report(service.name, ServiceState.STARTING)
+        self._cut_off = False
+        self.ready = asyncio.Event()
+
+    def report(self) -> Report:
+        """How the service is at this moment."""
+        if self._report.state not in (ServiceState.STARTING, ServiceState.RUNNING):
+            return self._report
+        pulse, running = self.service.pulse, self._report.state is ServiceState.RUNNING
+        problem, late = self.service.problem() if running else "", pulse.late()
+        if not (problem or late or running):
+            return self._report
+        return replace(
+            self._report,
+            health="degraded" if problem or late else "healthy",
+            reason="; ".join(filter(None, (late, problem))) or "running",
+            last_health_at=pulse.last,
+            late=bool(late),
+        )
+
+    def cut_off(self, seconds: float) -> None:
+        """It did not stop in time. That is its last word, whatever it still does."""
+        self._cut_off = True
+        self._report = replace(
+            self._report,
+            state=ServiceState.ERROR,
+            health="degraded",
+            reason=f"it did not stop within {seconds:.0f} s and was cut off",
+            last_error=SHUTDOWN_TIMEOUT,
+        )
+
+    async def keep(self, stopping: asyncio.Event) -> None:
+        """Run the service until asked to stop, again and again if need be."""
+        delay = FIRST_RETRY_SECONDS
+        loop = asyncio.get_running_loop()
+        while not stopping.is_set():
+            begun = loop.time()
+            try:
+                await self._live(stopping)
+            except Exception as error:  # the edge of a service: it fails alone
+                known = isinstance(error, SupervisorError)  # then its words say it all
+                words = describe(error)
+                log.error("service %s failed: %s", self.service.name, words, exc_info=not known)  # noqa: TRY400
+                if loop.time() - begun > STEADY_SECONDS:
+                    delay = FIRST_RETRY_SECONDS
+                self._report = replace(
+                    self._report,
+                    state=ServiceState.ERROR,
+                    health="degraded",
+                    reason=f"failed; tried again in {delay:.0f} s",
+                    last_error=words,
+                )
+                self.ready.set()
+                await wait_until(None, stopping, delay)
+                delay = min(delay * 2, LONGEST_RETRY_SECONDS)
+        if not self._cut_off:
+            self._report = replace(self._report, state=ServiceState.STOPPED, health="unknown", reason="stopped")
+        self.ready.set()  # also where it was asked to stop before it began: somebody may wait
+
+    async def _live(self, stopping: asyncio.Event) -> None:
+        try:
+            self.service.pulse.begin()
+            await self.service.initialise()
+            self.service.pulse.begin()
+            self._report = replace(self._report, state=ServiceState.RUNNING)
+            self.ready.set()
+            await self.service.run(stopping)
+            if not stopping.is_set():
+                raise RuntimeError("it ended although nobody asked it to")
+        finally:
+            await self.service.shut_down()
+
+
+class Registry:
+    """All services of a daemon, those that are not enabled included."""
+
+    def __init__(self, services: Sequence[Service], disabled: Sequence[tuple[str, str]] = ()) -> None:
+        self._keepers = [Keeper(service) for service in services]
+        self._disabled = [Report(name, ServiceState.DISABLED, reason=reason) for name, reason in disabled]
+        self._tasks: dict[asyncio.Task[None], str] = {}
+
+    async def start(self, stopping: asyncio.Event) -> None:
+        """Start all, and come back when each has run or failed once."""
+        for keeper in self._keepers:
+            self._tasks[asyncio.create_task(keeper.keep(stopping), name=keeper.service.name)] = keeper.service.name
+        await asyncio.gather(*(keeper.ready.wait() for keeper in self._keepers))
+
+    async def stop(self, bound_seconds: float) -> list[str]:
+        """Wait for all, which have been asked to stop; the names of those who did not within the bound."""
+        if not self._tasks:
+            return []
+        _, late = await asyncio.wait(self._tasks, timeout=bound_seconds)
+        laggards = [self._tasks[task] for task in late]
+        for task in late:
+            log.error("service %s did not stop within %.0f s; it is cut off", self._tasks[task], bound_seconds)
+            next(each for each in self._keepers if each.service.name == self._tasks[task]).cut_off(bound_seconds)
+            task.cancel()
+        if late:  # not for ever: one that hangs in its shutting down as well is left to the end of the program
+            await asyncio.wait(late, timeout=CANCEL_SECONDS)
+        return laggards
+
+    def reports(self) -> list[Report]:
+        """How each is."""
+        return [keeper.report() for keeper in self._keepers] + self._disabled
+
+
+def with_trouble(reports: Sequence[Report], trouble: LedgerUnavailable | None) -> list[Report]:
+    """The same with the ledger's trouble: all services need the ledger, so none that runs is well then."""
+    if trouble is None:
+        return list(reports)
+    return [
+        replace(each, health="degraded", reason=trouble.short, last_error=str(trouble))
+        if each.state is ServiceState.RUNNING and each.health == "healthy"
+        else each
+        for each in reports
+    ]
+
+
+T = TypeVar("T")
+
+SPARE = 16
+"""Beside one thread for each worker: the queue, the control door, looks, the configuration, heartbeats, moves, and each
+kind of what is due."""
+
+
+class Blocking:
+    """Runs blocking calls off the event loop. The limit must exceed what can be slow at the same time."""
+
+    def __init__(self, limit: int = SPARE, name: str = "blocking") -> None:
+        self._threads = DaemonThreads(name, limit)
+
+    async def __call__(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401 (whatever `work` takes)
+        return await asyncio.wrap_future(self._threads.submit(work, *arguments))
+
+    def widen(self, busy: int) -> None:
+        """Have room for so many that are busy at the same time, beside the spare ones. It never gets narrower."""
+        self._threads.widen(busy + SPARE)

@@ -1,0 +1,167 @@
+"""Text from elsewhere (a flag, a file name, an error) in a form that every database, file and terminal takes.
+
+How far two words are apart, and which known word somebody most likely meant.
+
+One written form for JSON: sorted keys, no spaces, ASCII only. What is hashed, signed or compared goes through it.
+
+Random ids that people can read and type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import string
+from collections.abc import Iterable
+from typing import Any
+
+
+def storable(text: str) -> str:
+    """The same text, with what UTF-8 (a lone surrogate) or PostgreSQL (a NUL) does not take as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def is_plain(text: str) -> bool:
+    """Whether the text is valid Unicode: bytes that weren't UTF-8 are lone surrogates in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shown(text: str) -> str:
+    """The same text, storable, and with nothing in its lines that a terminal would obey instead of showing it."""
+    return "".join(each if each in "\n\t" or each.isprintable() else escaped(each) for each in text)
+
+
+def one_line(text: str, most: int) -> str:
+    """The same text as a line of at most so many characters: what does not print is escaped, what is over is cut."""
+    # Cut first as well: a file of some megabytes must not become an escaped one of many.
+    kept = text[: most + 1]
+    line = "".join(each if each.isprintable() else escaped(each) for each in kept)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def escaped(character: str) -> str:
+    """A character as Python writes it where it does not print."""
+    return character.encode("unicode_escape").decode()
+
+
+def sentence(text: str) -> str:
+    """The same text with a stop at its end, so that another sentence may follow."""
+    text = text.rstrip()
+    return text if text.endswith((".", "!", "?", ":", "…")) else f"{text}."
+
+
+def capitalised(text: str, *names: str) -> str:
+    """The same text with a capital letter at its start. A name at the start keeps its case."""
+    if text.startswith(names) and re.split(r"[\s:,;']", text, maxsplit=1)[0] in names:
+        return text
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def unfolded(text: str) -> str:
+    """The same text in one line, each line break and run of spaces as one space."""
+    return " ".join(text.split())
+
+
+def times(count: int) -> str:
+    """`once`, `twice`, `3 times`."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+MAX_COMPARED = 80  # characters: no name here is longer, and hostile text is not worth the arithmetic
+BEGUN = 3  # characters: from here on the beginning of a word is enough to suggest it
+SHORT = 4  # characters: up to here one slip is already a quarter of the word
+
+
+def edit_distance(one: str, other: str, limit: int) -> int:
+    """Letters wrong, missing, extra or swapped with their neighbour; `limit + 1` stands for anything beyond.
+
+    Only the band that can still end within the limit is computed, so a call costs length times limit.
+    """
+    beyond = limit + 1
+    if abs(len(one) - len(other)) > limit:
+        return beyond
+    before: list[int] = []
+    above = [min(column, beyond) for column in range(len(other) + 1)]
+    for row in range(1, len(one) + 1):
+        line = [beyond] * (len(other) + 1)
+        if row <= limit:
+            line[0] = row
+        for column in range(max(1, row - limit), min(len(other), row + limit) + 1):
+            same = one[row - 1] == other[column - 1]
+            cost = min(above[column] + 1, line[column - 1] + 1, above[column - 1] + (not same))
+            swapped = row > 1 and column > 1 and one[row - 2 : row] == other[column - 2 : column][::-1]
+            if swapped:
+                cost = min(cost, before[column - 2] + 1)
+            line[column] = min(cost, beyond)
+        before, above = above, line
+    return above[-1]
+
+
+def nearly(word: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The names that a word nearly is (another case, a letter or two off), the nearest first."""
+    if len(word) > MAX_COMPARED:
+        return ()
+    folded = word.casefold()
+    found = []
+    for name in names:
+        distance = _slips(folded, name.casefold())
+        if distance is not None:
+            found.append((distance, name))
+    return tuple(name for _, name in sorted(found, key=lambda pair: pair[0]))
+
+
+def _slips(word: str, name: str) -> int | None:
+    if word == name:
+        return 0
+    shorter = min(len(word), len(name))
+    if shorter < 2:
+        return None
+    limit = 1 if shorter <= SHORT else 2
+    distance = edit_distance(word, name, limit)
+    return distance if distance <= limit else None
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The one name to suggest for a word that is none of them; None where a suggestion would be a guess."""
+    if not word or len(word) > MAX_COMPARED:
+        return None
+    folded = word.casefold()
+    limit = max(1, min(3, len(folded) // 3))
+    best: tuple[int, str] | None = None
+    for name in names:
+        other = name.casefold()
+        begun = len(folded) >= BEGUN and other.startswith(folded)
+        distance = 1 if begun and other != folded else edit_distance(folded, other, limit)
+        if distance <= limit and (best is None or distance < best[0]):
+            best = (distance, name)
+    return best[1] if best else None
+
+
+def canonical_json(value: Any) -> str:  # noqa: ANN401 (JSON of any shape)
+    """The same value gives the same text, on every machine and in every database."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """What JSON does not know but our values use: mappings and tuples that are not dict and list."""
+    if hasattr(value, "items"):
+        return dict(value.items())
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    return str(value)
+
+
+SHORT_ID = 8
+"""Letters of an id that people type: 2.8 million million of them."""
+
+_ALPHABET = string.ascii_lowercase + string.digits
+
+
+def random_id(letters: int = SHORT_ID) -> str:
+    """Lowercase letters and digits; nobody can guess the next one."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(letters))

@@ -1,0 +1,84 @@
+"""Threads for calls that may block: made when needed, up to a limit, and never waited for when the program ends.
+
+One at a time, without a queue to stand in: who does not get the turn is called when it is free again.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class DaemonThreads:
+    """A pool whose threads are daemons: a call that hangs can't keep the program from ending."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        self._name = name
+        self._limit = limit
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._free = 0
+
+    def widen(self, limit: int) -> None:
+        """From now on up to so many; it never gets narrower."""
+        with self._lock:
+            self._limit = max(self._limit, limit)
+
+    def submit(self, work: Callable[..., T], *arguments: Any) -> Future[T]:  # noqa: ANN401 (whatever `work` takes)
+        """Have `work` done in one of the threads, with the caller's context."""
+        future: Future[T] = Future()
+        context = contextvars.copy_context()
+        with self._lock:
+            self._calls.put((future, lambda: context.run(work, *arguments)))
+            if self._free > 0:
+                self._free -= 1
+            elif self._threads < self._limit:
+                self._threads += 1
+                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            future, work = self._calls.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    value = work()
+                except BaseException as error:  # noqa: BLE001 (the edge of the thread: whoever asked is told)
+                    future.set_exception(error)
+                else:
+                    future.set_result(value)
+                    del value
+            with self._lock:
+                if self._calls.empty():
+                    self._free += 1
+
+
+class Turn:
+    """Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: list[Callable[[], None]] = []
+
+    def take(self, call: Callable[[], None]) -> bool:
+        """Whether it is the caller's turn now; if not, `call` is called once when somebody gives it back."""
+        if self._taken:
+            if call not in self._waiting:
+                self._waiting.append(call)
+            return False
+        self._taken = True
+        return True
+
+    def give_back(self) -> None:
+        """Let the others try."""
+        self._taken = False
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()

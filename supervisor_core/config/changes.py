@@ -1,0 +1,97 @@
+"""A configuration that is applied: what it changes, how far each worker is with it, and how it ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from supervisor_core.commands.labels import Role
+
+APPLIED, REFUSED = "CONFIG_APPLIED", "CONFIG_REFUSED"
+"""Actions of the audit trail."""
+
+TARGET = "configuration"
+"""The type of their target, whose id is the supervisor's."""
+
+
+class Progress(StrEnum):
+    """How far a worker is with the newest configuration."""
+
+    PENDING = "pending"
+    DONE = "done"
+    LEFT = "left"
+    """It is paused or quarantined, and takes the configuration over when somebody starts it."""
+    HELD = "held"
+    """It keeps running with its older settings, because another worker failed with the new ones."""
+    FAILED = "failed"
+
+
+class End(StrEnum):
+    """How the application of a configuration ended."""
+
+    APPLIED = "applied"
+    FAILED = "failed"
+    """Workers don't run with it."""
+    HALTED = "halted"
+    """The same, and others keep their older settings because of that."""
+    SUPERSEDED = "superseded"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def good(self) -> bool:
+        """Whether it is in force everywhere."""
+        return self is End.APPLIED
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One configuration that a daemon took over."""
+
+    config_id: str
+    version: int
+    owner: str
+    """The owner of the file, as a person is named in the trail: `file:anna`."""
+    path: str
+    begun_at: str
+    changes: tuple[str, ...]
+    """What changed, by name: `mailer: command, env.TOKEN`."""
+    moves: Mapping[str, str] = field(default_factory=dict)
+    """The workers that it restarts, starts or stops, each with its role once that is done."""
+    told: str = ""
+    """The end that is on record already; a halted one may still come to another."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For the disk."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ConfigChange:
+        """What `as_json` made."""
+        known = {name: document[name] for name in cls.__dataclass_fields__}
+        return cls(**{**known, "changes": tuple(known["changes"]), "moves": dict(known["moves"])})
+
+
+def end_of(progress: Mapping[str, Progress]) -> End | None:
+    """How it ended, by how far its workers are; None while one of them is still on its way."""
+    there = set(progress.values())
+    if Progress.FAILED in there and Progress.HELD in there:
+        return End.HALTED
+    if Progress.PENDING in there or Progress.HELD in there:
+        return None
+    return End.FAILED if Progress.FAILED in there else End.APPLIED
+
+
+def roles(change: ConfigChange, progress: Mapping[str, Progress]) -> dict[str, str]:
+    """What happened to each worker."""
+    found = {}
+    for worker_id, role in change.moves.items():
+        match progress.get(worker_id, Progress.PENDING):
+            case Progress.DONE:
+                found[worker_id] = str(role)
+            case Progress.FAILED:
+                found[worker_id] = str(Role.FAILED)
+            case _:
+                continue
+    return found

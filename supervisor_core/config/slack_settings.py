@@ -1,0 +1,166 @@
+"""The section about Slack: where to speak, who may do what, what needs approval.
+
+Slack's tokens, out of the environment or out of files that it names; never out of a configuration.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from supervisor_core.commands.catalog import find
+from supervisor_core.common.errors import ConfigError
+from supervisor_core.config.fields import Flag, Frozen, Minutes, Section, Span, Thawed, number, one_of, wrong
+from supervisor_core.config.names import ChannelId, CommandName, OptionalChannel, PersonId
+
+DOORS = ("slack", "schedule", "cli", "flag")
+"""The ways in which a command can arrive."""
+
+
+def _once_each(names: tuple[str, ...]) -> tuple[str, ...]:
+    _refuse_twice(names)
+    return names
+
+
+def _refuse_twice(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise wrong(f"names {name} twice; its aliases and its handler count as its name")
+        seen.add(name)
+
+
+def _lists(given: object) -> object:
+    """No list at all is an empty section. Two names of one command would hide one of their lists."""
+    if isinstance(given, Mapping):
+        found = (find(name) for name in given if isinstance(name, str))
+        _refuse_twice(definition.name for definition in found if definition is not None)
+    return {} if given is None else given
+
+
+class Access(Section):
+    """Who has which role: user ids, usergroup ids, ids of channels for their members, or "*" for every full member of
+    the workspace."""
+
+    viewers: tuple[PersonId, ...] = ("*",)
+    operators: tuple[PersonId, ...] = ()
+    approvers: tuple[PersonId, ...] = ()
+    commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen, Thawed] = Field(
+        default_factory=dict
+    )
+    """Who may give a command, where that is not for the roles to say: those in its list, and nobody else."""
+
+
+class Approvals(Section):
+    """Which commands need the approval of a second person, at which doors, and on what terms."""
+
+    required_for: Annotated[tuple[CommandName, ...], AfterValidator(_once_each)] = (
+        "rollback",
+        "undo",
+        "update",
+        "update-deps",
+    )
+    doors: tuple[Annotated[str, BeforeValidator(one_of(*DOORS))], ...] = ("slack", "schedule")
+    votes: Annotated[int, BeforeValidator(number(1, 100, whole=True))] = 1
+    self_approval: Flag = False
+    expires_minutes: Span = 15.0
+
+
+DIRECT = ("D", "U", "W")
+"""How the ids of places begin in which one person alone reads: direct messages, and people."""
+
+
+class Slack(Section):
+    """Where the bot speaks and listens, and to whom."""
+
+    enabled: Flag = True
+    alert_channel: OptionalChannel = ""
+    approval_channel: OptionalChannel = ""
+    fallback_channel: OptionalChannel = ""
+    announce: Flag = True
+    channels: tuple[ChannelId, ...] = ()
+    access: Access = Field(default_factory=Access)
+    approvals: Approvals = Field(default_factory=Approvals)
+    bake_minutes: Minutes = 10.0
+
+    def asks_in(self, card: str) -> str:
+        """The channel in which people are asked for an approval, of a command whose card stands in this one; empty
+        where the card itself asks. In a direct message no approver would see it."""
+        alone = card.startswith(DIRECT)
+        channel = self.approval_channel or (self.alert_channel if alone else "")
+        return "" if channel == card else channel
+
+
+BOT_TOKEN = "SLACK_BOT_TOKEN"  # noqa: S105 (a variable's name)
+APP_TOKEN = "SLACK_APP_TOKEN"  # noqa: S105
+API_URL = "SLACK_API_URL"
+FILE_SUFFIX = "_FILE"
+SLACK_ITSELF = "https://slack.com/api/"
+MAX_TOKEN_FILE = 10_000  # bytes; a token has about a hundred
+
+
+@dataclass(frozen=True, slots=True)
+class SlackCredentials:
+    """What it takes to speak with Slack. A token that is not set is None."""
+
+    bot_token: SecretStr | None = None
+    app_token: SecretStr | None = None
+    api_url: str = SLACK_ITSELF
+
+
+def slack_credentials(environ: Mapping[str, str] | None = None, *, folder: Path | None = None) -> SlackCredentials:
+    """The tokens and the address of Slack; `ConfigError` for what can't be right.
+
+    The name of a file that holds a token is relative to `folder`, else to where the program was started.
+    """
+    given = os.environ if environ is None else environ
+    return SlackCredentials(
+        bot_token=_token(given, BOT_TOKEN, folder, other="xapp-"),
+        app_token=_token(given, APP_TOKEN, folder, other="xoxb-"),
+        api_url=_api_url(given.get(API_URL, "")),
+    )
+
+
+def _token(environ: Mapping[str, str], name: str, folder: Path | None, *, other: str) -> SecretStr | None:
+    direct, file = environ.get(name, ""), environ.get(name + FILE_SUFFIX, "")
+    if direct and file:
+        raise ConfigError(f"Both {name} and {name}{FILE_SUFFIX} are set; only one of them can be right.")
+    token = _read(name + FILE_SUFFIX, (folder or Path()) / file) if file else direct.strip()
+    if not token:
+        return None
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError(f"{name} is no token: it has characters that no token has.")
+    if token.startswith(other):
+        raise ConfigError(f"{name} holds the other token, which begins with {other}; are the two exchanged?")
+    return SecretStr(token)
+
+
+def _read(name: str, path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_TOKEN_FILE + 1)
+        if len(content) > MAX_TOKEN_FILE:
+            raise ConfigError(f"{name} names a file that is too large to hold a token.")
+        return content.decode().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise ConfigError(f"{name} names a file that can't be read: {reason}.") from None
+
+
+def _api_url(url: str) -> str:
+    if not url:
+        return SLACK_ITSELF
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.endswith("/api/")
+    except ValueError:
+        fine = False
+    if not fine or not url.isprintable() or " " in url:
+        raise ConfigError(f"{API_URL} must be an address that ends in /api/, such as {SLACK_ITSELF}")
+    return url

@@ -1,0 +1,252 @@
+"""Placeholders in a command: `{python}`, `{config}` and `{worker_id}`; a brace itself is written twice.
+
+Workers and teams, as they are configured.
+
+The environment that a worker gets: a few harmless variables of ours, and what is configured for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
+
+from supervisor_core.common.text import nearest
+from supervisor_core.config.fields import (
+    FilePath,
+    Flag,
+    FreeText,
+    Frozen,
+    HostPort,
+    Line,
+    OptionalPath,
+    Pause,
+    ProbeUrl,
+    Seconds,
+    Section,
+    Thawed,
+    Written,
+    folder_of,
+    kind_of,
+    number,
+    one_of,
+    quotable,
+    shaped,
+    wrong,
+)
+from supervisor_core.config.names import PersonId
+from supervisor_core.config.raw import Substituted, absolute
+
+PLACEHOLDERS = ("python", "config", "worker_id")
+_PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+def fill(word: str, values: Mapping[str, str]) -> str:
+    """One word of a command with its placeholders filled; it was checked by `fault` before."""
+    return _PIECE.sub(lambda match: match[0][0] if match[1] is None else values[match[1]], word)
+
+
+def fault(word: str, *, quote: bool) -> str | None:
+    """What is wrong with the placeholders of a word; with `quote` false the word is a secret."""
+    for match in _PIECE.finditer(word):
+        if match[0] in ("{{", "}}") or match[1] in PLACEHOLDERS:
+            continue
+        name = match[1]
+        known = "{python}, {config} and {worker_id}"
+        if name is None or not re.fullmatch(r"[A-Za-z_-]{1,30}", name) or not quote:
+            return f"has a brace that is no placeholder: these are {known}; a brace itself is written twice"
+        near = nearest(name, PLACEHOLDERS)
+        meant = f"did you mean {{{near}}}?" if near else f"there are {known}"
+        return f"has the placeholder {{{name}}}, which is none; {meant}"
+    return None
+
+
+EXAMPLE = '["{python}", "-m", "package.module", "--config", "{config}"]'
+SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ABRT", "ALRM", "WINCH", "BREAK", "KILL")
+
+
+def _word(value: object) -> str:
+    problem = fault(value, quote=not isinstance(value, Substituted)) if isinstance(value, str) else None
+    if problem:
+        raise wrong(problem)
+    if not isinstance(value, str) or "\0" in value:
+        raise wrong(f"must be text, but is {kind_of(value)}; put it in quotes")
+    return str(value)
+
+
+def _words(value: object) -> object:
+    if isinstance(value, str):
+        raise wrong(f"must be a list of words, not one text: no shell takes it apart; for example {EXAMPLE}")
+    if value is None or (isinstance(value, list | tuple) and (not value or not value[0])):
+        raise wrong(f"is empty; it is what to start, for example {EXAMPLE}")
+    return value
+
+
+def _signal(value: object) -> str:
+    name = value.upper().removeprefix("SIG") if isinstance(value, str) else ""
+    if name in SIGNALS:
+        return name
+    near = nearest(name, SIGNALS) if quotable(value) else None
+    raise wrong(f"must be one of {', '.join(SIGNALS)}" + (f"; did you mean {near}?" if near else ""))
+
+
+def _environment(value: object) -> object:
+    if isinstance(value, Mapping):
+        for name in value:
+            if not name or "=" in str(name) or not str(name).isprintable():
+                raise wrong("has a variable whose name is empty, or has an equals sign or a control character in it")
+    return {} if value is None else value
+
+
+def _python(value: object, info: ValidationInfo) -> str:
+    """An interpreter: a name to be found in PATH, or a path that starts at the folder of the file."""
+    text = _LINE(value)
+    if "/" not in text and "\\" not in text:
+        return text
+    return absolute(folder_of(info), text)
+
+
+_LINE = shaped(r".+", "the path of a Python interpreter", empty=True)
+
+Word = Annotated[str, BeforeValidator(_word)]
+Words = Annotated[tuple[Word, ...], BeforeValidator(_words)]
+Policy = Annotated[Literal["never", "on-failure", "always"], BeforeValidator(one_of("never", "on-failure", "always"))]
+
+
+class Probe(Section):
+    """A question put to a worker again and again: exactly one of an HTTP request, a connection, a program."""
+
+    http: ProbeUrl | None = None
+    tcp: HostPort | None = None
+    exec: Words | None = None
+    interval: Pause = 30.0
+    timeout: Pause = 5.0
+    failures: Annotated[int, BeforeValidator(number(1, 1000, whole=True))] = 3
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exactly_one(cls, given: Any) -> Any:  # noqa: ANN401 (a document may hold anything)
+        if isinstance(given, Mapping):
+            kinds = [kind for kind in ("http", "tcp", "exec") if kind in given]
+            if len(kinds) != 1:
+                found = " and ".join(kinds) or "none of them"
+                raise wrong(f"must have exactly one of http, tcp and exec, but has {found}")
+        return given
+
+
+class Restart(Section):
+    """What the daemon does when a worker has ended, and how often."""
+
+    policy: Policy = "on-failure"
+    max_per_hour: Annotated[int, BeforeValidator(number(0, 3600, whole=True))] = 5
+    backoff_seconds: Seconds = 5.0
+    on_hang: Flag = False
+
+
+class Code(Section):
+    """The checkout that a worker runs from, and how its requirements are installed."""
+
+    path: FilePath = Path()
+    remote: Annotated[str, BeforeValidator(shaped(r"[^\s-]\S*", "the name of a git remote"))] = "origin"
+    branch: Annotated[str, BeforeValidator(shaped(r"[^\s-]\S*", "the name of a git branch"))] = "main"
+    requirements: Annotated[str, BeforeValidator(shaped(r"[^-].*", "a path in the checkout", empty=True))] = (
+        "requirements.txt"
+    )
+    pip_args: tuple[FreeText, ...] = ()
+    pip_timeout_seconds: Pause = 600.0
+    push_rollbacks: Flag = False
+
+
+class Worker(Section):
+    """One worker. `id` is its key in the configuration."""
+
+    LIVE: ClassVar[frozenset[str]] = frozenset(
+        {
+            "enabled",
+            "quarantined",
+            "team",
+            "stop_signal",
+            "stop_timeout_seconds",
+            "start_grace_seconds",
+            "heartbeat_max_age_seconds",
+            "probes",
+            "restart",
+            "code",
+        }
+    )
+    """The settings that take effect without a restart; a change of any other one needs it."""
+
+    python: Annotated[str, BeforeValidator(_python)] = ""
+    command: Words
+    cwd: FilePath = Path()
+    env: Annotated[Mapping[str, Written], BeforeValidator(_environment), Frozen, Thawed] = Field(default_factory=dict)
+    enabled: Flag = True
+    quarantined: Flag = False
+    team: Line = ""
+    stop_signal: Annotated[str, BeforeValidator(_signal)] = "TERM"
+    stop_timeout_seconds: Seconds = 30.0
+    start_grace_seconds: Seconds = 2.0
+    log_file: OptionalPath = None
+    heartbeat_max_age_seconds: Seconds = 300.0
+    probes: tuple[Probe, ...] = ()
+    restart: Restart = Field(default_factory=Restart)
+    code: Code = Field(default_factory=Code)
+    _id: str = PrivateAttr(default="")
+
+    @property
+    def id(self) -> str:
+        """Its key in the configuration."""
+        return self._id
+
+
+class Team(Section):
+    """A named group of workers, and who may command and approve for them in addition."""
+
+    objective: Line = ""
+    operators: tuple[PersonId, ...] = ()
+    approvers: tuple[PersonId, ...] = ()
+    _name: str = PrivateAttr(default="")
+
+    @property
+    def name(self) -> str:
+        """Its key in the configuration."""
+        return self._name
+
+
+SAFE = frozenset({"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "TMPDIR"})
+SAFE_PREFIX = "LC_"
+# Without these, programs of Windows do not even start.
+WINDOWS = frozenset(
+    {
+        "SYSTEMROOT",
+        "SYSTEMDRIVE",
+        "WINDIR",
+        "COMSPEC",
+        "PATHEXT",
+        "TEMP",
+        "TMP",
+        "USERNAME",
+        "USERPROFILE",
+        "HOMEDRIVE",
+        "HOMEPATH",
+        "APPDATA",
+        "LOCALAPPDATA",
+        "PROGRAMDATA",
+        "NUMBER_OF_PROCESSORS",
+        "PROCESSOR_ARCHITECTURE",
+    }
+)
+
+
+def safe_part(environ: Mapping[str, str], *, windows: bool = os.name == "nt") -> dict[str, str]:
+    """What of an environment any worker may see. Everything else may be a secret, so it is left out."""
+    allowed = SAFE | WINDOWS if windows else SAFE
+    return {
+        name: value
+        for name, value in environ.items()
+        if (name.upper() if windows else name) in allowed or name.startswith(SAFE_PREFIX)
+    }

@@ -1,0 +1,1 @@
+"""The running configuration: its files watched, versions applied or refused, each recorded."""

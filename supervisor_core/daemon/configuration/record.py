@@ -1,0 +1,250 @@
+"""The record of each configuration that was applied or refused: an audit row, and a card in the alert channel.
+
+What is being applied is on the disk until its end is on record, so a daemon that follows a crash goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from supervisor_core.alerts import messages as tidings
+from supervisor_core.alerts import rows as alerts
+from supervisor_core.commands.labels import Role
+from supervisor_core.common.service import Blocking
+from supervisor_core.common.text import random_id
+from supervisor_core.common.times import to_text
+from supervisor_core.config.changes import APPLIED, REFUSED, TARGET, ConfigChange, End, Progress, end_of, roles
+from supervisor_core.config.diff import ConfigDiff, listed, setting_digests
+from supervisor_core.daemon.configuration.files import ConfigFiles
+from supervisor_core.daemon.configuration.service import ConfigVersion
+from supervisor_core.host.files import read_json, write_json
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.steps import Message, record
+from supervisor_core.workers.conditions.rules import WORKER, Target
+from supervisor_core.workers.context import Parts
+from supervisor_core.workers.worker import masked
+
+FILE_NAME = "config_change.json"
+SETTINGS = "config_settings.json"
+"""Digests of the settings that the last daemon began with, by name: those take effect with a start alone."""
+
+AWAY = "changed while no supervisor ran"
+MOST_ERRORS = 4000  # characters
+
+log = logging.getLogger(__name__)
+
+
+class ConfigRecord:
+    """For the daemon. On the event loop; what blocks is done in one thread, in its order."""
+
+    def __init__(
+        self, parts: Parts, progress: Callable[[Collection[str]], Mapping[str, Progress]], writing: Blocking
+    ) -> None:
+        self._parts = parts
+        self._progress = progress
+        self._writing = writing
+        self._change: ConfigChange | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._first = True
+        """Whether no version was applied yet but the one that the daemon began with."""
+
+    async def resume(self) -> None:
+        """Go on with what the daemon before this one was applying when it ended without a word."""
+        document = await self._writing(partial(read_json, self._path, tolerant=True))
+        try:
+            self._change = ConfigChange.from_json(document) if document and document.get("config_id") else None
+        except (KeyError, TypeError, ValueError):
+            log.warning("%s can't be used, and is written anew", self._path)
+        await self._careful(self._compare_settings)
+
+    def _compare_settings(self) -> None:
+        """Record the settings that differ from those of the daemon before this one."""
+        config = self._parts.host.config
+        path, now = config.state_dir / SETTINGS, setting_digests(config)
+        before = read_json(path, tolerant=True)
+        if before == now:
+            return
+        changed = tuple(sorted(name for name in {*(before or now), *now} if (before or now).get(name) != now.get(name)))
+        if changed:
+            begun_at = to_text(datetime.now(UTC))
+            self._write_down(ConfigChange(_new_id(), 1, "", str(config.path), begun_at, changed), End.APPLIED, {}, {})
+        write_json(path, now, mode=0o600)
+
+    def applied(self, version: ConfigVersion) -> None:
+        """This version is in force; what it changes about the workers begins."""
+        changes, moves, before = _named(version.diff), _moves(version.diff), self._change
+        if before is not None:
+            progress = self._progress(before.moves)
+            if not before.told:
+                self._end(before, End.SUPERSEDED, progress)
+            left = {each: role for each, role in before.moves.items() if progress[each] is not Progress.DONE}
+            left = {each: role for each, role in left.items() if each in version.config.workers and each not in moves}
+            changes += tuple(each for each in before.changes if each.partition(": ")[0] in left and each not in changes)
+            moves = left | moves
+        self._first = False
+        self._begin(changes, moves, version.number)
+
+    def refused(self, words: str, version: int) -> None:
+        """The file can't be used."""
+        config = self._parts.host.config
+        error = masked(words, config.secrets())[:MOST_ERRORS]
+
+        def work() -> None:
+            owner = ConfigFiles(config.path).owner()
+            entry = self._entry(owner, REFUSED, "failure", _new_id(), {"version": version, "error": error})
+            place = self._place
+            said = (config.supervisor.id, owner, str(config.path), version, error)
+            messages = [tidings.config_refused(place, str(entry.task_id), *said)] if place else []
+            self._record(entry, messages)
+
+        self._do(work)
+
+    def follow(self, restarting: Collection[str] = ()) -> None:
+        """Something was done about workers. `restarting` are those that run with an older configuration."""
+        if self._change is None:
+            if restarting and self._first:  # of an edit that nobody saw
+                self._begin((AWAY,), dict.fromkeys(sorted(restarting), str(Role.RESTARTED)), 1)
+            return
+        progress = self._progress(self._change.moves)
+        end = end_of(progress)
+        if end is not None and end != self._change.told:
+            self._end(self._change, end, progress)
+
+    async def shut_down(self) -> None:
+        """What isn't over is over now."""
+        if self._change is not None and not self._change.told:
+            self._end(self._change, End.INTERRUPTED)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _begin(self, changes: tuple[str, ...], moves: Mapping[str, str], version: int) -> None:
+        path, now = self._parts.host.config.path, to_text(datetime.now(UTC))
+        self._change = change = ConfigChange(_new_id(), version, "", str(path), now, changes, moves)
+
+        def work() -> None:
+            write_json(self._path, replace(change, owner=ConfigFiles(path).owner()).as_json(), mode=0o600)
+
+        self._do(work)
+        if not moves:
+            self._end(change, End.APPLIED)
+
+    def _end(self, change: ConfigChange, end: End, progress: Mapping[str, Progress] | None = None) -> None:
+        progress = self._progress(change.moves) if progress is None else progress
+        affected, left = roles(change, progress), {each: str(how) for each, how in progress.items()}
+        over = end not in (End.HALTED, End.FAILED)
+        self._change = None if over else replace(change, told=str(end))
+        names = [f"{each} {Role(role).words}" for each, role in affected.items()]
+        log.log(
+            logging.INFO if end.good else logging.WARNING,
+            "version %d of the configuration: %s%s",
+            change.version,
+            end,
+            f"; {', '.join(names)}" if names else "",
+        )
+
+        def work() -> None:
+            told = self._write_down(change, end, affected, left)
+            write_json(self._path, {} if over else told.as_json(), mode=0o600)
+
+        self._do(work)
+
+    def _write_down(
+        self, change: ConfigChange, end: End, affected: Mapping[str, str], left: Mapping[str, str]
+    ) -> ConfigChange:
+        """The end of a change, as an audit row and a card."""
+        told = replace(change, owner=ConfigFiles(self._parts.host.config.path).owner(), told=str(end))
+        outcome = "success" if end.good else "interrupted" if end is End.INTERRUPTED else "failure"
+        details = {**told.as_json(), "ended": str(end), "workers": dict(left)}
+        entry = self._entry(told.owner, APPLIED, outcome, told.config_id, details, affected)
+        place = self._place
+        messages = [tidings.config_applied(place, told, str(end), affected)] if place else []
+        self._record(entry, messages)
+        return told
+
+    def _entry(
+        self,
+        owner: str,
+        action: str,
+        outcome: str,
+        config_id: str,
+        details: Mapping[str, Any],
+        affected: Mapping[str, str] | None = None,
+    ) -> AuditEntry:
+        config = self._parts.host.config
+        return AuditEntry(
+            actor=owner,
+            action=action,
+            target_id=config.supervisor.id,
+            target_type=TARGET,
+            outcome=outcome,
+            label=owner.partition(":")[2],
+            task_id=config_id,
+            details={"path": str(config.path), **details},
+            affected=affected or {},
+        )
+
+    def _record(self, entry: AuditEntry, messages: list[Message]) -> None:
+        """With the alerts of the workers concerned, which name the change."""
+        ledger, now = self._parts.ledger, datetime.now(UTC)
+
+        def work(connection: Connection) -> None:
+            record(connection, ledger.supervisor_id, entry, messages, now)
+            for worker_id, role in entry.affected.items():
+                alert = alerts.live_of(connection, ledger.supervisor_id, Target(WORKER, worker_id))
+                if role == Role.FAILED and alert is not None:
+                    record(connection, ledger.supervisor_id, None, (alerts.told_anew(alert.alert_id),), now)
+
+        ledger.write(work)
+
+    @property
+    def _place(self) -> dict[str, str] | None:
+        slack = self._parts.host.config.slack
+        channel = slack.alert_channel or slack.fallback_channel
+        return {"channel": channel} if slack.enabled and channel else None
+
+    @property
+    def _path(self) -> Any:  # noqa: ANN401
+        return self._parts.host.config.state_dir / FILE_NAME
+
+    def _do(self, work: Callable[[], None]) -> None:
+        task = asyncio.ensure_future(self._careful(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _careful(self, work: Callable[[], None]) -> None:
+        try:
+            await self._writing(work)
+        except Exception:  # the edge: the configuration is in force, whatever becomes of its record
+            log.exception("a change of the configuration could not be written down")
+
+
+def _new_id() -> str:
+    return f"config_{datetime.now(UTC):%Y%m%d_%H%M%S}_{random_id()}"
+
+
+def _moves(diff: ConfigDiff) -> dict[str, str]:
+    return {
+        **dict.fromkeys((*diff.removed, *diff.stopped), str(Role.STOPPED)),
+        **dict.fromkeys((*diff.added, *diff.started), str(Role.STARTED)),
+        **dict.fromkeys((each.worker_id for each in diff.restarted), str(Role.RESTARTED)),
+    }
+
+
+def _named(diff: ConfigDiff) -> tuple[str, ...]:
+    """What changed, by name; never a value."""
+    return (
+        *(f"{each}: added" for each in diff.added),
+        *(f"{each}: removed" for each in diff.removed),
+        *(f"{each}: not enabled any more" for each in diff.stopped),
+        *(f"{each}: enabled" for each in diff.started),
+        *(f"{each.worker_id}: {listed(each.keys)}" for each in (*diff.restarted, *diff.changed)),
+        *([f"teams: {listed(diff.teams)}"] if diff.teams else []),
+    )

@@ -1,0 +1,1 @@
+"""The control door of a running daemon: its address, client and server."""

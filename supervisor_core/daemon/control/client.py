@@ -1,0 +1,152 @@
+"""Where the daemon's control door is: a socket in the state folder; elsewhere a port on loopback with a token.
+
+On the path of `supervisor status`: imports nothing heavy.
+
+Asking a running daemon: one line of JSON there, one line back.
+
+On the path of `supervisor status`: imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+
+from supervisor_core.common.errors import SupervisorError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LOOK_AGAIN_SECONDS = 0.01
+
+SOCKET_NAME = "control.sock"
+PORT_NAME = "control.json"
+HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+
+
+def connect(state_dir: str, timeout: float) -> tuple[socket.socket, str]:
+    """A connection to the daemon and the token that it wants; `OSError` where nobody listens."""
+    if not HAS_UNIX_SOCKETS:
+        return _connect_port(state_dir, timeout)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(timeout)
+    try:
+        with Short(state_dir) as folder:
+            _connect_patiently(connection, f"{folder}/{SOCKET_NAME}", timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return connection, ""
+
+
+def _connect_patiently(connection: socket.socket, path: str, timeout: float) -> None:
+    """Wait where too many wait already, which Linux refuses at once: somebody is there, and may be frozen."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            connection.connect(path)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise TimeoutError from None
+            time.sleep(LOOK_AGAIN_SECONDS)
+        else:
+            return
+
+
+def listen(state_dir: str) -> socket.socket:
+    """The listening socket, open to nobody but its owner. The caller owns the state folder."""
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with Short(state_dir) as folder:
+            path = f"{folder}/{SOCKET_NAME}"
+            if os.path.lexists(path):
+                os.unlink(path)  # noqa: PTH108 (the path is only good while `folder` is open)
+            listener.bind(path)
+            os.chmod(path, 0o600)  # noqa: PTH101 (the folder is ours alone, so nobody came in between)
+        listener.listen(64)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+class Short:
+    """A folder under a name short enough for a socket's address, which holds about 100 characters.
+
+    Linux lends each open folder one; elsewhere a long path must do without.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._descriptor = -1
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._folder)) < 80 or sys.platform != "linux":
+            return self._folder
+        self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        return f"/proc/self/fd/{self._descriptor}"
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+def _connect_port(state_dir: str, timeout: float) -> tuple[socket.socket, str]:
+    import json
+
+    with open(os.path.join(state_dir, PORT_NAME), encoding="utf-8") as file:  # noqa: PTH118, PTH123 (no pathlib here)
+        place = json.load(file)
+    return socket.create_connection(("127.0.0.1", place["port"]), timeout), place["token"]
+
+
+ANSWER_BYTES = 64 * 1024
+
+
+class ControlError(SupervisorError):
+    """The daemon could not answer."""
+
+
+class NotRunningError(Exception):
+    """Nobody listens."""
+
+
+class UnresponsiveError(Exception):
+    """Somebody listens and does not answer."""
+
+
+def ask(state_dir: str, request: dict[str, Any], timeout: float = 2.0) -> dict[str, Any]:
+    """What the daemon answers. `NotRunningError` where there is none, `UnresponsiveError` where it keeps silent."""
+    try:
+        connection, token = connect(state_dir, timeout)
+    except TimeoutError:
+        raise UnresponsiveError from None
+    except (OSError, ValueError, KeyError):
+        raise NotRunningError from None
+    with connection:
+        try:
+            connection.sendall(json.dumps({**request, "token": token}).encode() + b"\n")
+            answer = _line(connection)
+        except TimeoutError:
+            raise UnresponsiveError from None
+        except OSError:
+            raise NotRunningError from None
+    if not answer.endswith(b"\n"):
+        raise NotRunningError  # it ended while we asked, or while it answered
+    document: dict[str, Any] = json.loads(answer)
+    if "error" in document:
+        raise ControlError(f"The daemon could not answer: {document['error']}")
+    return document
+
+
+def _line(connection: Any) -> bytes:  # noqa: ANN401 (a socket, whose module need not be imported for its name)
+    parts = []
+    while part := connection.recv(ANSWER_BYTES):
+        parts.append(part)
+        if part.endswith(b"\n"):
+            break
+    return b"".join(parts)

@@ -1,0 +1,161 @@
+"""The daemon's control door: answers a line of JSON with a line of JSON, to nobody but its owner.
+
+What the daemon answers at its control door: how it is, wake up, what became of a command, rest, stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.service import Blocking
+from supervisor_core.daemon.control import client as control_address
+from supervisor_core.host.files import write_json
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, Job
+from supervisor_core.jobs.results import progress_document, result_document
+from supervisor_core.storage.store import Ledger
+
+REQUEST_BYTES = 64 * 1024
+READ_SECONDS = 5.0
+"""Whoever connects and says nothing for so long is let go."""
+
+LAST_ANSWER_SECONDS = 1.0
+
+Answer = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+log = logging.getLogger(__name__)
+
+
+class ControlServer:
+    """Listens in the state folder; where there are no Unix sockets, on a loopback port with a token."""
+
+    def __init__(self, state_dir: Path, answers: Mapping[str, Answer], *, unix: bool | None = None) -> None:
+        self._state_dir = state_dir
+        self._answers = answers
+        self._unix = control_address.HAS_UNIX_SOCKETS if unix is None else unix
+        self._token = "" if self._unix else secrets.token_hex(32)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen from now on."""
+        if self._unix:
+            listener = control_address.listen(str(self._state_dir))
+            self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=REQUEST_BYTES)
+            return
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=REQUEST_BYTES)
+        port = self._server.sockets[0].getsockname()[1]
+        write_json(self._state_dir / control_address.PORT_NAME, {"port": port, "token": self._token}, mode=0o600)
+
+    async def stop(self) -> None:
+        """Stop listening; who has asked is answered, unless that takes too long."""
+        if self._server is None:
+            return
+        self._server.close()
+        if self._open:
+            await asyncio.wait(self._open, timeout=LAST_ANSWER_SECONDS)
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        await self._server.wait_closed()
+        name = control_address.SOCKET_NAME if self._unix else control_address.PORT_NAME
+        (self._state_dir / name).unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 (a coroutine runs in a task)
+        self._open.add(task)
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                line = await reader.readuntil(b"\n")
+            answer = await self._answer(line)
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # whoever asked has gone, or is no program of ours
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+            token, what = str(request.get("token", "")), str(request.get("do", ""))
+        except (ValueError, AttributeError, RecursionError):
+            return {"error": "a request is a JSON object on one line"}
+        if not hmac.compare_digest(token.encode("utf-8", "backslashreplace"), self._token.encode()):
+            return {"error": "wrong token"}
+        if what not in self._answers:
+            return {"error": f"unknown request {what!r}; there are {', '.join(self._answers)}"}
+        try:
+            return await self._answers[what](request)
+        except SupervisorError as error:  # its words say it all
+            log.error("the request %r failed: %s", what, error)  # noqa: TRY400
+            return {"error": str(error)}
+        except Exception as error:  # the edge of the door: whoever asked is told, and the daemon goes on
+            log.exception("the request %r failed", what)
+            return {"error": describe(error)}
+
+
+LONGEST_WAIT_SECONDS = 24 * 3600.0
+
+
+class Waiting:
+    """Whoever waits for a command is told as soon as there is something to tell."""
+
+    def __init__(self, ledger: Ledger, blocking: Blocking, stopping: asyncio.Event) -> None:
+        self._ledger = ledger
+        self._blocking = blocking
+        self._stopping = stopping
+        self._news = asyncio.Condition()
+        self._telling: asyncio.Task[None] | None = None
+
+    def tell(self) -> None:
+        """There is something new: have all who wait look."""
+
+        async def tell() -> None:
+            async with self._news:
+                self._news.notify_all()
+
+        self._telling = asyncio.ensure_future(tell())  # the loop keeps only a weak reference
+
+    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The outcomes of a command's jobs, as soon as all have one; `stopping` where that can't be waited for.
+
+        Who has `seen` so many steps of its handlers is also answered when there are more: with all of them, in the
+        order of their times, so that nothing hangs on which of two workers' steps was written first.
+        """
+        task_id = str(request.get("task_id", ""))
+        seen = None if request.get("seen") is None else int(request["seen"])
+        seconds = min(float(request.get("seconds", 60.0)), LONGEST_WAIT_SECONDS)
+        try:
+            async with asyncio.timeout(seconds), self._news:
+                while not self._stopping.is_set():
+                    found = await self._blocking(self._jobs_of, task_id)
+                    if found and all(job.state in FINAL for job in found):
+                        return {"done": True, "results": [result_document(job) for job in found]}
+                    steps = progress_document(found)
+                    if seen is not None and len(steps) > seen:
+                        return {"done": False, "progress": steps}
+                    await self._news.wait()
+                return {"done": False, "stopping": True}
+        except TimeoutError:
+            return {"done": False}
+
+    def _jobs_of(self, task_id: str) -> list[Job]:
+        return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
+
+
+def stop_answer(workers: list[dict[str, Any]], bound_seconds: float) -> dict[str, Any]:
+    """For who asks the daemon to stop: whom to wait for, how long, and which workers run."""
+    running = [worker["id"] for worker in workers if worker["pid"]]
+    return {"ok": True, "pid": os.getpid(), "workers": running, "bound_seconds": bound_seconds}

@@ -1,0 +1,130 @@
+"""One host's own place: its state folder with the ledger in it, and its log.
+
+Whether a supervisor can work here: the drive, its folders, and what must be writable. What is missing is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from supervisor_core.commands.flags import Trust
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host import drive_files
+from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.logging import log as logs
+from supervisor_core.host.open_folder import OpenFolder
+from supervisor_core.workers.context import open_drive
+
+if TYPE_CHECKING:
+    from supervisor_core.storage.store import Ledger
+
+
+class StateFolderError(SupervisorError):
+    """The state folder can't be used."""
+
+
+def prepare_state_dir(config: SupervisorConfig) -> None:
+    """Make the state folder, ours alone."""
+    try:
+        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.state_dir.chmod(0o700)
+    except OSError as error:
+        raise StateFolderError(
+            f"The state folder {config.state_dir} can't be used: {error.strerror}.",
+            remedy="It must lie on a local disk and belong to the user who runs this (supervisor.state_dir).",
+        ) from None
+
+
+@contextmanager
+def logging_as_configured(config: SupervisorConfig, drive: Drive, *, to_stderr: bool = True) -> Iterator[None]:
+    """Log to the state folder, to stderr, and as a copy to the drive."""
+    log = config.logging
+    handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups, to_stderr=to_stderr)
+    path = config.folder("logs") / log.file
+    copy = logs.DriveCopy(path, drive, log.max_bytes, log.backups, config.nas.file_mode)
+    handlers.append(logs.add(copy))
+    try:
+        yield
+    finally:
+        logs.tear_down(handlers)
+
+
+@contextmanager
+def opened_ledger(config: SupervisorConfig) -> Iterator[Ledger]:
+    """The ledger of this host, brought up to date if need be."""
+    from supervisor_core.storage.audit.chain import HeadFile  # with the next one, dear to import: not all need a ledger
+    from supervisor_core.storage.store import FILE_NAME, Ledger
+
+    prepare_state_dir(config)
+    with Ledger(config.state_dir / FILE_NAME, config.supervisor.id, HeadFile(config.state_dir)) as ledger:
+        yield ledger
+
+
+def trust_of(config: SupervisorConfig) -> Trust | None:
+    """What the signatures of flags are checked against; None where none is asked for."""
+    secret = config.inbox.secret.get_secret_value()
+    if not secret:
+        return None
+    return Trust(secret, timedelta(minutes=config.inbox.max_age_minutes), config.supervisor.id)
+
+
+FOLDERS = ("inbox", "outbox", "logs", "state")
+"""What the supervisor itself works with; the other folders are its workers' business."""
+
+
+class Environment(TypedDict):
+    """What was found: `valid`, or the `issues`, each a sentence that says what to do."""
+
+    valid: bool
+    issues: list[str]
+
+
+def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | None = None) -> Environment:
+    """Look at the place where this configuration would have a supervisor work, and make the folders that are missing.
+
+    The root of the drive is never made: one that is not mounted must not turn into a folder. A drive that hangs is
+    not waited for longer than its door allows.
+    """
+    issues = []
+    try:
+        prepare_state_dir(config)
+        issues += list(
+            _writable("supervisor.state_dir", config.state_dir, partial(OpenFolder.at, config.state_dir, shared=False))
+        )
+    except SupervisorError as error:
+        issues.append(str(error))
+    door = drive or open_drive(config)
+    try:
+        issues += door.call(_folders, door, {name: config.folder(name) for name in FOLDERS})
+    except (DriveUnavailable, OSError) as error:
+        issues.append(str(error))
+    return {"valid": not issues, "issues": issues}
+
+
+def _folders(drive: Drive, folders: dict[str, Path]) -> list[str]:
+    """All of them, in one call to the drive, and only where it is ours: a mount point without it stays empty."""
+    drive.confirm()
+    return [issue for name, folder in folders.items() for issue in _usable(f"nas.folders.{name}", drive.root, folder)]
+
+
+def _usable(key: str, root: Path, folder: Path) -> Iterator[str]:
+    try:
+        drive_files.make_folder(root, folder)
+    except OSError as error:
+        yield f"The folder {folder} ({key}) can't be made: {error.strerror}."
+        return
+    yield from _writable(key, folder, partial(drive_files.open_folder, root, folder))
+
+
+def _writable(key: str, folder: Path, opening: Callable[[], OpenFolder]) -> Iterator[str]:
+    try:
+        with opening() as opened:
+            opened.probe()
+    except OSError as error:
+        yield f"Nothing can be written in {folder} ({key}): {error.strerror}. Let this user write there."

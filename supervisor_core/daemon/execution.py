@@ -1,0 +1,162 @@
+"""Carrying out one job: claimed, started, handled, done; each a step that survives a crash. The pass and the
+daemon both come through here.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from supervisor_core.code.checkout_lock import checkout_for
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
+from supervisor_core.daemon.handlers import HANDLERS
+from supervisor_core.host.logging.log import about
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.jobs.progress import Telling, tell_passed_over
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import Host
+
+DISK_RETRY_SECONDS = 5.0
+HEAR_SECONDS = 0.2
+"""How soon it is heard, while an outcome waits to be written, that this program must stop."""
+
+PASS_PATIENCE_SECONDS = 30.0
+"""How long a pass tries to write an outcome: the next pass comes in two or three minutes, and a daemon that is to be
+started waits for one minute."""
+
+log = logging.getLogger(__name__)
+
+
+class NotWrittenDown(TemporaryError):
+    """What came of a job could not be written down; it is left as started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an outcome that can't be written is tried again: until told to stop, and no longer than so."""
+
+    told: Callable[[], object] = lambda: False
+    seconds: float = math.inf
+
+
+ENDLESS = Patience()
+
+
+def execute(
+    job: Job,
+    host: Host,
+    ledger: Ledger,
+    trouble: Callable[[str], None] = lambda _: None,
+    patience: Patience = ENDLESS,
+    heard: Callable[[Job], None] = lambda _: None,
+) -> Outcome | None:
+    """Run a queued or claimed job to its end; its outcome as it was written, None where somebody else has it, or where
+    it was told to stop before it could begin.
+
+    `trouble` hears, in words, while an outcome can't be written down. Once `patience` is over the job is left as
+    started, which is reported as interrupted later, and `NotWrittenDown` says so. `heard` is called, in this thread,
+    after each step that the handler says it takes.
+    """
+    with about(job.task_id, job.label, job.worker_id):
+        if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
+            return None
+        if job.worker_id not in host.config.workers:  # removed since: no code of it to keep others from
+            return _execute(job, host, ledger, trouble, patience, heard)
+        with checkout_for(job, host, patience.told) as ours:
+            return _execute(job, ours, ledger, trouble, patience, heard) if ours else None
+
+
+def _execute(
+    job: Job,
+    host: Host,
+    ledger: Ledger,
+    trouble: Callable[[str], None],
+    patience: Patience,
+    heard: Callable[[Job], None],
+) -> Outcome | None:
+    if not ledger.step(jobs.begin(job, _now())):
+        return None
+    log.info("%s of %s started, asked for by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
+    begun = time.monotonic()
+    outcome = _handle(job, replace(host, ledger=ledger, progress=Telling(job, ledger, heard)))
+    duration = time.monotonic() - begun
+    crashpoints.reach("handler:after")
+    outcome = _write_down(job, outcome, duration, ledger, trouble, patience)
+    if outcome.success:
+        log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
+    else:
+        log.error("%s of %s failed: %s", job.handler, job.worker_id, outcome.error)
+        tell_passed_over(job, ledger)
+    return outcome
+
+
+def _handle(job: Job, host: Host) -> Outcome:
+    handler = HANDLERS.get(job.handler)
+    if handler is None:
+        return Outcome.failed(f"{job.handler} is unknown to this version; nothing was done.")
+    crashpoints.reach("handler:before")
+    try:
+        return handler(host, job)
+    except SupervisorError as error:
+        return Outcome.failed(str(error))
+    except Exception as error:  # the edge: a handler's mistake must end as an outcome, not as a job without end
+        log.exception("the handler %s raised", job.handler)
+        return Outcome.failed(f"Unexpected {describe(error)}. The log has the details.")
+
+
+def _write_down(
+    job: Job, outcome: Outcome, duration: float, ledger: Ledger, trouble: Callable[[str], None], patience: Patience
+) -> Outcome:
+    """The outcome is known and must not be lost: a full disk is waited for, and said. What was written in the end."""
+    written, refused = outcome, False
+    step = jobs.finish(job, written, _now(), duration)
+    deadline = time.monotonic() + patience.seconds
+    while True:
+        try:
+            ledger.step(step)
+        except LedgerUnavailable as error:
+            problem = str(error)
+        except Exception as error:
+            problem = describe(error)
+            if not refused:  # what can't be written as it is must still end, as a failure that says so
+                log.exception("the outcome of %s can't be written as it is", job.task_id)
+                written, refused = Outcome.failed(f"Its outcome could not be written: {error}"), True
+                step = jobs.finish(job, written, _now(), duration)
+                continue
+        else:
+            trouble("")
+            return written
+        log.critical("the outcome of %s waits to be written: %s", job.task_id, problem)
+        trouble(f"the outcome of {job.task_id} waits to be written: {problem}")
+        if not _wait(patience, deadline):
+            raise _given_up(job, outcome, problem)
+
+
+def _wait(patience: Patience, deadline: float) -> bool:
+    """Wait for the next try; False where there is none."""
+    again = time.monotonic() + DISK_RETRY_SECONDS
+    while time.monotonic() < again:
+        if patience.told() or time.monotonic() >= deadline:
+            return False
+        time.sleep(min(HEAR_SECONDS, DISK_RETRY_SECONDS))
+    return True
+
+
+def _given_up(job: Job, outcome: Outcome, problem: str) -> NotWrittenDown:
+    came = "succeeded" if outcome.success else f"failed ({outcome.error})"
+    return NotWrittenDown(
+        f"{job.handler} of {job.worker_id} {came}, and that could not be written down: {problem.rstrip('.')}. It "
+        "will be reported as interrupted, and is not run again.",
+        remedy="Look at the ledger and its disk (supervisor.state_dir).",
+    )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,157 @@
+"""What carries out a command: one module per kind, one signature for all.
+
+The registry is a mapping from the catalog's handler names.
+
+How long each handler may take: whoever ends this program waits so long for what is in hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from supervisor_core.code.git.changes import OPERATION_SECONDS
+from supervisor_core.code.packages.pip import READING_SECONDS
+from supervisor_core.code.rollback import rollback_code
+from supervisor_core.code.undo import undo_code
+from supervisor_core.code.update import update_code, update_code_deps
+from supervisor_core.commands.command import Outcome
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.diagnosis.reports.handlers import PART_SECONDS, generate_diagnostics, verify_database
+from supervisor_core.host.drive import TIMEOUT_SECONDS
+from supervisor_core.jobs.handlers import BETWEEN_SECONDS, pause_watcher, restart_watcher, resume_watcher
+from supervisor_core.jobs.model import Job
+from supervisor_core.processes.stopping import FREEZE_BOUND_SECONDS, KILL_WAIT_SECONDS, REST_GRACE_SECONDS
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.worker import MOST_COPIES
+
+Handler = Callable[[Host, Job], Outcome]
+"""Carries out one job and says what came of it. It runs in a thread of its own and may take its time; a
+`SupervisorError` that it raises is a failure in words, anything else is a mistake of ours."""
+
+HANDLERS: Mapping[str, Handler] = MappingProxyType(
+    {
+        "pause": pause_watcher,
+        "resume": resume_watcher,
+        "restart_watcher": restart_watcher,
+        "update_code": update_code,
+        "update_code_deps": update_code_deps,
+        "rollback_code": rollback_code,
+        "undo_code": undo_code,
+        "diagnostics": generate_diagnostics,
+        "verify_db": verify_database,
+    }
+)
+
+ENDING_SECONDS = REST_GRACE_SECONDS + FREEZE_BOUND_SECONDS + KILL_WAIT_SECONDS
+"""What ending a worker may take beyond the time that it has to end by itself."""
+
+CODE_OPERATIONS = 4
+"""So many operations of git may each take their whole time: a fetch, the change, the way back, a push. The others of a
+command take milliseconds."""
+
+MOST_TAKEN_BACK = 10
+"""Commits, by one rollback."""
+
+DRIVE_SECONDS = TIMEOUT_SECONDS
+"""Once for each command: the first call that hangs is waited for, and those after it fail at once."""
+
+
+def stop_seconds(worker: Worker) -> float:
+    """The most that ending this worker may take."""
+    return worker.stop_timeout_seconds + ENDING_SECONDS
+
+
+def _paused(worker: Worker) -> float:
+    """Beside ours there may be copies that somebody started by hand; they end one after the other."""
+    return MOST_COPIES * stop_seconds(worker)
+
+
+def _restarted(worker: Worker) -> float:
+    return stop_seconds(worker) + BETWEEN_SECONDS + worker.start_grace_seconds
+
+
+def _resumed(worker: Worker) -> float:
+    return worker.start_grace_seconds
+
+
+def _code_changed(worker: Worker) -> float:
+    """Its sharers go through it at the same time; what can take long is each operation of git, and both starts."""
+    lives = 2 * (stop_seconds(worker) + worker.start_grace_seconds)
+    return lives + CODE_OPERATIONS * OPERATION_SECONDS
+
+
+def _rolled_back(worker: Worker) -> float:
+    """Each commit is reverted, and then committed."""
+    return _code_changed(worker) + 2 * MOST_TAKEN_BACK * OPERATION_SECONDS
+
+
+def _packages_changed(worker: Worker, installations: int = 1) -> float:
+    """Waiting for somebody else's installation, our own, the way back; and looks at what is there between them. An undo
+    has the first and the last of these. Several installations go one after the other.
+    """
+    return _code_changed(worker) + installations * 3 * (worker.code.pip_timeout_seconds + READING_SECONDS)
+
+
+def _installations(config: SupervisorConfig, worker: Worker) -> int:
+    """What is installed for all who run from the folder of this worker.
+
+    By its name alone, since a stop must not wait for a disk: of a checkout whose workers run from several folders,
+    each folder counts for itself.
+    """
+    sharing = (each for each in config.workers.values() if each.code.path == worker.code.path)
+    return len({(config.python_for(each), each.code.requirements) for each in sharing if each.code.requirements})
+
+
+def _diagnosed(_worker: Worker) -> float:
+    return PART_SECONDS
+
+
+def _verified(_worker: Worker) -> float:
+    from supervisor_core.storage.database_check import (
+        CLOSING_SECONDS,
+        WHOLE_SECONDS,  # late: a pass must not pay for the import
+    )
+
+    return WHOLE_SECONDS + CLOSING_SECONDS
+
+
+BOUNDS: Mapping[str, Callable[[Worker], float]] = MappingProxyType(
+    {
+        "pause": _paused,
+        "resume": _resumed,
+        "restart_watcher": _restarted,
+        "update_code": _code_changed,
+        "update_code_deps": _packages_changed,
+        "rollback_code": _rolled_back,
+        "undo_code": _packages_changed,
+        "diagnostics": _diagnosed,
+        "verify_db": _verified,
+    }
+)
+"""For each handler the most seconds that it may take for a worker, beside what the drive may take; of installations,
+where there is one."""
+
+
+def longest_seconds(config: SupervisorConfig) -> float:
+    """The most that any handler may take for any worker of this host."""
+    workers = config.workers.values()
+    several = [_packages_changed(worker, _installations(config, worker)) for worker in workers]
+    return max([0.0, *several, *(bound(worker) for bound in BOUNDS.values() for worker in workers)]) + DRIVE_SECONDS
+
+
+__all__ = [
+    "HANDLERS",
+    "Handler",
+    "Host",
+    "generate_diagnostics",
+    "pause_watcher",
+    "restart_watcher",
+    "resume_watcher",
+    "rollback_code",
+    "undo_code",
+    "update_code",
+    "update_code_deps",
+    "verify_database",
+]

@@ -1,0 +1,227 @@
+"""Starting the daemon in the background, and coming back when it is up, or with the reason why it is not.
+
+Ending the daemon: asked, then told, then made to; and looked at again before it is called stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.daemon import ownership as runtime_file
+from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.ownership import DAEMON_LOCK, PASS_WAIT_SECONDS, AlreadyRunningError, daemon_holder
+from supervisor_core.host.locks import FileLock, LockedError
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.host.process_facts.signals import KILL, TERMINATE, send, wait_exit
+
+UP_SECONDS = PASS_WAIT_SECONDS + 60.0
+"""A daemon that starts waits so long for a pass that is under way; the rest is for its services."""
+
+LOOK_SECONDS = 0.05
+"""How often it is asked whether it is up. Until it listens there is nothing that could tell."""
+
+OUTPUT_NAME = "daemon.out"
+"""What it prints before its log is open, and what Python prints when it dies; in the state folder."""
+
+LAST_WORDS = 2000  # characters
+
+WORKERS_SECONDS = 30.0
+"""How long workers that come up are waited for; one with a longer grace period comes up all the same."""
+
+
+class NotUpError(SupervisorError):
+    """The daemon did not come up."""
+
+
+class Started(NamedTuple):
+    """A daemon that is up."""
+
+    pid: int
+    problems: list[str]
+    """Services that do not run, in words; it goes on trying."""
+    stale_pid: int | None
+    """The daemon before it, where that died without a word."""
+
+
+def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Sequence[str] = ()) -> Started:
+    """Start it, and wait until all its services have run once or failed, and its workers run or do not.
+
+    `NotUpError` with its last words, which are in the log of this name where it printed none.
+    """
+    holder = daemon_holder(state_dir)
+    if holder is not None:
+        raise AlreadyRunningError(f"supervisor already running{f' (pid {holder})' if holder else ''}")
+    said = runtime_file.read(state_dir)
+    stale = said.get("pid") if said.get("running") else None
+    child = _spawn(state_dir, [*(program or _ourselves()), "run", "--config", str(config), "--quiet"])
+    identity = identify(child.pid)
+    log, began_at = state_dir / log_name, _size(state_dir / log_name)
+    deadline, up_since = time.monotonic() + UP_SECONDS, None
+    while time.monotonic() < deadline:
+        status = _status(state_dir)
+        up = status is not None and status["supervisor"]["pid"] == child.pid and _settled(status)
+        up_since = (up_since or time.monotonic()) if up else None
+        if status is not None and up_since and (_workers_settled(status) or _for_long(up_since)):
+            return Started(child.pid, _problems(status), stale if isinstance(stale, int) else None)
+        if identity is None or wait_exit(identity, LOOK_SECONDS):
+            code = child.wait()
+            raise NotUpError(f"The daemon ended with exit code {code}. {_last_words(state_dir, log, began_at)}")
+    raise NotUpError(
+        f"The daemon (pid {child.pid}) is not up after {UP_SECONDS:g} s, and goes on trying. "
+        f"{_last_words(state_dir, log, began_at)}",
+        remedy="`supervisor status` says how it is, `supervisor stop` ends it.",
+    )
+
+
+def _spawn(state_dir: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    descriptor = os.open(state_dir / OUTPUT_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as output:
+        return subprocess.Popen(  # noqa: S603 (our own program, and no shell)
+            list(words), stdin=subprocess.DEVNULL, stdout=output, stderr=output, **platform.launch_options()
+        )
+
+
+def _ourselves() -> list[str]:
+    return [sys.executable, "-m", "supervisor_core.cli"]
+
+
+def _status(state_dir: Path) -> dict[str, Any] | None:
+    try:
+        return ask(str(state_dir), {"do": "status"})
+    except (NotRunningError, UnresponsiveError, ControlError):
+        return None
+
+
+def _settled(status: dict[str, Any]) -> bool:
+    return all(service["state"] != "starting" for service in status["services"])
+
+
+def _problems(status: dict[str, Any]) -> list[str]:
+    bad = [service for service in status["services"] if service["state"] == "error"]
+    return [f"service {service['name']}: {service['last_error'] or service['reason']}" for service in bad]
+
+
+def _workers_settled(status: dict[str, Any]) -> bool:
+    return all(worker["state"] != "starting" for worker in status["workers"])
+
+
+def _for_long(since: float) -> bool:
+    return time.monotonic() - since >= WORKERS_SECONDS
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _last_words(state_dir: Path, log: Path, began_at: int) -> str:
+    """What it printed; else what it logged since it was started."""
+    text = (state_dir / OUTPUT_NAME).read_text(encoding="utf-8", errors="replace").strip()
+    if not text and log.is_file():
+        with log.open("rb") as file:
+            file.seek(began_at if _size(log) >= began_at else 0)  # else it was rotated meanwhile
+            text = file.read().decode("utf-8", errors="replace").strip()
+    return f"Its last words:\n{text[-LAST_WORDS:]}" if text else "It said nothing."
+
+
+MARGIN_SECONDS = 15.0
+"""What the end of the program may take beyond what the daemon says that it needs."""
+
+TERM_SECONDS, KILL_SECONDS = 5.0, 5.0
+"""For one that does not answer: its loop hangs, so there is nothing to finish; and what KILL takes, the drive aside."""
+
+SAY_SECONDS, LOOK_AGAIN_SECONDS = 1.0, 0.02
+"""For whoever has just taken the daemon's lock to write who it is, or to let go of it after it has wiped that out."""
+
+
+class StillAliveError(SupervisorError):
+    """The daemon could not be ended."""
+
+
+class Ended(NamedTuple):
+    """A daemon that is gone."""
+
+    pid: int
+    how: str
+    """asked, terminated, killed"""
+    answer: dict[str, Any]
+    """What it said when it was asked; empty where it did not answer."""
+
+
+class DaemonDoor(Protocol):
+    """The daemon of a state folder, as whoever ends it meets it."""
+
+    def holder(self) -> ProcessIdentity | None:
+        """Who has the lock; None where nobody has."""
+
+    def ask_to_stop(self, *, workers: bool) -> dict[str, Any]:
+        """What it answers; empty where it does not."""
+
+    def signal(self, who: ProcessIdentity, number: int) -> None:
+        """Signal exactly this process."""
+
+    def wait(self, who: ProcessIdentity, seconds: float) -> bool:
+        """Whether it is gone within this time, its lock with it."""
+
+
+class Door:
+    """The real one."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+
+    def holder(self) -> ProcessIdentity | None:
+        """Who has the lock, as the lock's file tells."""
+        deadline = time.monotonic() + SAY_SECONDS
+        while True:
+            try:
+                FileLock(self._state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
+            except LockedError as error:
+                if error.holder is not None:
+                    return error.holder.identity
+                if time.monotonic() >= deadline:
+                    raise StillAliveError("Somebody has the daemon's lock and does not say who.") from None
+                time.sleep(LOOK_AGAIN_SECONDS)
+            else:
+                return None
+
+    def ask_to_stop(self, *, workers: bool) -> dict[str, Any]:
+        """Ask at its control door."""
+        try:
+            return ask(str(self._state_dir), {"do": "stop", "workers": workers}, timeout=3.0)
+        except (NotRunningError, UnresponsiveError, ControlError):
+            return {}
+
+    def signal(self, who: ProcessIdentity, number: int) -> None:
+        """By identity, never by a PID alone."""
+        send(who, number)
+
+    def wait(self, who: ProcessIdentity, seconds: float) -> bool:
+        """Wait for the process, by the kernel's notice."""
+        return wait_exit(who, seconds)
+
+
+def stop_daemon(door: DaemonDoor, *, workers: bool = False) -> Ended | None:
+    """End it; None where there was none. `StillAliveError` where not even KILL did, and then nothing says otherwise."""
+    who = door.holder()
+    if who is None:
+        return None
+    answer = door.ask_to_stop(workers=workers)
+    if answer and door.wait(who, float(answer.get("bound_seconds", 0.0)) + MARGIN_SECONDS):
+        return Ended(who.pid, "asked", answer)
+    for how, number, seconds in (("terminated", TERMINATE, TERM_SECONDS), ("killed", KILL, KILL_SECONDS)):
+        door.signal(who, number)
+        if door.wait(who, seconds):
+            return Ended(who.pid, how, answer)
+    raise StillAliveError(
+        f"The daemon (pid {who.pid}) could not be ended, not even by KILL. It is still the supervisor of this host.",
+        remedy="A process that survives KILL waits inside the kernel, mostly for a drive: look there.",
+    )

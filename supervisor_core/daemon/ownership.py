@@ -1,0 +1,127 @@
+"""Who owns a state folder: one daemon, or passes side by side. The operating system's lock is the truth.
+
+Two locks: `supervisor.lock` is the daemon's alone, as long as it lives; `passes.lock` is shared by passes and taken
+for itself by a daemon that starts, which so waits for those under way while new ones see it coming.
+
+`runtime.json`: what the daemon last said of itself. Metadata; whether it lives, the lock says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.host.files import read_json, write_json
+from supervisor_core.host.locks import FileLock, LockedError
+from supervisor_core.processes.stopping import StopReport
+from supervisor_core.workers.health import Health, WorkerState
+
+DAEMON_LOCK, PASSES_LOCK = "supervisor.lock", "passes.lock"
+PASS_WAIT_SECONDS = 60.0
+"""How long a starting daemon waits for a pass: a stop of 30 s and some git or database work fit in."""
+
+LOOK_SECONDS = 1.0
+"""How long a starting daemon waits for those who only look; a look takes less than a millisecond."""
+
+
+class AlreadyRunningError(SupervisorError):
+    """A supervisor runs already."""
+
+
+class BusyError(SupervisorError):
+    """Somebody else does this already; nothing was done."""
+
+
+@contextmanager
+def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS) -> Iterator[None]:
+    """Be the one daemon of this state folder."""
+    with ExitStack() as held:
+        daemon = FileLock(state_dir / DAEMON_LOCK, "the supervisor")
+        try:
+            held.enter_context(_acquire(daemon))
+        except LockedError as error:
+            pid = f" (pid {error.holder.identity.pid})" if error.holder else ""
+            raise AlreadyRunningError(f"supervisor already running{pid}") from None
+        passes = FileLock(state_dir / PASSES_LOCK, "the supervisor")
+        try:
+            held.enter_context(passes.acquire(timeout=wait_seconds))
+        except LockedError:
+            raise BusyError(f"A pass is still at work after {wait_seconds:g} s; try again when it is done.") from None
+        yield
+
+
+def _acquire(lock: FileLock) -> FileLock:
+    """Take the daemon's lock. Who only looks whether somebody has it (`status`, a pass) has it for that moment."""
+    try:
+        return lock.acquire()
+    except LockedError as error:
+        if error.holder is not None:
+            raise
+        return lock.acquire(timeout=LOOK_SECONDS)
+
+
+@contextmanager
+def pass_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
+    """Be the one pass for this worker, beside passes for others and beside no daemon."""
+    with ExitStack() as held:
+        try:
+            FileLock(state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
+            held.enter_context(FileLock(state_dir / PASSES_LOCK).acquire(exclusive=False))
+        except LockedError as error:
+            who = f" ({error.holder})" if error.holder else ""
+            raise BusyError(f"The daemon looks after {worker_id}{who}; this pass did nothing.") from None
+        held.enter_context(worker_ownership(state_dir, worker_id))
+        yield
+
+
+@contextmanager
+def worker_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
+    """For who is a pass already: be the one who does something for this worker."""
+    locks = state_dir / "locks"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    try:
+        lock = FileLock(locks / f"worker_{worker_id}.lock", f"a pass for {worker_id}").acquire()
+    except LockedError as error:
+        who = f" ({error.holder})" if error.holder else ""
+        raise BusyError(f"Another pass for {worker_id} is under way{who}; this one did nothing.") from None
+    with lock:
+        yield
+
+
+def daemon_holder(state_dir: Path) -> int | None:
+    """The PID of the daemon that owns the folder; 0 where one does and does not say; None where none does."""
+    lock = FileLock(state_dir / DAEMON_LOCK)
+    try:
+        lock.acquire(exclusive=False).release()
+    except LockedError as error:
+        return error.holder.identity.pid if error.holder else 0
+    return None
+
+
+FILE_NAME = "runtime.json"
+
+
+def write(state_dir: Path, document: Mapping[str, Any]) -> None:
+    """Say it; one writer, the daemon."""
+    write_json(state_dir / FILE_NAME, dict(document), mode=0o600)
+
+
+def read(state_dir: Path) -> Mapping[str, Any]:
+    """What was last said; empty where nothing readable was."""
+    return read_json(state_dir / FILE_NAME, tolerant=True) or {}
+
+
+def with_the_ended(workers: Mapping[str, Any], ended: Mapping[str, StopReport]) -> dict[str, Any]:
+    """The workers as they were pictured last, and those that were ended since as that left them."""
+    told = dict(workers)
+    for worker_id, report in ended.items():
+        if worker_id not in told:
+            continue
+        gone = {"state": str(WorkerState.STOPPED), "pid": None, "started_at": None, "health": str(Health.UNKNOWN)}
+        stuck = {"state": str(WorkerState.STUCK), "pid": next((each.pid for each in report.survivors), None)}
+        now = {**gone, "reason": "ended with the daemon"} if report.stopped else stuck
+        told[worker_id] = {**told[worker_id], "actual": {**told[worker_id]["actual"], **now, "pending": []}}
+    return told

@@ -1,0 +1,1 @@
+"""Reconciliation: workers observed, a plan made, and one actor for each worker that carries it out."""

@@ -1,0 +1,181 @@
+"""How late this program was woken: what the host, or somebody's signal, did not let it do must accuse no worker.
+
+How the daemon looks at its workers: with what it knows of its own lag, and with what their probes have answered.
+
+The log hears once that a running worker is unwell, why, and when it is well again. Of its end, others tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from supervisor_core.common.service import Blocking, Service
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.workers.context import Parts
+from supervisor_core.workers.observation import Seen, look
+from supervisor_core.workers.probes.service import THREADS, Prober
+
+TICK_SECONDS = 1.0
+"""Between two ticks: a stop that is shorter and lies between them is not seen, and is no lag worth the name."""
+
+TOLERATED_SECONDS = 0.5
+"""A tick that is less late than this is punctual: on a busy host all are a little late."""
+
+KEPT = 1024
+"""So many late ticks are remembered: seventeen minutes in which each of them was late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """The late ticks, as a value. All times are on one clock."""
+
+    planned: float | None = None
+    """When the next tick should be; None while nothing ticks."""
+    late: tuple[tuple[float, float], ...] = ()
+    """When a late one came, and by how much."""
+
+    def woken(self, now: float) -> Lag:
+        """A tick came; the next one is planned from it."""
+        return Lag(now + TICK_SECONDS, self._all(now)[-KEPT:])
+
+    def rested(self, now: float) -> Lag:
+        """It ticks no more: what follows is no lag."""
+        return Lag(None, self._all(now)[-KEPT:])
+
+    def within(self, seconds: float, now: float) -> float:
+        """The whole lag of all ticks that came late in the last so many seconds, and of one that is overdue.
+
+        Not only the part of it within: of a night's suspension that ended a minute ago, all is taken off.
+        """
+        return sum(by for at, by in self._all(now) if now - at <= seconds)
+
+    def _all(self, now: float) -> tuple[tuple[float, float], ...]:
+        by = 0.0 if self.planned is None else now - self.planned
+        return (*self.late, (now, by)) if by >= TOLERATED_SECONDS else self.late
+
+
+class LagMeter:
+    """Ticks on the event loop; `within` may be asked from any thread, and answers at once.
+
+    Its clock goes on while the host is suspended, and is set by nobody: a clock that an administrator sets is no lag.
+    The event loop's own clock stands still in a suspension, on Linux, so the tick comes late by just that.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = platform.since_boot, ticked: Callable[[], None] = lambda: None
+    ) -> None:
+        self._clock = clock
+        self._ticked = ticked
+        self._lag = Lag()  # replaced as a whole, never changed
+        self._next: asyncio.TimerHandle | None = None
+
+    def tick(self) -> None:
+        """Woken now."""
+        self._lag = self._lag.woken(self._clock())
+
+    def within(self, seconds: float) -> float:
+        """How long nothing was scheduled, in seconds, by what came late within the last so many seconds."""
+        return self._lag.within(seconds, self._clock())
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Tick until asked to stop."""
+        self._lag = Lag(None, self._lag.late)
+        self._go_on()
+        try:
+            await stopping.wait()
+        finally:
+            if self._next is not None:
+                self._next.cancel()
+            self._lag = self._lag.rested(self._clock())
+
+    def _go_on(self) -> None:
+        """Tick, and once more in a while: a timer costs less than a task that waits."""
+        self.tick()
+        self._ticked()
+        self._next = asyncio.get_running_loop().call_later(TICK_SECONDS, self._go_on)
+
+
+T = TypeVar("T")
+
+
+class Senses(Service):
+    """A service of the daemon that works behind the others."""
+
+    name = "senses"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self._parts = parts
+        self._meter = LagMeter(platform.since_boot, ticked=self.pulse.beat)
+        self._prober = Prober(parts, Blocking(THREADS), self._meter.within, self._probes_changed)
+        self.changed: Callable[[str], None] = lambda _: None
+        """Called with a worker whose probes have begun to fail, or are well again."""
+
+    def look(self, workers: Sequence[Worker]) -> list[Seen]:
+        """Look at these workers. In a thread: it blocks."""
+        return look(self._parts.host, workers, lag=self._meter.within, probes=self._prober.failing)
+
+    def follow(self, looked: Iterable[Seen]) -> None:
+        """From now on ask the processes that were seen. On the event loop."""
+        for seen in looked:
+            self._prober.worker(seen.worker.id, seen.worker, seen.found.identity)
+
+    def forget(self, worker_id: str) -> None:
+        """It was removed."""
+        self._prober.forget(worker_id)
+
+    def _probes_changed(self, worker_id: str) -> None:
+        self.changed(worker_id)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Measure and ask until told to stop."""
+        try:
+            async with asyncio.TaskGroup() as both:  # one that fails ends the other, and both begin anew
+                both.create_task(self._meter.run(stopping))
+                both.create_task(self._prober.run(stopping))
+        except ExceptionGroup as failed:  # its own words say only that there was one
+            raise failed.exceptions[0] from failed
+
+
+class OneLook(Generic[T]):
+    """One look at a time, however many callers ask: a call during a look gets the next one. For one event loop."""
+
+    def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
+        self._look = look
+        self._running: asyncio.Future[T] | None = None
+        self._next: asyncio.Future[T] | None = None
+
+    async def __call__(self) -> T:
+        """A look that had not begun when it was asked for."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._after(self._running))
+        return await asyncio.shield(self._next)
+
+    async def _after(self, before: asyncio.Future[T] | None) -> T:
+        if before is not None:
+            await asyncio.wait({before})
+        self._running, self._next = self._next, None
+        return await self._look()
+
+
+log = logging.getLogger(__name__)
+
+
+def tell_changes(earlier: Mapping[str, Seen], looked: Mapping[str, Seen]) -> None:
+    """Compare these looks with the ones before."""
+    for worker_id, seen in looked.items():
+        before = earlier.get(worker_id)
+        about = {"worker_id": worker_id}
+        if seen.found.identity is None:
+            continue
+        was_unwell = before is not None and before.found.identity is not None and not before.verdict.fine
+        if seen.verdict.fine and was_unwell:
+            log.info("%s is well again: %s", worker_id, seen.verdict.reason, extra=about)
+        same = before is not None and before.verdict.health is seen.verdict.health
+        if not seen.verdict.fine and not (was_unwell and same):
+            log.warning("%s is %s: %s", worker_id, seen.verdict.health, seen.verdict.reason, extra=about)

@@ -1,0 +1,85 @@
+"""Workers that are not in the configuration: those that are on record all the same, and commands that wait for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from functools import partial
+
+from supervisor_core.code.recovery import report_interrupted
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.daemon.execution import execute
+from supervisor_core.daemon.ownership import BusyError, worker_ownership
+from supervisor_core.host.logging.log import about
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.processes.records import read_record
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import Host, Parts
+
+log = logging.getLogger(__name__)
+
+
+def strangers(config: SupervisorConfig) -> list[Worker]:
+    """Who was removed from it while no daemon ran: one with the default settings for each, so that it can be ended."""
+    found = []
+    for path in sorted((config.state_dir / "workers").glob("*.json")):
+        if path.stem in config.workers:
+            continue
+        try:
+            record = read_record(config.state_dir, path.stem)
+        except (SupervisorError, OSError) as error:
+            log.warning("%s is about no worker of this configuration, and can't be read: %s", path, error)
+            continue
+        if record is not None:
+            worker = Worker.model_construct(command=record.command or ("unknown",))
+            worker._id = path.stem  # noqa: SLF001 (a key only its parent knows, and here there is no parent)
+            found.append(worker)
+    return found
+
+
+def refuse_strays(parts: Parts, known: Collection[str]) -> list[Job]:
+    """End what waits for workers that nobody looks after any more, as failures that say so; which these were.
+
+    Else it would wait until a worker of that name is configured again, and then be done, months later.
+    """
+    refused: list[Job] = []
+    host = parts.host  # by this configuration, to the end: of one that comes meanwhile only its actor may do anything
+    looked_after = set(known) | set(host.config.workers)
+    while waiting := parts.ledger.read(jobs.workers_with_work) - looked_after:  # of several, one makes way for the next
+        before = len(refused)
+        for worker_id in sorted(waiting):
+            refused += _refused(host, parts.ledger, worker_id)
+        if len(refused) == before:
+            break
+    return refused
+
+
+def make_way(host: Host, ledger: Ledger, worker_id: str) -> None:
+    """For a pass: say for whom this worker's commands wait; who is no worker here any more keeps nobody waiting."""
+    gone: set[str] = set()
+    while True:
+        held = ledger.read(partial(jobs.kept_waiting_by, worker_id=worker_id))
+        strays = {first.worker_id for _, first in held} - set(host.config.workers) - gone
+        if not strays:
+            break
+        for stray in sorted(strays):
+            gone.add(stray)
+            with suppress(BusyError), worker_ownership(host.config.state_dir, stray):
+                report_interrupted(host, ledger, [stray])
+                _refused(host, ledger, stray)
+    for job, first in held:
+        with about(job.task_id, job.label, job.worker_id):
+            log.info("%s of %s waits: it is the turn of %s", job.handler, worker_id, first.worker_id)
+
+
+def _refused(host: Host, ledger: Ledger, worker_id: str) -> list[Job]:
+    refused = []
+    while job := ledger.read(partial(jobs.next_to_run, worker_id=worker_id)):
+        if execute(job, host, ledger) is None:
+            break
+        refused.append(job)
+    return refused

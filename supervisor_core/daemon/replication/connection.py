@@ -1,0 +1,143 @@
+"""A time limit for what a database server is asked: one that is frozen says nothing, and its driver may wait for ever.
+
+PyMySQL has a limit of its own, and SQLite is no server. For psycopg the connection is cut from another thread, which
+it takes for a server that went away.
+
+The shared database as a host meets it: there, or away, in words that show no password.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import Connection, Engine, event, make_url
+from sqlalchemy.exc import DBAPIError
+
+from supervisor_core.common.errors import TemporaryError
+from supervisor_core.common.text import one_line, sentence, unfolded
+from supervisor_core.config.fields import masked
+from supervisor_core.storage import schema
+from supervisor_core.storage.database_check import open_session
+from supervisor_core.storage.engine import reading, shared_engine
+
+EVENTS = ("before_cursor_execute", "after_cursor_execute", "commit", "rollback")
+"""Where the time begins anew: each statement has all of it."""
+
+
+class Patience:
+    """Watches the connections of an engine that one thread uses."""
+
+    def __init__(self, engine: Engine, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadline = 0.0
+        self._driver: Any = None
+        self._needed = engine.dialect.name == "postgresql"
+        if self._needed:
+            event.listen(engine, "connect", self._connected)
+            for name in EVENTS:
+                event.listen(engine, name, self._go_on)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Cut the connection where one statement in here takes too long."""
+        if not self._needed:
+            yield
+            return
+        done = threading.Event()
+        self._go_on()
+        watch = threading.Thread(target=self._watch, args=(done,), name="patience", daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def _connected(self, driver: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
+        self._driver = driver
+        self._go_on()
+
+    def _go_on(self, *_: object) -> None:
+        self._deadline = time.monotonic() + self._seconds
+
+    def _watch(self, done: threading.Event) -> None:
+        while (left := self._deadline - time.monotonic()) > 0:
+            if done.wait(left):
+                return
+        # What is cut is a copy of its descriptor: the driver's own must not be closed behind its back. One that is
+        # closed already needs no cutting.
+        with suppress(Exception), socket.socket(fileno=os.dup(self._driver.fileno())) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+
+
+T = TypeVar("T")
+
+WORDS = 300
+
+
+class DatabaseAway(TemporaryError):
+    """The shared database can't be used at the moment."""
+
+
+class SharedDatabase:
+    """One shared database, asked by one thread at a time."""
+
+    def __init__(self, url: str, query_timeout_seconds: float) -> None:
+        self.address = masked(url)
+        self._url = url
+        self._query_timeout = query_timeout_seconds
+        self.engine = shared_engine(url, query_timeout_seconds)
+        self._patience = Patience(self.engine, query_timeout_seconds)
+        self._password = make_url(url).password
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Errors of drivers become ours in here, and nothing takes for ever."""
+        try:
+            with self._patience.watching():
+                yield
+        except (DBAPIError, sqlite3.Error) as error:
+            said = str(error.orig if isinstance(error, DBAPIError) else error)
+            if self._password:
+                said = said.replace(str(self._password), "…")
+            words = sentence(one_line(unfolded(said), WORDS))
+            raise DatabaseAway(f"The shared database {self.address} can't be used: {words}") from error
+
+    def read(self, look: Callable[[Connection], T]) -> T:
+        """Look, and change nothing."""
+        with self.asking(), reading(self.engine).connect() as connection:
+            return look(connection)
+
+    def check_ours(self) -> str | None:
+        """The revision of its tables; `ForeignTables` where they aren't ours. Not even a file's journal is touched."""
+        engine = open_session(self._url, self._query_timeout)
+        try:
+            with self.asking(), engine.connect() as connection:
+                return schema.check_ours(connection)
+        finally:
+            engine.dispose()
+
+    def is_missing(self) -> bool:
+        """Whether it is a file that nobody has made yet; whoever first writes to it makes it."""
+        parsed = make_url(self._url)
+        if parsed.get_backend_name() != "sqlite":
+            return False
+        path = Path((parsed.database or "").removeprefix("file:"))
+        return path.parent.is_dir() and not path.exists()
+
+    def close(self) -> None:
+        """Let go of the connections. Whoever asks next makes a new one: none is kept that may freeze meanwhile."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,174 @@
+"""One round of forwarding, as the daemon and a pass do it: connect, bring what is new, say what waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.config.load import SupervisorConfig
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.replication.copying import Forwarding
+    from supervisor_core.storage.store import Ledger
+
+PASS_SECONDS = 5.0
+"""What a pass gives to forwarding once the database answers; what remains goes with the next one."""
+
+ANSWER_SECONDS = 2.0
+"""How long a pass waits for a database that does not answer at all."""
+
+UPGRADE_SECONDS = 30.0
+"""How long a pass waits for the tables of a database to be made or changed. A server may undo all of it where we go
+away before the end, and a host that lives on passes would begin anew each time."""
+
+NOT_CONFIGURED = "no shared database is configured (database.url)"
+IS_THE_LEDGER = "database.url is the ledger itself"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What came of one round."""
+
+    rows: int = 0
+    """How many rows were brought."""
+    waiting: int = 0
+    """How many rows of jobs and audit trail are not there yet, as far as is known."""
+    problem: str = ""
+    """Why they are not, in words; empty where all went well."""
+
+
+def counted(waiting: int) -> str:
+    """How many rows wait, in words."""
+    return f"{waiting} row{' waits' if waiting == 1 else 's wait'}"
+
+
+def why_not(config: SupervisorConfig) -> str:
+    """Why nothing is forwarded from this host; empty where something is."""
+    url = config.database.url.get_secret_value()
+    if not url:
+        return NOT_CONFIGURED
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite":
+        return ""
+    there = Path(unquote(parts.path.removeprefix("/").removeprefix("file:")))
+    return IS_THE_LEDGER if there.resolve() == (config.state_dir / "ledger.db").resolve() else ""
+
+
+def forwarding_of(config: SupervisorConfig, ledger: Ledger) -> Forwarding:
+    """What forwards this host's ledger. Imported late: where nothing is forwarded it costs nothing."""
+    from supervisor_core.daemon.replication.copying import Forwarding
+
+    return Forwarding(ledger, config.database.url.get_secret_value(), config.database.query_timeout_seconds)
+
+
+class Rounds:
+    """Rounds of one `Forwarding`, each in whatever thread; one at a time. Never raises: what is wrong is said."""
+
+    def __init__(self, forwarding: Forwarding) -> None:
+        self._forwarding = forwarding
+        self.answered = threading.Event()
+        """Set when the database has answered in this round."""
+        self.upgrading = threading.Event()
+        """Set when its tables must be made or changed first."""
+        self.ready = threading.Event()
+        """Set when its tables are ours."""
+        self.halt = threading.Event()
+        """Set from outside: end after the batch in hand."""
+        self.moved_at = time.monotonic()
+        """When something last went forward, so that one that hangs is seen."""
+        self._unexpected = ""
+
+    def once(self) -> Round:
+        """Bring everything that is there."""
+        rows, problem = 0, ""
+        self.moved_at = time.monotonic()
+        try:
+            self._forwarding.reach()
+            self.answered.set()
+            if self._forwarding.is_behind():
+                self.upgrading.set()
+            self._forwarding.connect()
+            self.ready.set()
+            more = True
+            while more and not self.halt.is_set():
+                self.moved_at = time.monotonic()
+                batch = self._forwarding.batch()
+                rows, more = rows + batch.rows, batch.full
+            self._forwarding.note()
+        except SupervisorError as error:
+            problem = str(error)
+        except Exception as error:  # the edge: a mistake here must not take down what works without it
+            problem = f"Forwarding failed: {describe(error)}"
+            # Once, not each time that it is tried; and not where it was left behind, with the ledger closed already.
+            if problem != self._unexpected and not self.halt.is_set():
+                log.exception("forwarding to the shared database failed")
+            self._unexpected = problem
+        finally:
+            self._forwarding.close()
+        return Round(rows, self.waiting(), problem)
+
+    def over(self) -> None:
+        """Nobody needs to wait for a step of this round any more."""
+        self.answered.set()
+        self.ready.set()
+
+    def so_far(self) -> str:
+        """What the database did in a round that has not ended."""
+        if not self.answered.is_set():
+            return "said nothing"
+        return "was not upgraded" if self.upgrading.is_set() and not self.ready.is_set() else "did not take all"
+
+    def waiting(self) -> int:
+        """How many rows wait; 0 where even the ledger can't be asked."""
+        try:
+            return self._forwarding.waiting()
+        except Exception:
+            log.exception("what waits for the shared database can't be counted")
+            return 0
+
+
+def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_SECONDS) -> Round:
+    """At the end of a pass: bring what is new, within bounds, whatever the database does.
+
+    Nothing is lost where it can't be done: the next pass or the daemon goes on from where the database is.
+    """
+    if why_not(config):
+        return Round()
+    rounds = Rounds(forwarding_of(config, ledger))
+    begun = time.monotonic()
+    future = DaemonThreads("forwarding", 1).submit(rounds.once)
+    future.add_done_callback(lambda _: rounds.over())
+    _wait_for(rounds, future, seconds)
+    if future.done():
+        done = future.result()
+    else:
+        rounds.halt.set()
+        waited = time.monotonic() - begun
+        words = f"The shared database {rounds.so_far()} in {waited:.1f} s; the rest is left for the next time."
+        done = Round(0, rounds.waiting(), words)
+    if done.problem:
+        log.warning("%s %s", done.problem, counted(done.waiting))
+    return done
+
+
+def _wait_for(rounds: Rounds, future: Future[Round], seconds: float) -> None:
+    """Wait for a round as long as each of its steps may take."""
+    deadline = time.monotonic() + seconds
+    if not rounds.answered.wait(min(ANSWER_SECONDS, seconds)):
+        return
+    if not rounds.ready.wait(max(0.0, deadline - time.monotonic())) and rounds.upgrading.is_set():
+        rounds.ready.wait(UPGRADE_SECONDS)
+        deadline = time.monotonic() + seconds  # the rows have all of theirs
+    with suppress(TimeoutError):
+        future.result(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,373 @@
+"""The daemon's own life: spawning, active, paused, failed, terminated, and the heartbeats that say that it goes on.
+
+Every move is in the database before anybody hears of it, and before this object says so itself. A move that the
+database did not take has not happened: whoever asked is told, and may ask again.
+
+The daemon's life in the database: active while what looks after the workers runs, and failed while it does not.
+
+What can't be written is said, and tried again; it keeps no worker from being looked after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Engine
+
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.common.text import one_line, storable
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.storage import supervisors
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.store import Ledger, Transactions, transactions
+from supervisor_core.storage.supervisors import ALIVE, Move, SupervisorRow, SupervisorStatus, Unresponsive, after
+from supervisor_core.storage.tables import REASON
+from supervisor_core.version import __version__
+from supervisor_core.workers.heartbeats.service import Heartbeat
+from supervisor_core.workers.teams.manager import TeamManager
+from supervisor_core.workers.worker import host_name
+
+HEARTBEAT_SECONDS = 30.0
+THREADS = 2
+"""A move and a heartbeat: neither waits for the other where a database hangs."""
+
+EVENTS: Mapping[Move, str] = MappingProxyType(
+    {
+        Move.START: "supervisor.started",
+        Move.STOP: "supervisor.stopped",
+        Move.PAUSE: "supervisor.paused",
+        Move.RESUME: "supervisor.resumed",
+    }
+)
+
+Publish = Callable[[str, str, Mapping[str, Any]], object]
+"""Takes an event's type, subject and payload. It must not block; what it raises is logged, and the move stands."""
+
+Elsewhere = Callable[..., Awaitable[Any]]
+"""Does a call that blocks somewhere else, and is awaited."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class SupersededError(SupervisorError):
+    """Another process lives under this supervisor's name."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SupervisorAgent:
+    """One life of the supervisor with this name. It belongs to one event loop; moves go one after the other."""
+
+    def __init__(
+        self,
+        ledger: Transactions | Engine,
+        supervisor_id: str,
+        *,
+        bus: Publish | None = None,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        clock: Callable[[], datetime] = _utc_now,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        if not (math.isfinite(heartbeat_seconds) and heartbeat_seconds >= 0):
+            raise ValueError(f"heartbeat_seconds is a number of seconds, 0 for none, not {heartbeat_seconds!r}")
+        self.supervisor_id = supervisor_id
+        self._database = transactions(ledger)
+        self._publish = bus
+        self._clock = clock
+        self._elsewhere = elsewhere or Blocking(THREADS)
+        self._heartbeat = Heartbeat(self._beat, heartbeat_seconds)
+        self._status = SupervisorStatus.SPAWNING
+        self._row: SupervisorRow | None = None
+        self._was_paused = False
+        self._moving = asyncio.Lock()
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    @property
+    def status(self) -> SupervisorStatus:
+        """Where this life stands, as the database has it."""
+        return self._status
+
+    @property
+    def reason(self) -> str:
+        """Why it is paused or failed, as far as somebody said; empty else."""
+        return (self._row.reason or "") if self._row else ""
+
+    @property
+    def rests(self) -> bool:
+        """Whether monitoring rests because somebody paused it: from the moment on at which this life is on record."""
+        return self._row.paused if self._row is not None else self._was_paused
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """How often its heartbeat is written; 0: never."""
+        return self._heartbeat.every_seconds
+
+    async def recall(self) -> None:
+        """Read whether an earlier life was paused: that holds also while this one can't be written down."""
+        row: SupervisorRow | None = await self._elsewhere(
+            self._database.read, partial(supervisors.find, supervisor_id=self.supervisor_id)
+        )
+        self._was_paused = row is not None and row.paused
+
+    def problem(self) -> str:
+        """Why no heartbeat is written at the moment; empty while they are, and where none is due."""
+        return self._heartbeat.problem
+
+    async def spawn(self) -> None:
+        """Begin: from now on the row tells of this process. `start` does it where nobody has."""
+        await self._to_the_end(self._spawn())
+
+    async def start(self) -> None:
+        """Be active; or paused at once, where somebody paused an earlier life and nobody has ended that."""
+        await self._to_the_end(self._move(Move.START))
+
+    async def stop(self) -> None:
+        """End this life. A pause stays in force for the next one."""
+        await self._to_the_end(self._move(Move.STOP))
+
+    async def pause(self, reason: str = "", *, asked: AuditEntry | None = None) -> None:
+        """Have monitoring and reconciling rest, also across restarts, until `resume`. Workers are not touched.
+
+        `asked` is the audit row of who wants it, written together with the move.
+        """
+        await self._to_the_end(self._move(Move.PAUSE, reason, asked))
+
+    async def resume(self, *, asked: AuditEntry | None = None) -> None:
+        """End the pause."""
+        await self._to_the_end(self._move(Move.RESUME, asked=asked))
+
+    async def fail(self, reason: str) -> None:
+        """Say that this supervisor can't do its work, and why. `start` tries again; `stop` gives up."""
+        await self._to_the_end(self._move(Move.FAIL, reason))
+
+    async def unresponsive(self, now: datetime | None = None) -> list[Unresponsive]:
+        """The other supervisors in this database whose heartbeats are missing three times over."""
+        moment = now or self._clock()
+        look = partial(supervisors.unresponsive, now=moment, besides=self.supervisor_id)
+        found: list[Unresponsive] = await self._elsewhere(self._database.read, look)
+        return found
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Who no longer waits for a move does not cut it in two: what the database has is seen here as well."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def _spawn(self) -> None:
+        async with self._moving:
+            if self._row is None:
+                await self._begin()
+
+    async def _begin(self) -> SupervisorRow:
+        facts = {
+            "heartbeat_seconds": self._heartbeat.every_seconds,
+            "hostname": host_name(),
+            "pid": os.getpid(),
+            "version": __version__,
+        }
+        begin = partial(supervisors.begin, supervisor_id=self.supervisor_id, facts=facts, now=self._clock())
+        row, before = await self._elsewhere(self._database.write, begin)
+        if before is not None and before.status in ALIVE:
+            words = "supervisor %s did not end its last life itself: pid %d on %s was %s since %s"
+            log.warning(words, self.supervisor_id, before.pid, before.hostname, before.status, before.changed_at)
+        self._row = row
+        return self._row
+
+    async def _move(self, move: Move, reason: str = "", asked: AuditEntry | None = None) -> None:
+        reason = one_line(storable(reason), REASON)
+        async with self._moving:
+            before = self._status
+            to = after(before, move)
+            if to is before:
+                log.warning("supervisor %s is %s already: %s changes nothing", self.supervisor_id, before, move)
+                return
+            row = self._row or await self._begin()
+            rests = move is Move.START and row.paused
+            way = [to, after(to, Move.PAUSE)] if rests else [to]
+            self._row = await self._write(row, way, self._changes(row, move, reason), asked)
+            if way[-1] not in ALIVE:
+                await self._heartbeat.end()
+            self._status = way[-1]
+            if self._status in ALIVE:
+                self._heartbeat.begin()
+            self._tell(move, before, to, reason)
+            if rests:
+                self._tell(Move.PAUSE, to, way[-1], self._row.reason or "")
+
+    @staticmethod
+    def _changes(row: SupervisorRow, move: Move, reason: str) -> dict[str, Any]:
+        """What changes in the row beside its status. The reason is that of the pause or of the failure."""
+        if move in (Move.PAUSE, Move.FAIL):
+            return {"reason": reason or None, "paused": row.paused or move is Move.PAUSE}
+        if move is Move.RESUME:
+            return {"reason": None, "paused": False}
+        if move is Move.START and not row.paused:
+            return {"reason": None}
+        return {}
+
+    async def _write(
+        self, row: SupervisorRow, way: list[SupervisorStatus], also: Mapping[str, Any], asked: AuditEntry | None
+    ) -> SupervisorRow:
+        now = self._clock()
+        stations = [self._status, *way]
+        path = [supervisors.move(row, stations[n], to, now, **also) for n, to in enumerate(way)]
+        path[0] = replace(path[0], audit=asked)
+        taken, found = await self._elsewhere(supervisors.walk, self._database, row, path, now)
+        if found is None or not (taken or (found.life, found.status) == (row.life, way[-1])):
+            raise self._lost(found)
+        # Not taken, and yet where it should lead: an earlier try was written, and the answer to it was lost.
+        return cast(SupervisorRow, found)
+
+    def _lost(self, found: SupervisorRow | None) -> SupersededError:
+        seen = f"its row tells of pid {found.pid} on {found.hostname}, {found.status}" if found else "its row is gone"
+        return SupersededError(
+            f"Supervisor {self.supervisor_id} could not change its state: {seen}.",
+            remedy="Two supervisors with one supervisor.id? Give each its own, or stop one.",
+        )
+
+    def _beat(self) -> Awaitable[None]:
+        return self._beat_once(self._row)
+
+    async def _beat_once(self, row: SupervisorRow | None) -> None:
+        if row is None:
+            return
+        mine = await self._elsewhere(self._database.write, partial(supervisors.beat, row=row, now=self._clock()))
+        if not mine and not self._moving.locked():  # else it is just being ended by ourselves
+            raise SupersededError(
+                f"The row of supervisor {self.supervisor_id} belongs to another process, or is gone.",
+                remedy="Two supervisors with one supervisor.id? Give each its own, or stop one.",
+            )
+
+    def _tell(self, move: Move, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
+        why = f": {reason}" if reason else ""
+        level = logging.ERROR if move is Move.FAIL else logging.INFO
+        log.log(level, "supervisor %s is %s, it was %s%s", self.supervisor_id, to, before, why)
+        event = EVENTS.get(move)
+        if self._publish is None or event is None:
+            return
+        payload = {"status": str(to), "previous_status": str(before), "reason": reason or None}
+        try:
+            self._publish(event, self.supervisor_id, payload)
+        except Exception:  # nothing that must be true depends on an event
+            log.exception("the event %s of supervisor %s could not be announced", event, self.supervisor_id)
+
+
+FOLLOW_SECONDS = 5.0
+"""Between two looks whether the life is as the services are."""
+
+BROKEN_SECONDS = 30.0
+"""A service that is back sooner, with its own back-off, has not made the supervisor fail."""
+
+
+class Living(Service):
+    """A service of the daemon that works behind the others."""
+
+    name = "life"
+
+    def __init__(
+        self,
+        agent: SupervisorAgent,
+        ledger: Ledger,
+        blocking: Blocking,
+        config: Callable[[], SupervisorConfig],
+        broken: Callable[[], str],
+    ) -> None:
+        super().__init__()
+        self._agent = agent
+        self._teams = TeamManager(ledger, agent.supervisor_id)
+        self._blocking = blocking
+        self._config = config
+        self._broken = broken
+        """Why what looks after the workers does not do so; empty while it does."""
+        self._broken_since: float | None = None
+        self._teams_of: SupervisorConfig | None = None
+        self._others_at = 0.0
+        self._problem = ""
+        self.silent: tuple[str, ...] = ()
+        """Other supervisors in this database whose heartbeats are missing, in words."""
+        self.silent_by_id: Mapping[str, str] | None = None
+        """The same by their ids; None before the first look."""
+
+    def problem(self) -> str:
+        """What could not be written down."""
+        return self._problem
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Follow until told to stop."""
+        while not stopping.is_set():
+            self.pulse.beat(within=FOLLOW_SECONDS)
+            if not await wait_until(None, stopping, FOLLOW_SECONDS):
+                await self.follow()
+
+    async def spawn(self) -> None:
+        """Have the life on record, with whether somebody paused an earlier one, before anything is planned."""
+        await self._careful(self._spawn)
+
+    async def follow(self) -> None:
+        """Have the life as the services are, the teams as configured, and know who else is silent."""
+        await self._careful(self._follow)
+
+    async def _careful(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:
+            known = isinstance(error, SupervisorError)
+            words = describe(error)
+            if words != self._problem:
+                log.error("the supervisor's life could not be written down: %s", words, exc_info=not known)  # noqa: TRY400
+            self._problem = words
+        else:
+            self._problem = ""
+
+    async def _spawn(self) -> None:
+        await self._agent.recall()
+        await self._agent.spawn()
+
+    async def _follow(self) -> None:
+        broken, status = self._broken(), self._agent.status
+        if status is SupervisorStatus.SPAWNING:
+            await self._spawn()  # again, where that failed
+        now = time.monotonic()
+        self._broken_since = (self._broken_since or now) if broken else None
+        if not broken and status in (SupervisorStatus.SPAWNING, SupervisorStatus.FAILED):
+            await self._agent.start()
+        for_long = self._broken_since is not None and now - self._broken_since >= BROKEN_SECONDS
+        if broken and (status is SupervisorStatus.SPAWNING or (for_long and status is SupervisorStatus.ACTIVE)):
+            await self._agent.fail(broken)
+        await self._sync_teams()
+        if now >= self._others_at:
+            self._others_at = now + max(self._agent.heartbeat_seconds, FOLLOW_SECONDS)
+            await self._look_at_others()
+
+    async def _sync_teams(self) -> None:
+        """Have the teams be as the configuration says; again where that failed, and only for the newest one."""
+        config = self._config()
+        if config is self._teams_of:
+            return
+        for change in await self._blocking(self._teams.sync_with, config):
+            log.info("%s", change)
+        self._teams_of = config
+
+    async def _look_at_others(self) -> None:
+        found = await self._agent.unresponsive()
+        silent = tuple(each.in_words() for each in found)
+        for words in silent:
+            if words.partition(":")[0] not in {before.partition(":")[0] for before in self.silent}:
+                log.warning("%s", words)
+        self.silent, self.silent_by_id = silent, {each.row.supervisor_id: each.in_words() for each in found}

@@ -1,0 +1,136 @@
+"""The queue processor: flags become rows, rows wake their actors, and what is done becomes result files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+
+from supervisor_core.common.errors import LedgerUnavailable
+from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.common.service_names import QUEUE_PROCESSOR
+from supervisor_core.daemon.environment import FOLDERS, trust_of
+from supervisor_core.host import drive_files
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.folder_watch import FolderWatch
+from supervisor_core.intake.inbox.intake import FlagIntake
+from supervisor_core.jobs import results
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.workers.context import Parts
+
+log = logging.getLogger(__name__)
+
+
+class QueueProcessor(Service):
+    """Woken by the kernel when a flag lands on a local disk, by the poll elsewhere, and after each job.
+
+    Each time it wakes the actors of all workers for whom something waits: a row whose filer died before it could
+    say so is found like any other.
+    """
+
+    name = QUEUE_PROCESSOR
+
+    def __init__(self, parts: Parts, blocking: Blocking, waiting: Callable[[Collection[str]], None]) -> None:
+        config = parts.host.config
+        super().__init__()
+        self._parts = parts
+        self._blocking = blocking
+        self._waiting = waiting
+        self._poll_seconds = config.supervisor.inbox_poll_seconds
+        self._folders = list(type(config.nas.folders).model_fields)
+        self._intake = FlagIntake(parts.host, parts.ledger, list(config.workers), trust_of(config))
+        self._watch: FolderWatch | None = None
+        self._woken = asyncio.Event()
+        self._problem = ""
+
+    def wake(self) -> None:
+        """Look now."""
+        self._woken.set()
+
+    def configured(self) -> None:
+        """Other workers are configured from now on: their flags are taken, too."""
+        host = self._parts.host
+        self._intake = FlagIntake(host, self._parts.ledger, list(host.config.workers), trust_of(host.config))
+        self.wake()
+
+    def problem(self) -> str:
+        """Why the drive can't be worked with."""
+        return self._problem
+
+    async def initialise(self) -> None:
+        """Have the kernel tell of new files, where it can."""
+        self._watch = FolderWatch()
+        descriptor = self._watch.fileno()
+        if descriptor is not None:
+            asyncio.get_running_loop().add_reader(descriptor, self._something_new)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Sweep, deliver, wait; until asked to stop."""
+        while not stopping.is_set():
+            self.pulse.beat()
+            self._woken.clear()
+            more = False
+            try:
+                waiting, more = await self._blocking(self._work)
+                self._waiting(waiting)
+            except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
+                log.error("commands wait: %s", error)  # noqa: TRY400
+            if not more:
+                self.pulse.beat(within=self._poll_seconds)
+                await wait_until(self._woken, stopping, self._poll_seconds)
+        await self._blocking(self._deliver)
+
+    async def shut_down(self) -> None:
+        """Stop listening to the kernel."""
+        if self._watch is None:
+            return
+        descriptor = self._watch.fileno()
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+        self._watch.close()
+        self._watch = None
+
+    def _something_new(self) -> None:
+        if self._watch is not None:
+            self._watch.drain()
+        self.wake()
+
+    def _work(self) -> tuple[set[str], bool]:
+        """Sweep and deliver; for whom something waits, and whether there is more to sweep or to deliver at once."""
+        more = False
+        try:
+            more = self._sweep()
+            self._notice("")
+        except (DriveUnavailable, OSError) as error:
+            self._notice(str(error))
+        more = self._deliver() >= results.AT_ONCE or more
+        self._parts.host.processes.reap()  # their actors tell of them
+        return self._parts.ledger.read(jobs.workers_with_work), more
+
+    def _sweep(self) -> bool:
+        drive, inbox, watch = self._parts.host.drive, self._parts.host.inbox, self._watch
+        drive.check()
+        while self._folders:  # once: a worker may rely on them
+            self._make_folder(self._folders[-1])
+            self._folders.pop()
+        drive.call(inbox.prepare)
+        if watch is not None:
+            drive.call(watch.watch, inbox.folder, drive.root)
+        return self._intake.sweep().more
+
+    def _make_folder(self, name: str) -> None:
+        """Create a folder of the drive. One that only workers use may be a link; the supervisor never goes into it."""
+        drive, folder = self._parts.host.drive, self._parts.host.config.folder(name)
+        if name in FOLDERS or not drive.call(drive_files.exists, drive.root, folder):
+            drive.make_folder(folder)
+
+    def _deliver(self) -> int:
+        return results.deliver(self._parts.host, self._parts.ledger)
+
+    def _notice(self, problem: str) -> None:
+        """Log a change, not a state."""
+        if problem and not self._problem:
+            log.warning("the drive can't be worked with: %s", problem)
+        elif self._problem and not problem:
+            log.info("the drive can be worked with again")
+        self._problem = problem

@@ -1,0 +1,1 @@
+"""The single pass for one worker, as a task scheduler runs it."""

@@ -1,0 +1,267 @@
+"""The single pass for one worker: it looks, does what waits, looks again, and says how it is. A task scheduler runs it,
+through `supervisor once`, which uses this class and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from supervisor_core.code.checkout_lock import checkout_shared
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import logging_as_configured, prepare_state_dir, validate_supervisor_environment
+from supervisor_core.daemon.ownership import BusyError, pass_ownership
+from supervisor_core.daemon.replication.rounds import forward_now, why_not
+from supervisor_core.daemon.single_pass.work import Findings, LedgerOnDemand, check_control_flags, in_words
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.interrupts import Told, hearing_signals
+from supervisor_core.host.logging.log import about_worker
+from supervisor_core.host.old_files import next_sweep
+from supervisor_core.jobs.handler_checks import check_alone
+from supervisor_core.workers.context import open_doors
+from supervisor_core.workers.health import FROZEN_SECONDS, Health
+from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
+from supervisor_core.workers.heartbeats.writer import tell_drive, tell_ledger, unwell
+from supervisor_core.workers.observation import Seen, look
+from supervisor_core.workers.output.delivery import tend_output
+from supervisor_core.workers.pauses import HandMade
+from supervisor_core.workers.planning import ActionKind, Actual, Wanted, plan
+from supervisor_core.workers.restarts.limits import note_start
+from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher
+
+WELL, UNWELL, INTERRUPTED = 0, 1, 130
+LOOK_AGAIN_SECONDS = 0.5
+"""How often a worker is looked at that has just been stopped by a signal, until it goes on or counts as frozen."""
+
+SWEEP_SECONDS = 2.0
+"""The time a pass has for deleting what is old."""
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """One worker's supervisor. A configuration that can't be used is refused here, with a line for each mistake."""
+
+    def __init__(self, config_path: str | Path | None = None, worker_id: str | None = None) -> None:
+        self.config = load_supervisor_config(config_path)
+        self.worker = self.config.pick_worker(worker_id)
+        self.host = open_doors(self.config)
+        self.findings = Findings()
+        self.held_by = ""
+        """Who has what a pass needs for itself; empty where the pass had it."""
+        self._told = Told()
+        self._owns = False
+        self._ledger = LedgerOnDemand(self.config)
+        self.host.pauses.hand_made = self._note_hand_made
+
+    def run_once(self, *, heal: bool = False) -> int:
+        """One pass; its exit code. Beside the daemon or another pass for this worker it does nothing, which is 0."""
+        prepare_state_dir(self.config)
+        self.findings, self.held_by = Findings(), ""
+        with logging_as_configured(self.config, self.host.drive), hearing_signals() as told:
+            self._told = told
+            try:
+                with about_worker(self.worker.id), self._owning():
+                    self._pass(heal=heal)
+                with self.findings.going_on():
+                    self._forward()
+                with self.findings.going_on():
+                    self._sweep()
+            except BusyError as error:
+                self.held_by = str(error)
+                return WELL
+        if told:
+            return INTERRUPTED
+        return WELL if self.findings.well else UNWELL
+
+    def check_watcher_health(self) -> Seen:
+        """The worker as it is now: its processes, its pause, its heartbeat, and what that means."""
+        return look(self.host, [self.worker], patient=True)[0]
+
+    def check_control_flags(self) -> list[str]:
+        """Take this worker's flags and do what waits for it; the actions taken. What failed is among the findings."""
+        with self._owning():
+            return check_control_flags(self.host, self.worker, self._ledger, self.findings, self._told)
+
+    def write_heartbeat_file(self, seen: Seen | None = None) -> bool:
+        """Say on the drive how this supervisor is; False, and a finding, where the drive does not take it."""
+        said = self._heartbeat(seen)
+        try:
+            tell_drive(self.host, [said])
+        except (DriveUnavailable, OSError) as error:
+            self.findings.failed(str(error))
+            return False
+        return True
+
+    def report_heartbeat_to_database(self, seen: Seen | None = None) -> bool:
+        """Say in the ledger how this supervisor is, and what its worker last said; False, and a finding, if not."""
+        seen = seen or self._seen_if_possible()
+        said = self._heartbeat(seen)
+        try:
+            self._ledger.write(partial(tell_ledger, said=said, seen=seen))
+        except Exception as error:  # noqa: BLE001 (the edge: the file must still be written, and say so)
+            self.findings.failed(f"The heartbeat could not be written down. {in_words(error)}")
+            return False
+        finally:
+            if not self._owns:
+                self._ledger.close()
+        return True
+
+    def _settle_pause(self, before: Seen | None) -> None:
+        """Tell the drive of our pause; what was changed there by hand is followed, or put back."""
+        self.host.pauses.settle(self.worker.id)
+        if before is not None and before.pause_differs:
+            self.host.pauses.read(self.worker.id)
+
+    def _note_hand_made(self, change: HandMade) -> None:
+        from supervisor_core.daemon.services.monitoring import note_hand_made  # with the whole ledger: dear to import
+
+        note_hand_made(lambda: self.config, self._ledger.open, change)
+
+    def _pass(self, *, heal: bool) -> None:
+        begun = time.monotonic()
+        before: Seen | None = None
+        after: Seen | None = None
+        tended = False
+        with self.findings.going_on():
+            for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
+                self.findings.failed(issue)
+        with self.findings.going_on():
+            before = self.check_watcher_health()
+        with self.findings.going_on():
+            self.check_control_flags()
+            tended = True
+        with self.findings.going_on():
+            self._settle_pause(before)
+        with self.findings.going_on():
+            after = self._look_again()
+            if heal and tended and not self._told:  # else what waits may be a pause
+                after = self._bring_up(after)
+        with self.findings.going_on():
+            self._tend_output()
+        self._judge(before, after)
+        self._say_how_it_went(after)
+        done = ", ".join(self.findings.actions) or "nothing to do"
+        log.info("pass for %s: %s, in %.2f s", self.worker.id, done, time.monotonic() - begun)
+
+    def _tend_output(self) -> None:
+        """What doesn't reach the drive waits: that is no finding, because the drive's own trouble is one."""
+        try:
+            tend_output(self.host, self.worker.id)
+        except (SupervisorError, OSError) as error:
+            log.warning("the output of %s waits in the state folder: %s", self.worker.id, error)
+
+    def _say_how_it_went(self, seen: Seen | None) -> None:
+        """The row first, so that the file tells where that failed; and once more where the file is what failed."""
+        in_database = self.report_heartbeat_to_database(seen)
+        if not self.write_heartbeat_file(seen) and in_database:
+            self.report_heartbeat_to_database(seen)
+
+    def _forward(self) -> None:
+        """Bring the shared database what it lacks. Nobody waits for it: the locks are free, and it decides nothing."""
+        if self._told or why_not(self.config):
+            return
+        try:
+            forward_now(self.config, self._ledger.open())
+        finally:
+            self._ledger.close()
+
+    def _sweep(self) -> None:
+        """Once a day, delete what is old, for a moment; the next pass goes on where this one stops."""
+        now = datetime.now(UTC)
+        if self._told or next_sweep(self.config.state_dir, now) > now:
+            return
+        from supervisor_core.daemon.services.retention import sweep  # it imports SQLAlchemy, and most passes need none
+
+        deadline = time.monotonic() + SWEEP_SECONDS
+        try:
+            for _ in sweep(self.host, self._ledger.open(), now):
+                if self._told or time.monotonic() > deadline:
+                    return
+        finally:
+            self._ledger.close()
+
+    def _look_again(self) -> Seen:
+        """The look that decides. One that has just been stopped by a signal is watched until it counts as frozen."""
+        deadline = time.monotonic() + FROZEN_SECONDS + LOOK_AGAIN_SECONDS
+        while True:
+            seen = self.check_watcher_health()
+            frozen = seen.observation.frozen_seconds
+            if frozen is None or frozen >= FROZEN_SECONDS or self._told or time.monotonic() >= deadline:
+                return seen
+            time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
+
+    def _bring_up(self, seen: Seen) -> Seen:
+        """Start a worker that should run and does not, once, and within its `restart.max_per_hour`."""
+        worker = self.worker
+        given_up = seen.quarantine is not None
+        wanted = Wanted(worker.enabled, worker.quarantined or given_up, seen.pause is not None)
+        actual, now = Actual(seen.observation.state), datetime.now(UTC)
+        if plan({worker.id: wanted}, {worker.id: actual}, now)[worker.id].kind is not ActionKind.START:
+            return seen
+        try:
+            with checkout_shared(self.host, worker, wait=False) as ours:
+                if not ours:  # whoever changes its code has stopped it, and starts it
+                    return seen
+                if self.host.pauses.read(worker.id) is not None:  # the look may have missed a flag
+                    return self.check_watcher_health()
+                doors = self.host.processes, self.host.drive, self.config
+                found = look_for_watcher(*doors, worker, Search.IF_STOPPED).found
+                if found.identity is None:
+                    check_alone(found)
+                    if not found.ordered:  # else a stop of ours was cut off, and it didn't end by itself
+                        note_start(self.config.state_dir, worker, datetime.now(UTC))
+                    self.findings.actions.append("started")
+                    start_watcher(*doors, worker, found)
+        except (SupervisorError, OSError) as error:
+            self.findings.failed(f"{worker.id} could not be started: {error}")
+        return self.check_watcher_health()
+
+    def _judge(self, before: Seen | None, after: Seen | None) -> None:
+        """Find what is wrong with the worker as it is at the end; what was wrong at the beginning is only told."""
+        if before and after and before.in_words() != after.in_words():
+            log.info("%s was %s before this pass, and is %s now", self.worker.id, before.in_words(), after.in_words())
+        if after and not after.verdict.fine:
+            level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
+            self.findings.failed(unwell(after), level)
+        if self._told:
+            self.findings.failed(f"Told to stop by {self._told.by}; the next pass does what waits.", logging.WARNING)
+
+    def _seen_if_possible(self) -> Seen | None:
+        try:
+            return self.check_watcher_health()
+        except Exception as error:  # noqa: BLE001 (the edge: the heartbeat must still be written)
+            self.findings.failed(in_words(error))
+            return None
+
+    def _heartbeat(self, seen: Seen | None) -> SupervisorHeartbeat:
+        seen = seen or self._seen_if_possible()
+        return SupervisorHeartbeat(
+            supervisor_id=self.config.supervisor.id,
+            worker_id=self.worker.id,
+            at=datetime.now(UTC),
+            success=self.findings.well,
+            error="; ".join(self.findings.problems) or None,
+            actions=tuple(self.findings.actions),
+            state=seen.in_words() if seen else "not known",
+        )
+
+    @contextmanager
+    def _owning(self) -> Iterator[None]:
+        """Be the one pass for this worker, as long as this lasts; `BusyError` where somebody else is."""
+        if self._owns:
+            yield
+            return
+        prepare_state_dir(self.config)
+        with pass_ownership(self.config.state_dir, self.worker.id), self._ledger:
+            self._owns = True
+            try:
+                yield
+            finally:
+                self._owns = False

@@ -1,0 +1,55 @@
+"""What a pass does where something waits: what was interrupted, the flags, the commands, their results."""
+
+from __future__ import annotations
+
+from supervisor_core.code.recovery import report_interrupted
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.daemon import execution as executing
+from supervisor_core.daemon.environment import trust_of
+from supervisor_core.daemon.execution import NotWrittenDown, Patience, execute
+from supervisor_core.daemon.reconciliation.unconfigured_workers import make_way
+from supervisor_core.daemon.single_pass.work import Findings
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.interrupts import Told
+from supervisor_core.intake.inbox.intake import FlagIntake
+from supervisor_core.jobs import results
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import Host
+
+
+def do_what_waits(
+    host: Host, worker: Worker, ledger: Ledger, findings: Findings, told: Told, *, sweep: bool = True
+) -> None:
+    """All of it, in this order; once told to stop, nothing more is begun, and what has its outcome is delivered."""
+    for ended in report_interrupted(host, ledger, [worker.id], lambda: told):
+        findings.noted(f"{ended.handler} was interrupted, and not run again")
+    if sweep and not told:
+        _take_flags(host, worker, ledger, findings)
+    if not told:
+        make_way(host, ledger, worker.id)
+    patience = Patience(lambda: told, executing.PASS_PATIENCE_SECONDS)
+    while not told and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
+        try:
+            outcome = execute(job, host, ledger, patience=patience)
+        except NotWrittenDown as error:  # it was done; and what follows would meet the same ledger
+            findings.actions.append(job.handler)
+            findings.failed(str(error))
+            break
+        if outcome is None:  # somebody else had it: no action of this pass
+            continue
+        findings.actions.append(job.handler)
+        if not outcome.success:
+            findings.noted(f"{job.handler} failed: {outcome.error}")
+    while results.deliver(host, ledger):
+        pass
+
+
+def _take_flags(host: Host, worker: Worker, ledger: Ledger, findings: Findings) -> None:
+    try:
+        swept = FlagIntake(host, ledger, [worker.id], trust_of(host.config)).sweep()
+    except (DriveUnavailable, OSError) as error:
+        findings.failed(str(error))
+        return
+    if swept.rejected:
+        findings.failed(f"{swept.rejected} flags were rejected; their reasons lie beside them")

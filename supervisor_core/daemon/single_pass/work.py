@@ -1,0 +1,146 @@
+"""What a pass did, and what went wrong in it: collected as it goes, told at its end.
+
+The ledger of a pass, opened when something is to be done with it: most passes only write their heartbeat.
+
+The flags and the waiting commands of one worker, taken and carried out. Whoever calls this holds its lock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from supervisor_core.commands.flags import worker_of
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.interrupts import Told
+from supervisor_core.storage import ledger_file
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.heartbeats.rows import Execute
+
+if TYPE_CHECKING:
+    from supervisor_core.storage.store import Ledger
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Findings:
+    """`actions` are names of handlers, and `started`; `problems` are sentences. Without problems all went well."""
+
+    actions: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing went wrong."""
+        return not self.problems
+
+    def failed(self, why: str, level: int = logging.ERROR) -> None:
+        """Note it, and say it in the log; once, however many meet it."""
+        if why not in self.problems:
+            log.log(level, "%s", why)
+        self.noted(why)
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """The edge of one step: what it raises is noted, and the pass goes on to say so."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 (a pass that ended here would leave an old heartbeat that says "well")
+            self.failed(in_words(error))
+
+    def noted(self, why: str) -> None:
+        """Note what the log says already."""
+        if why not in self.problems:
+            self.problems.append(why)
+
+
+def in_words(error: Exception) -> str:
+    """What is said of an error; of one that nobody expected, the log has the details."""
+    if isinstance(error, SupervisorError | OSError):
+        return str(error)
+    log.error("a step of the pass raised", exc_info=error)
+    return f"Unexpected {describe(error)}. The log has the details."
+
+
+class LedgerOnDemand:
+    """One host's ledger. Use it as a context; what was opened is closed at its end."""
+
+    def __init__(self, config: SupervisorConfig) -> None:
+        self._config = config
+        self._path = config.state_dir / ledger_file.FILE_NAME
+        self._held = ExitStack()
+        self._ledger: Ledger | None = None
+
+    def nothing_waits(self, worker_id: str) -> bool:
+        """Whether no job of this worker waits in it, and no result file."""
+        return ledger_file.nothing_waits(self._path, worker_id, datetime.now(UTC))
+
+    def open(self) -> Ledger:
+        """The ledger itself, with its one writer."""
+        if self._ledger is None:
+            from supervisor_core.daemon.environment import opened_ledger
+
+            self._ledger = self._held.enter_context(opened_ledger(self._config))
+        return self._ledger
+
+    def write(self, work: Callable[[Execute], None]) -> None:
+        """Have plain SQL run in one transaction: by the writer where the ledger is open or must be, else quickly."""
+        if self._ledger is None and ledger_file.write(self._path, work):
+            return
+        self.open().write(lambda connection: work(connection.exec_driver_sql))
+
+    def close(self) -> None:
+        """Write what waits and let the file go."""
+        self._ledger = None
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def check_control_flags(
+    host: Host, worker: Worker, ledger: LedgerOnDemand, findings: Findings, told: Told
+) -> list[str]:
+    """Report what a crash interrupted, take the worker's flags, do by priority what waits; which actions were taken.
+
+    What goes wrong is among the findings. Once told to stop it begins nothing more: what waits is a row, or still a
+    flag, and the next pass does it.
+    """
+    before = len(findings.actions)
+    flags = _any_flags(host, worker.id, findings)
+    if flags or not ledger.nothing_waits(worker.id):
+        from supervisor_core.daemon.single_pass.waiting_work import (
+            do_what_waits,  # with the whole ledger: dear to import
+        )
+
+        do_what_waits(host, worker, ledger.open(), findings, told, sweep=flags)
+    return findings.actions[before:]
+
+
+def _any_flags(host: Host, worker_id: str, findings: Findings) -> bool:
+    try:
+        host.drive.check()
+        return host.drive.call(_flags_of, host, worker_id)
+    except (DriveUnavailable, OSError) as error:
+        findings.failed(str(error))
+        return False
+
+
+def _flags_of(host: Host, worker_id: str) -> bool:
+    """Whether a flag lies there for this worker, claimed or not; in one call to the drive."""
+    host.inbox.prepare()
+    return host.inbox.any_for(lambda name: worker_of(name, (worker_id,)) is not None)

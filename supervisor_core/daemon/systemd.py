@@ -1,0 +1,98 @@
+"""Notices to systemd: the daemon is up, well, or about to stop. Elsewhere nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+
+from supervisor_core.common.errors import describe
+from supervisor_core.common.service import wait_until
+from supervisor_core.common.text import one_line
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "NOTIFY_SOCKET"
+
+WATCHDOG_USEC, WATCHDOG_PID = "WATCHDOG_USEC", "WATCHDOG_PID"
+
+MICROSECONDS = 1_000_000
+
+LONGEST_STATUS = 300  # characters: `systemctl status` shows it in a line
+
+
+def ready() -> None:
+    """The daemon is up and its services run."""
+    _send("READY=1")
+
+
+def stopping() -> None:
+    """The daemon is about to end."""
+    _send("STOPPING=1")
+
+
+def status(words: str) -> None:
+    """What `systemctl status` shows of the daemon; empty words take it back."""
+    _send(f"STATUS={one_line(words, LONGEST_STATUS)}")
+
+
+class Watchdog:
+    """Says that the daemon is well, twice as often as systemd wants to hear it, and only while that is true.
+
+    It lives in the daemon's loop, so a loop that hangs says nothing either. What systemd does with one that keeps
+    silent (it ends it and starts it anew) spares the workers.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        given = os.environ if environ is None else environ
+        self.every_seconds = _half_the_interval(given)
+        """How often it is said; 0 where nobody listens."""
+        self._problem = ""
+
+    async def run(self, stopping: asyncio.Event, well: Callable[[], str]) -> None:
+        """Say so until the daemon stops; `well` returns why it is not. Back at once where nobody listens."""
+        while self.every_seconds and not stopping.is_set():
+            self._look(well)
+            await wait_until(None, stopping, self.every_seconds)
+
+    def _look(self, well: Callable[[], str]) -> None:
+        try:
+            problem = well()
+        except Exception as error:  # noqa: BLE001 (who can't say that all is well is not well)
+            problem = describe(error)
+        if not problem:
+            _send("WATCHDOG=1")
+        if bool(problem) != bool(self._problem):
+            self._tell(problem)
+        self._problem = problem
+
+    @staticmethod
+    def _tell(problem: str) -> None:
+        if problem:
+            log.error("the watchdog is told nothing more, so that systemd starts the daemon anew: %s", problem)
+        else:
+            log.info("all is well again, and the watchdog is told so")
+        status(f"not well: {problem}" if problem else "")
+
+
+def _half_the_interval(environ: Mapping[str, str]) -> float:
+    """0 where no watchdog waits, or where it waits for another process: ours may have inherited the variables."""
+    try:
+        microseconds = int(environ.get(WATCHDOG_USEC, ""))
+        pid = int(environ.get(WATCHDOG_PID) or os.getpid())
+    except ValueError:
+        return 0.0
+    return microseconds / MICROSECONDS / 2 if microseconds > 0 and pid == os.getpid() else 0.0
+
+
+def _send(word: str) -> None:
+    address = os.environ.get(VARIABLE, "")
+    if not address or not hasattr(socket, "AF_UNIX"):
+        return
+    name = f"\0{address[1:]}" if address.startswith("@") else address
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.setblocking(False)  # a listener whose buffer is full is not waited for
+        channel.sendto(word.encode("utf-8", "replace"), name)

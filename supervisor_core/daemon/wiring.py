@@ -1,0 +1,104 @@
+"""The desk of a daemon, put together from what the daemon has.
+
+What a chat is to the daemon: a service that takes commands from people, and what it is given to work with.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from supervisor_core.alerts.decisions import Evidence
+from supervisor_core.alerts.monitor import Alerting
+from supervisor_core.alerts.weekly import WeeklyChore
+from supervisor_core.code.watch.service import BakingChore
+from supervisor_core.common.events import Subscription
+from supervisor_core.common.service import Service
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.services.monitoring import Monitoring
+from supervisor_core.daemon.services.retention import RetentionChore
+from supervisor_core.diagnosis.why.model import Explanation
+from supervisor_core.diagnosis.worker_logs import Written
+from supervisor_core.intake.approvals.observed_state import observer
+from supervisor_core.intake.approvals.rights import Rights, host_rights
+from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
+from supervisor_core.intake.schedules.runner import Answering, SchedulesChore, nobody_to_answer
+from supervisor_core.workers.context import Parts
+
+
+def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
+    """The approvals of this host, by the configuration that is in force at the time. Without `rights` of a chat, what
+    the host knows by itself."""
+    observe = observer(lambda: replace(parts.host, ledger=parts.ledger))
+    return Approvals(parts.ledger, lambda: parts.host.config, observe, rights)
+
+
+def scheduler_of(
+    parts: Parts,
+    approvals: Approvals,
+    doors: SchedulerDoors,
+    *,
+    rights: Rights | None = None,
+    answering: Answering = nobody_to_answer,
+) -> Scheduler:
+    """The service that looks after what comes due: alerts, approvals, workers whose code was changed, schedules."""
+
+    from supervisor_core.intake.scheduler import Ticker  # imports APScheduler, which only a daemon needs
+
+    def config() -> SupervisorConfig:
+        return parts.host.config
+
+    alerting = Alerting(parts.ledger, config, doors.resting, Evidence(lambda: parts.host))
+    baking = BakingChore(parts.ledger, config, doors.look)
+    schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering)
+    weekly = WeeklyChore(parts.ledger, config)
+    retention = RetentionChore(lambda: parts.host, parts.ledger)
+    chores = (alerting, ApprovalsChore(approvals), baking, schedules, weekly, retention)
+    return Scheduler(
+        parts.ledger,
+        doors.blocking,
+        chores,
+        Ticker(config().alerts.check_seconds),
+        doors.filed,
+        look_again=doors.look_again,
+        seeing=alerting.see,
+        observing=alerting.observe_all,
+    )
+
+
+ReadWritten = Callable[[Sequence[str], int], Awaitable[list[Written]]]
+"""The newest lines that these workers wrote, so many of each."""
+
+Explain = Callable[[Collection[str]], Awaitable[list[Explanation]]]
+"""Why these workers are as they are, by a live look; those in trouble first."""
+
+
+class Chat(Service, ABC):
+    """The service in which people give commands and see what comes of them."""
+
+    @abstractmethod
+    def configured(self, config: SupervisorConfig) -> None:
+        """These workers and teams count from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDoors:
+    """What a chat is given of the daemon."""
+
+    look: Callable[[], Awaitable[list[dict[str, Any]]]]
+    """How all workers are, by a live look."""
+    filed: Callable[[], None]
+    """To be called when a command has been filed."""
+    monitoring: Monitoring
+    versions: Callable[[], Awaitable[Mapping[str, str]]]
+    """Which commit each worker's checkout stands at, of those that can be known."""
+    heard: Callable[[], Subscription]
+    """All that happens on this host from now on: hints that a new look shows something new."""
+    written: ReadWritten
+    explain: Explain
+
+
+MakeChat = Callable[[ChatDoors], Chat]

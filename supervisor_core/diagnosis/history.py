@@ -1,0 +1,240 @@
+"""How a worker was over a span of time, as values: what held when, how old its heartbeat was, and what was done to it;
+and the same in words. Pure.
+
+What `history` shows, gathered: flips and commands from the ledger, ages of heartbeats from the samples.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy import Connection
+
+from supervisor_core.alerts import flips
+from supervisor_core.alerts.flips import Stretch, Uptime, stretches, uptime
+from supervisor_core.code.change_plan import count
+from supervisor_core.commands.catalog import by_handler
+from supervisor_core.commands.definitions import CODE_HANDLERS, Risk
+from supervisor_core.commands.phrases import Phrase, span
+from supervisor_core.common.text import times
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.diagnosis.why.explanation import came_of, named
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.heartbeats.files import read_ages
+
+SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
+"""How far back one can look."""
+
+_LENGTHS = {"24 hours": SPANS["24h"], "7 days": SPANS["7d"]}
+
+TOLD = 12
+"""Commands in words and with a number in the picture, the newest; the others are counted."""
+
+WORDS = {Condition.UNKNOWN: "not known", Condition.RESTART_LIMIT: "given up"}
+
+
+class Sort(StrEnum):
+    """What a mark stands for."""
+
+    DEPLOY = "deploy"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that somebody had done to the worker."""
+
+    at: datetime
+    sort: Sort
+    name: str
+    """`rollback`."""
+    words: Phrase
+    """By whom, and what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How old the heartbeat was."""
+
+    at: datetime
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One worker between two moments."""
+
+    worker_id: str
+    since: datetime
+    until: datetime
+    stretches: tuple[Stretch, ...]
+    uptime: Uptime
+    samples: tuple[Sample, ...] = ()
+    limit_seconds: float = 0.0
+    """How old the heartbeat may be; 0: none is expected."""
+    marks: tuple[Mark, ...] = ()
+    more: int = 0
+    """Marks that are not among them, older ones."""
+
+    @property
+    def length(self) -> str:
+        """How long it is, as people say it."""
+        whole = self.until - self.since
+        return next((words for words, known in _LENGTHS.items() if known == whole), span(whole.total_seconds()))
+
+    @property
+    def numbered(self) -> tuple[Mark, ...]:
+        """The marks that have a number, from 1 on."""
+        return self.marks[-TOLD:]
+
+    @property
+    def changes(self) -> int:
+        """How often its condition changed."""
+        return max(len(self.stretches) - 1, 0)
+
+    @property
+    def known(self) -> bool:
+        """Whether anybody looked in that time."""
+        return any(stretch.condition is not Condition.UNKNOWN for stretch in self.stretches)
+
+    @property
+    def longest_trouble(self) -> Stretch | None:
+        """The longest time in which something was wrong, whatever it was at each moment."""
+        found: list[Stretch] = []
+        for stretch in self.stretches:
+            if stretch.condition.fine or stretch.condition is Condition.UNKNOWN:
+                continue
+            last = found[-1] if found else None
+            if last is not None and last.until == stretch.since:
+                worse = max(last.condition, stretch.condition, key=lambda each: each.rank)
+                found[-1] = Stretch(worse, last.since, stretch.until, last.reason or stretch.reason)
+            else:
+                found.append(stretch)
+        return max(found, key=lambda each: each.length, default=None)
+
+
+def word_of(condition: Condition) -> str:
+    """A condition as people read it."""
+    return WORDS.get(condition, condition.value.replace("_", " "))
+
+
+def from_flips(samples: Sequence[Sample], stretches: Sequence[Stretch], limit: float) -> tuple[Sample, ...]:
+    """The samples, and where there are none in a time in which the heartbeat was too old: how it grew older then. It
+    turned stale when it was as old as its limit."""
+    found = list(samples)
+    moments = sorted(each.at for each in samples)
+    for stretch in stretches:
+        after = bisect_left(moments, stretch.since)
+        measured = after < len(moments) and moments[after] <= stretch.until
+        if stretch.condition is Condition.STALE and limit and not measured:
+            found.append(Sample(stretch.since, limit))
+            found.append(Sample(stretch.until, limit + stretch.length.total_seconds()))
+    return tuple(sorted(found, key=lambda each: each.at))
+
+
+def history_text(history: History) -> list[Phrase]:
+    """The whole, for whoever does not see a picture: a sentence for each thing that is worth knowing."""
+    name, length = history.worker_id, history.length
+    if not history.known:
+        return [(f"{name}: nothing is on record of the last {length}",), *_done(history)]
+    share = history.uptime.share
+    up = "nobody wanted it to run" if share is None else f"it did its work {_percent(share)} of the time"
+    changes = history.changes
+    often = "and its condition never changed" if not changes else f"and its condition changed {times(changes)}"
+    sentences: list[Phrase] = [(f"{name} in the last {length}: {up}, {often}",)]
+    trouble = history.longest_trouble
+    if trouble is not None:
+        long = span(trouble.length.total_seconds())
+        open_ = " and goes on" if trouble.until == history.until else ""
+        sentences.append(
+            (f"Its longest trouble took {long}{open_}: {word_of(trouble.condition)}, since ", trouble.since)
+        )
+    now = history.stretches[-1]
+    if now is not trouble:
+        sentences.append((f"It is {word_of(now.condition)} since ", now.since))
+    oldest = max(history.samples, key=lambda each: each.seconds, default=None)
+    if oldest is not None:
+        limit = f" (limit {span(history.limit_seconds)})" if history.limit_seconds else ""
+        sentences.append((f"Its heartbeat was at most {span(oldest.seconds)} old{limit}, at ", oldest.at))
+    return [*sentences, *_done(history)]
+
+
+def _done(history: History) -> list[Phrase]:
+    """What people and schedules had done to it."""
+    shown = history.numbered
+    left = len(history.marks) - len(shown) + history.more
+    if not shown:
+        return [("Nobody had anything done to it in that time",)]
+    earlier: list[Phrase] = [(f"{count(left, 'command')} before those that follow",)] if left else []
+    return [*earlier, *((f"{number}. ", mark.at, ": ", *mark.words) for number, mark in enumerate(shown, 1))]
+
+
+def _percent(share: float) -> str:
+    """Never 100 where something was missing."""
+    if share >= 1:
+        return "100 %"
+    return f"{min(share * 100, 99.99):.2f} %" if share > 0.99 else f"{share * 100:.1f} %"
+
+
+def percent(uptime: Uptime) -> str:
+    """The same beside a picture."""
+    return "-" if uptime.share is None else _percent(uptime.share)
+
+
+MOST = 20
+"""Workers of one answer: more rows than that are no picture."""
+
+COMMANDS = 200
+MARKS = 40
+"""Of one worker that are shown; the others are counted."""
+
+
+def histories(
+    ledger: Ledger, config: SupervisorConfig, workers: Sequence[str], since: datetime, until: datetime
+) -> list[History]:
+    """Of the first of these workers that are configured. It blocks."""
+    wanted = [each for each in workers if each in config.workers][:MOST]
+    return ledger.read(lambda connection: [_of(connection, config, each, since, until) for each in wanted])
+
+
+def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since: datetime, until: datetime) -> History:
+    found = flips.of_target(connection, Target(WORKER, worker_id), since, until)
+    held = tuple(stretches(found, since, until))
+    done = [job for job in jobs.lately(connection, worker_id, since, COMMANDS) if _changes(job, since, until)]
+    limit = config.workers[worker_id].heartbeat_max_age_seconds
+    ages = (
+        [Sample(age.at, age.seconds) for age in read_ages(config.state_dir, worker_id, since, until)] if limit else []
+    )
+    marks = sorted((_mark(job, worker_id) for job in done), key=lambda mark: mark.at)
+    return History(
+        worker_id,
+        since,
+        until,
+        held,
+        uptime(found, since, until),
+        from_flips(ages, held, limit),
+        limit,
+        tuple(marks[-MARKS:]),
+        max(len(marks) - MARKS, 0),
+    )
+
+
+def _changes(job: Job, since: datetime, until: datetime) -> bool:
+    definition = by_handler(job.handler)
+    return definition is not None and definition.risk is not Risk.READS and since <= _at(job) <= until
+
+
+def _mark(job: Job, worker_id: str) -> Mark:
+    sort = Sort.DEPLOY if job.handler in CODE_HANDLERS else Sort.COMMAND
+    return Mark(_at(job), sort, job.command, (f"{named(job, worker_id)} by ", job.issuer, *came_of(job)))
+
+
+def _at(job: Job) -> datetime:
+    return job.finished_at or job.filed_at

@@ -1,0 +1,1 @@
+"""Reports: `diagnostics` and `verify-db`, written even when a part hangs."""

@@ -1,0 +1,210 @@
+"""Where a report goes: to the drive; while that is away, to the state folder, so that it is there when it is needed.
+
+What both reports have in common: who asked for them, what is hidden in them, and where they are kept.
+
+Asking several things at the same time, each with an edge of its own: what hangs or fails says so in its place.
+
+What processes use: memory, processor, and since when they run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.common.times import compact, to_text
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host import drive_files
+from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.files import json_text, write_atomically
+from supervisor_core.host.logging.masking import Masking
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.context import Host
+
+FOLDER = "diagnostics"
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+KEPT_AT_HOME = 20
+"""Reports in the state folder: a drive that is away for weeks must not fill the disk that the ledger is on."""
+
+NEXT_SECOND = 1.05  # seconds
+
+
+class Written(NamedTuple):
+    """Where a report is. `problem` says why it is not on the drive."""
+
+    path: Path
+    sha256: str
+    """Of its content. Whoever passes the report on checks it, since anybody on the drive may have swapped the file."""
+    problem: str = ""
+
+
+def report_name(kind: str, worker_id: str, moment: datetime, label: str | None) -> str:
+    """`diagnostics_OrionMX_20260205T143015Z_before_the_upgrade.json`."""
+    words = [kind, worker_id, compact(moment), *([label.replace(" ", "_")] if label else [])]
+    return f"{'_'.join(words)}.json"
+
+
+def write_report(
+    drive: Drive,
+    logs: Path,
+    state_dir: Path,
+    name: Callable[[], str],
+    document: Mapping[str, Any],
+    mode: int,
+) -> Written:
+    """Write it, atomically and over no other report; `OSError` where it can't be written anywhere."""
+    data = json_text(document).encode()
+    digest = hashlib.sha256(data).hexdigest()
+    try:
+        drive.make_folder(logs / FOLDER)
+        path = _unused(lambda: logs / FOLDER / name(), partial(drive.call, drive_files.exists, drive.root))
+        drive.call(drive_files.write, drive.root, path, data, mode)
+    except (DriveUnavailable, OSError) as error:
+        return Written(_write_at_home(state_dir / FOLDER, name, data), digest, str(error))
+    return Written(path, digest)
+
+
+def _write_at_home(folder: Path, name: Callable[[], str], data: bytes) -> Path:
+    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    path = _unused(lambda: folder / name(), Path.exists)
+    write_atomically(path, data, mode=PRIVATE_FILE)
+    older = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime_ns, reverse=True)[KEPT_AT_HOME:]
+    for each in older:
+        with contextlib.suppress(OSError):
+            each.unlink()
+    return path
+
+
+def _unused(path: Callable[[], Path], exists: Callable[[Path], bool]) -> Path:
+    """A name that no report has. Names tell seconds, so a second later there is another one."""
+    found = path()
+    if exists(found):
+        time.sleep(NEXT_SECOND)
+        found = path()
+    return found
+
+
+def masking_of(config: SupervisorConfig) -> Masking:
+    """What hides the configuration's secrets. What is called in the open is none, though `env` may repeat it."""
+    return Masking(config.secrets(), public=(*config.workers, config.supervisor.id))
+
+
+def keep_report(host: Host, job: Job, kind: str, content: Mapping[str, Any], masking: Masking) -> dict[str, str]:
+    """Write the report; for the details of the outcome, where it is and why it may not be on the drive.
+
+    What identifies the report is told as it is; whatever people chose or programs said has been masked.
+    """
+    config = host.config
+    document = {
+        "report": kind,
+        "timestamp": to_text(host.now()),
+        "supervisor_id": config.supervisor.id,
+        "worker_id": job.worker_id,
+        "task_id": job.task_id,
+        "hostname": socket.gethostname(),
+        "label": masking.text(job.label) if job.label else None,
+        "audit_label": masking.text(job.audit_label),
+        "asked_by": masking.text(job.issuer.id),
+        **content,
+    }
+    try:
+        written = write_report(
+            host.drive,
+            config.folder("logs"),
+            config.state_dir,
+            lambda: report_name(kind, job.worker_id, host.now(), job.label),
+            document,
+            config.nas.file_mode,
+        )
+    except OSError as error:
+        return {"report_problem": f"The report could not be written: {error}"}
+    where = {"report_path": str(written.path), "report_sha256": written.sha256}
+    if written.problem:
+        where["drive"] = f"The report is in the state folder of the host. {written.problem}"
+    return where
+
+
+LONGEST_ERROR = 1000  # characters
+
+Part = Callable[[], Mapping[str, Any]]
+
+
+def gather(parts: Mapping[str, Part], seconds: float, masking: Masking) -> dict[str, dict[str, Any]]:
+    """Each part's content with `ok`, or its `error`, without secrets, after at most so many seconds."""
+    threads = DaemonThreads("report", len(parts))
+    deadline = time.monotonic() + seconds
+    under_way = {name: threads.submit(_at_the_edge, part, masking) for name, part in parts.items()}
+    found = {}
+    for name, future in under_way.items():
+        try:
+            found[name] = future.result(max(deadline - time.monotonic(), 0.0))
+        except FutureTimeout:
+            found[name] = failed(f"this could not be found out within {seconds:g} s: something hangs")
+    return found
+
+
+def failed(error: str) -> dict[str, Any]:
+    """What stands in the place of a part that is not known."""
+    return {"ok": False, "error": error}
+
+
+def _at_the_edge(part: Part, masking: Masking) -> dict[str, Any]:
+    try:
+        return {"ok": True, **masking.ours(part())}
+    except (SupervisorError, OSError) as error:
+        return failed(masking.text(str(error))[:LONGEST_ERROR])
+    except Exception as error:  # noqa: BLE001 (the edge of a part: it fails alone)
+        return failed(masking.text(describe(error))[:LONGEST_ERROR])
+
+
+SAMPLE_SECONDS = 0.2
+"""Between two looks at what a process has used of the processor."""
+
+
+class Usage(NamedTuple):
+    """What one process uses; None where the system does not tell us."""
+
+    memory_bytes: int | None = None
+    cpu_percent: float | None = None
+    """Of one processor, so that it may exceed 100."""
+    started_at: datetime | None = None
+    threads: int | None = None
+
+
+def usage_of(identities: Iterable[ProcessIdentity], seconds: float = SAMPLE_SECONDS) -> dict[ProcessIdentity, Usage]:
+    """What each of them uses. One that ended meanwhile is left out, so that nobody else's figures are taken for its."""
+    opened = {}
+    for identity in identities:
+        with contextlib.suppress(psutil.Error, OSError):
+            opened[identity] = psutil.Process(identity.pid)
+            opened[identity].cpu_percent()
+    time.sleep(seconds if opened else 0.0)
+    found = {}
+    for identity, process in opened.items():
+        usage = Usage()
+        with contextlib.suppress(psutil.Error, OSError), process.oneshot():
+            usage = Usage(
+                process.memory_info().rss,
+                process.cpu_percent(),
+                datetime.fromtimestamp(process.create_time(), UTC),
+                process.num_threads(),
+            )
+        with contextlib.suppress(OSError):
+            if identify(identity.pid) == identity:
+                found[identity] = usage
+    return found

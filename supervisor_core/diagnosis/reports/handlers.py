@@ -1,0 +1,160 @@
+"""Diagnostics: a report about a worker and its host, written whatever hangs, and summed up in a sentence or two.
+
+Verify-db: whether the database answers, is the right one, has its tables, and speaks UTC.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from supervisor_core.commands.command import Outcome
+from supervisor_core.commands.phrases import span
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.context import Host
+
+if TYPE_CHECKING:
+    from supervisor_core.config.load import SupervisorConfig
+    from supervisor_core.storage.database_check import Verification
+
+KIND = "diagnostics"
+
+PART_SECONDS = 12.0
+"""For all parts together, which are asked at the same time: a drive that hangs is given up after 10 s."""
+
+
+def generate_diagnostics(host: Host, job: Job) -> Outcome:
+    """Gather everything at once, write the report, and say the most important of it."""
+    # Only here, because whoever looks at workers alone must not pay for the import.
+    from supervisor_core.diagnosis.reports.files import gather, keep_report, masking_of
+    from supervisor_core.diagnosis.reports.parts import parts_for
+
+    begun = time.monotonic()
+    worker = host.config.worker(job.worker_id)
+    masking = masking_of(host.config)
+    parts = gather(parts_for(host, worker, masking), PART_SECONDS, masking)
+    unknown = [name for name, part in parts.items() if not part["ok"]]
+    took = round(time.monotonic() - begun, 3)
+    kept = keep_report(host, job, KIND, {"seconds": took, "unknown_parts": unknown, **parts}, masking)
+    details = {"message": summary(worker.id, parts), **kept, "unknown_parts": unknown, **facts(parts)}
+    if "report_path" not in kept:
+        return Outcome.failed(f"{kept['report_problem']}. Look at the disk of the state folder.", **details)
+    return Outcome.done(**details)
+
+
+def facts(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What programs ask first; None where it is not known."""
+    return {
+        "running": parts["process"].get("running"),
+        "pid": parts["process"].get("pid"),
+        "healthy": parts["heartbeat"].get("healthy"),
+        "paused": parts["heartbeat"].get("paused"),
+        "database_connected": parts["database"].get("connected"),
+        "disk_percent_free": parts["disk"].get("drive", {}).get("percent_free"),
+    }
+
+
+def summary(worker_id: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
+    """The report in a sentence or two, as a card shows it."""
+    said = [_process(worker_id, parts["process"]), _health(parts["heartbeat"]), _database(parts["database"])]
+    said += [_disk(parts["disk"]), _code(parts["git"])]
+    unknown = [name.replace("_", " ") for name, part in parts.items() if not part["ok"]]
+    text = "; ".join(each for each in said if each)
+    return f"{text}. Not known: {', '.join(unknown)}" if unknown else text
+
+
+def _process(worker_id: str, part: Mapping[str, Any]) -> str:
+    if not part["ok"]:
+        return f"{worker_id}: its processes are not known"
+    if not part["running"]:
+        return f"{worker_id} does not run" if part["presence"] == "stopped" else f"{worker_id} may be running"
+    up = part["uptime_seconds"]
+    return f"{worker_id} runs as pid {part['pid']}" + (f" since {span(up)}" if up is not None else "")
+
+
+def _health(part: Mapping[str, Any]) -> str:
+    if not part["ok"]:
+        return ""
+    paused = ", paused" if part["paused"] and not part["reason"].startswith("paused") else ""
+    return f"{part['health']}: {part['reason']}{paused}"
+
+
+def _database(part: Mapping[str, Any]) -> str:
+    if not part["ok"]:
+        return ""
+    return "the database answers" if part["connected"] else f"the database can't be reached: {part['message']}"
+
+
+def _disk(part: Mapping[str, Any]) -> str:
+    drive = part.get("drive", {})
+    return f"{drive['percent_free']:g} % of the drive is free" if "percent_free" in drive else ""
+
+
+def _code(part: Mapping[str, Any]) -> str:
+    if not part["ok"] or not part["checkout"]:
+        return ""
+    where = part["branch"] or "no branch"
+    return f"code at {part['head'][:8] or 'no commit'} on {where}{', with changes' if part['dirty'] else ''}"
+
+
+DATABASE_REPORT = "db_verification"
+REMEDIES = {
+    "connection": "Is the server up, and database.url right?",
+    "table": "If it is missing, is database.critical_tables right? If it is slow, who holds a lock on it?",
+    "time zone": "Something between us and the server takes our settings away: look at the proxy or the URL.",
+}
+
+
+def verify_database(host: Host, job: Job) -> Outcome:
+    """Ask the database that is configured, else the ledger, and keep the answers as a report."""
+    # Only here, because whoever looks at workers alone must not pay for the import.
+    from supervisor_core.diagnosis.reports.files import keep_report, masking_of
+    from supervisor_core.storage.database_check import verify
+
+    database, masking = host.config.database, masking_of(host.config)
+    found = verify(database_url(host.config), database.critical_tables, database.query_timeout_seconds)
+    content = {
+        **found.facts(),
+        "database": database_name(host.config),
+        "passed": found.passed,
+        "tests": [each.as_json() for each in found.asked],
+    }
+    details: dict[str, Any] = masking.ours(content)
+    details |= keep_report(host, job, DATABASE_REPORT, details, masking)
+    if found.passed:
+        return Outcome.done(message=_good_news(found), **details)
+    error = masking.text(f"{_bad_news(found)} {_remedy(found)}".rstrip())
+    return Outcome.failed(error, message=f"{len(found.failures)} of {len(found.asked)} tests failed", **details)
+
+
+def database_url(config: SupervisorConfig) -> str:
+    """Where the database is: the shared one, and without one the ledger."""
+    from supervisor_core.storage.store import FILE_NAME
+
+    return config.database.url.get_secret_value() or f"sqlite:///{config.state_dir / FILE_NAME}"
+
+
+def database_name(config: SupervisorConfig) -> str:
+    """Which database that is, as it may be shown."""
+    return str(config.database.url) or "the ledger"
+
+
+def _good_news(found: Verification) -> str:
+    named = found.session.name if found.session else "the database"
+    seconds = sum(each.seconds for each in found.asked)
+    return f"{named} is well: {len(found.asked)} of {len(found.asked)} tests passed in {seconds:.2f} s"
+
+
+def _bad_news(found: Verification) -> str:
+    """What failed, each once: what was not asked because there was no connection goes without saying."""
+    if not found.connected:
+        return f"The database can't be reached: {found.failures[0].message}."
+    return (
+        f"The database is not as it should be: {'; '.join(f'{each.name}: {each.message}' for each in found.failures)}."
+    )
+
+
+def _remedy(found: Verification) -> str:
+    name = found.failures[0].name
+    return next((remedy for start, remedy in REMEDIES.items() if name.startswith(start)), "")

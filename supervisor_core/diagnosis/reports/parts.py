@@ -1,0 +1,309 @@
+"""The part of a diagnostic report about a worker's last word: how old it is, what it says, and what follows from it.
+
+The parts of a diagnostic report: each looks at one thing, knows no other, and may hang or fail alone.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.code.git.runner import NAMED_CHANGES, Git, NoCheckout, git_version
+from supervisor_core.commands.flags import parse_name
+from supervisor_core.common.times import to_text
+from supervisor_core.config.models import Folders
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.diagnosis.reports.files import Part, Usage, failed, usage_of
+from supervisor_core.diagnosis.reports.handlers import database_name, database_url
+from supervisor_core.host import drive_files
+from supervisor_core.host.disks import space
+from supervisor_core.host.logging.excerpts import last_lines
+from supervisor_core.host.logging.masking import Masking
+from supervisor_core.host.open_folder import OpenFolder
+from supervisor_core.host.process_facts.facts import Life, Member
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import JobState
+from supervisor_core.processes.finding import Presence
+from supervisor_core.processes.output.files import read_source, source_of
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.database_check import look, verify
+from supervisor_core.storage.store import FILE_NAME
+from supervisor_core.version import __version__
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.health import Health, Heartbeat, health
+from supervisor_core.workers.heartbeats.files import last_beat
+from supervisor_core.workers.observation import observe
+from supervisor_core.workers.pauses import Pause, read_flag
+from supervisor_core.workers.worker import check_watcher_process
+
+
+def heartbeat(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+    """Fresh, healthy, paused; with the reason in words."""
+    host.drive.check()
+    beat, flag = host.drive.call(_on_drive, host.drive.root, host.config.folder("state"), worker.id)
+    pause = host.pauses.look(worker.id, flag, flag_known=True)
+    now = host.now()
+    observation = observe(host.config, host.processes, host.drive, host.pauses, worker, beat, pause)[1]
+    verdict = health(observation, now)
+    age = (now - beat.at).total_seconds() if beat and beat.at else None
+    limit = worker.heartbeat_max_age_seconds
+    return {
+        "fresh": age is not None and (limit == 0 or age < limit),
+        "healthy": verdict.health is Health.HEALTHY,
+        "paused": pause is not None,
+        "health": str(verdict.health),
+        "reason": verdict.reason,
+        "pause": str(pause) if pause else None,
+        "found": beat is not None,
+        "at": beat.at if beat else None,
+        "age_seconds": None if age is None else round(age, 1),
+        "limit_seconds": limit,
+        "status": beat.status if beat else None,
+        "error": beat.error if beat else None,
+    }
+
+
+def _on_drive(root: Path, folder: Path, worker_id: str) -> tuple[Heartbeat | None, Pause | None]:
+    return last_beat(root, folder, worker_id), read_flag(root, folder, worker_id)
+
+
+LOG_LINES = 50
+AUDIT_ROWS = 10
+LONGEST_DETAILS = 4000  # characters of one row's details
+NAMED = 50  # children, flags, jobs: more of them are counted
+
+COUNTED = 10_000
+COUNT_SECONDS = 2.0
+"""Of a folder so much is counted, and for so long: a call that takes longer would be held for a drive that hangs."""
+
+DATABASE_SECONDS = 9.0
+LIBRARIES = (
+    "SQLAlchemy", "alembic", "psutil", "pydantic", "PyYAML", "aiohttp", "slack-bolt", "slack-sdk", "PyMySQL",
+    "psycopg", "nats-py",
+)  # fmt: skip
+
+
+def parts_for(host: Host, worker: Worker, masking: Masking) -> Mapping[str, Part]:
+    """Every part, in the order in which it stands in the report. Another part is another line here."""
+    looks: Mapping[str, Callable[[Host, Worker, Masking], Mapping[str, Any]]] = {
+        "process": _process,
+        "heartbeat": heartbeat,
+        "database": _database,
+        "folders": _folders,
+        "disk": _disk,
+        "log": _log,
+        "pending_flags": _pending_flags,
+        "queue": _queue,
+        "audit": _audit,
+        "versions": _versions,
+        "git": _git,
+    }
+    return {name: partial(look_at, host, worker, masking) for name, look_at in looks.items()}
+
+
+def _process(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+    """Whether it runs, what it uses, and what hangs on it."""
+    found = check_watcher_process(host.processes, worker)
+    members = host.processes.members(worker.id)
+    usage = usage_of(member.identity for member in members[:NAMED])
+    own = usage.get(found.identity, Usage()) if found.identity else Usage()
+    others = [member for member in members if member.identity != found.identity]
+    since = own.started_at
+    return {
+        "running": found.presence is Presence.RUNNING,
+        "presence": str(found.presence),
+        "reason": found.reason,
+        "pid": found.identity.pid if found.identity else None,
+        "frozen": found.life is Life.FROZEN,
+        "stuck": found.stuck,
+        "started_at": since,
+        "uptime_seconds": round(max((datetime.now(UTC) - since).total_seconds(), 0.0), 1) if since else None,
+        "memory_bytes": own.memory_bytes,
+        "cpu_percent": own.cpu_percent,
+        "threads": own.threads,
+        "children_count": len(others),
+        "children": [_member(member, usage.get(member.identity, Usage())) for member in others[:NAMED]],
+    }
+
+
+def _member(member: Member, usage: Usage) -> dict[str, Any]:
+    """Its command line is left out: what programs are called with may be a secret."""
+    figures = {"memory_bytes": usage.memory_bytes, "cpu_percent": usage.cpu_percent, "started_at": usage.started_at}
+    return {"pid": member.pid, "name": member.name, "state": member.state, **figures}
+
+
+def _database(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+    """Whether the database answers; what is in it is the business of verify-db."""
+    timeout = min(host.config.database.query_timeout_seconds, DATABASE_SECONDS)
+    found = verify(database_url(host.config), (), timeout, DATABASE_SECONDS)
+    seconds, message = found.asked[0].seconds, (found.failures or found.asked)[0].message
+    told = {"connected": found.connected, "database": database_name(host.config), "message": message}
+    return {**told, "connect_seconds": round(seconds, 3), **found.facts()}
+
+
+def _folders(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+    """The drive's folders, in one call for all of them."""
+    host.drive.check()
+    folders = {name: host.config.folder(name) for name in Folders.model_fields}
+    return {"root": str(host.drive.root), **host.drive.call(_look_at_folders, host.drive.root, folders)}
+
+
+def _look_at_folders(root: Path, folders: Mapping[str, Path]) -> dict[str, Any]:
+    deadline = time.monotonic() + COUNT_SECONDS
+    return {name: _folder(root, folder, deadline) for name, folder in folders.items()}
+
+
+def _folder(root: Path, folder: Path, deadline: float) -> dict[str, Any]:
+    told: dict[str, Any] = {"path": str(folder), "exists": False, "readable": False, "writable": False}
+    try:
+        told["exists"] = drive_files.exists(root, folder)
+        with drive_files.open_folder(root, folder) as opened:
+            told["readable"] = opened.allows(os.R_OK | os.X_OK)
+            told["writable"] = opened.allows(os.W_OK | os.X_OK)
+            told |= _counts(opened, deadline)
+    except FileNotFoundError:
+        return told
+    except OSError as error:
+        told["error"] = error.strerror
+    return told
+
+
+def _counts(folder: OpenFolder, deadline: float) -> dict[str, Any]:
+    files = below = 0
+    for entry in folder.entries():
+        if files + below >= COUNTED or time.monotonic() > deadline:
+            return {"files": files, "folders": below, "more": True}
+        if entry.is_dir(follow_symlinks=False):
+            below += 1
+        else:
+            files += 1
+    return {"files": files, "folders": below, "more": False}
+
+
+def _disk(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+    """The disk of the state folder, and that of the drive; one that can't be asked leaves the other known."""
+    told: dict[str, Any] = {"state_dir": {"path": str(host.config.state_dir), **space(host.config.state_dir)._asdict()}}
+    try:
+        host.drive.check()
+        told["drive"] = {"path": str(host.drive.root), **host.drive.call(space, host.drive.root)._asdict()}
+    except Exception as error:  # noqa: BLE001 (whatever the drive does, the local disk is told)
+        told["drive"] = failed(str(error))
+    return told
+
+
+def _log(host: Host, worker: Worker, masking: Masking) -> dict[str, Any]:
+    """The last lines of what the worker wrote, by itself or to us."""
+    source = source_of(host.config, worker)
+    end = read_source(host.drive, source)
+    tail = last_lines(end, LOG_LINES, masking)
+    return {"path": str(source.path), "size_bytes": tail.size_bytes, "lines": tail.lines}
+
+
+def _pending_flags(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+    """Flags for this worker that nobody has taken yet, and how many others lie there."""
+    host.drive.check()
+    return host.drive.call(
+        _look_at_flags, host.drive.root, host.inbox.folder, host.inbox.names, host.inbox.leftovers, worker.id
+    )
+
+
+def _look_at_flags(
+    root: Path, folder: Path, names: Callable[[], list[str]], leftovers: Callable[[], list[Any]], worker_id: str
+) -> dict[str, Any]:
+    found = names()
+    ours = [name for name in found if (flag := parse_name(name)) is not None and flag.worker_id == worker_id]
+    told = [{"name": name, **_age(root, folder / name)} for name in ours[:NAMED]]
+    try:
+        claimed = [flag.name for flag in leftovers()]
+    except FileNotFoundError:
+        claimed = []
+    return {"count": len(ours), "flags": told, "for_others": len(found) - len(ours), "claimed": claimed[:NAMED]}
+
+
+def _age(root: Path, path: Path) -> dict[str, Any]:
+    try:
+        status = drive_files.stat(root, path)
+    except FileNotFoundError:
+        return {}
+    return {"size_bytes": status.st_size, "age_seconds": round(max(time.time() - status.st_mtime, 0.0), 1)}
+
+
+def _queue(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+    """What waits for this worker or is under way; the report itself is among it."""
+    states = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
+    found = look(host.config.state_dir / FILE_NAME, lambda connection: jobs.waiting(connection, [worker.id], states))
+    told = [
+        {"task_id": job.task_id, "handler": job.handler, "state": str(job.state), "filed_at": to_text(job.filed_at)}
+        for job in found[:NAMED]
+    ]
+    return {"count": len(found), "jobs": told}
+
+
+def _audit(host: Host, _: Worker, masking: Masking) -> dict[str, Any]:
+    """The newest rows of this host's trail, whatever worker they are about."""
+    wanted = audit.AuditFilter(limit=AUDIT_ROWS)
+    found = look(host.config.state_dir / FILE_NAME, lambda connection: audit.search(connection, wanted))
+    return {"rows": [{**row, "details_json": _details(row["details_json"], masking)} for row in found]}
+
+
+def _details(text: str, masking: Masking) -> str:
+    """Taken apart before it is masked, because in JSON a secret may be spelt in other ways."""
+    import json
+
+    try:
+        shown = json.dumps(masking.foreign(json.loads(text)), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        shown = masking.text(text)
+    return shown if len(shown) <= LONGEST_DETAILS else f"{shown[:LONGEST_DETAILS]}…"
+
+
+def _versions(_: Host, __: Worker, ___: Masking) -> dict[str, Any]:
+    return {
+        "supervisor": __version__,
+        "python": platform.python_version(),
+        "interpreter": sys.executable,
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "libraries": {name: _version(name) for name in LIBRARIES},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(_: Host, worker: Worker, __: Masking) -> dict[str, Any]:
+    """How the worker's code stands. A worker without a checkout is no failure: not every one has its code so."""
+    told = {"path": str(worker.code.path), "version": git_version()}
+    try:
+        state = Git(worker.code.path).state(worker.code.remote, worker.code.branch)
+    except NoCheckout as error:
+        return {**told, "checkout": False, "message": error.message}
+    return {
+        **told,
+        "checkout": True,
+        "top": str(state.top),
+        "branch": state.branch,
+        "head": state.head,
+        "subject": state.subject,
+        "committed_at": state.committed_at,
+        "dirty": state.dirty,
+        "changed_count": len(state.changes),
+        "untracked_count": len(state.untracked),
+        "changes": [*state.changes, *state.untracked][:NAMED_CHANGES],
+        "under_way": state.under_way,
+        "compared_with": state.compared_with,
+        "ahead": state.ahead,
+        "behind": state.behind,
+    }

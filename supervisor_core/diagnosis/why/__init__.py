@@ -1,0 +1,1 @@
+"""`why`: facts gathered live, rules that name the cause, and the explanation."""

@@ -1,0 +1,124 @@
+"""`explain`: from what is known of a worker to why it is so, what to do, and what happened before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from supervisor_core.commands.catalog import by_handler
+from supervisor_core.commands.definitions import Risk
+from supervisor_core.commands.phrases import Phrase
+from supervisor_core.common.errors import Typed
+from supervisor_core.common.text import one_line
+from supervisor_core.diagnosis.why.causes import cause_of
+from supervisor_core.diagnosis.why.model import Cause, Event, Explanation, Facts, Found, Held, in_words
+from supervisor_core.host.logging import excerpts as log_lines
+from supervisor_core.jobs.model import FINAL, Job, JobState
+
+BEFORE = 5
+"""Events before the trouble that are told: what is further back was survived."""
+
+AT_ONCE = timedelta(seconds=2)
+"""What came so soon after the beginning counts as before it: an end is noticed a moment after it."""
+
+ERROR = 200  # characters of why a command failed
+
+QUIET = frozenset({Cause.WELL, Cause.PAUSED, Cause.NOT_ENABLED, Cause.SET_ASIDE, Cause.UNDER_WAY, Cause.ENDED_WELL})
+"""Nothing is wrong, so no line of its log is held against it."""
+
+
+def explain(facts: Facts) -> Explanation:
+    """The whole."""
+    found = cause_of(facts)
+    lines = () if found.cause in QUIET else log_lines.that_matter(facts.lines, found.since)
+    return Explanation(
+        worker_id=facts.worker_id,
+        at=facts.at,
+        fine=facts.fine and found.cause in (*QUIET, Cause.BACK),
+        found=found,
+        conditions=tuple(_conditions(facts, found)),
+        before=_before(facts, found),
+        lines=lines,
+        log=facts.log,
+        unknown=facts.unknown,
+    )
+
+
+def _conditions(facts: Facts, found: Found) -> Iterator[Held]:
+    """All that is so, and since when."""
+    if facts.runs:
+        yield Held(f"runs as pid {facts.seen.pid}", facts.seen.started_at)
+    elif facts.state is not facts.seen.state and not facts.given_up:
+        yield Held(str(facts.state).replace("_", " "), found.since)
+    else:
+        yield Held("does not run", facts.lives[-1].ended_at if facts.lives else facts.since)
+    if not facts.fine:
+        yield Held(
+            str(facts.health) if facts.given_up else f"{facts.health}: {one_line(facts.reason, ERROR)}", found.since
+        )
+    if facts.paused is not None:
+        yield Held("paused", facts.paused.at)
+    if facts.given_up:
+        yield Held("quarantined", facts.given_up_at)
+    if facts.drive_problem:
+        yield Held("the drive can't be reached", None)
+    if facts.resting:
+        yield Held("monitoring is paused", facts.resting_since)
+
+
+def _before(facts: Facts, found: Found) -> tuple[Event, ...]:
+    """The last things that happened until the trouble began; where all is well, until now."""
+    until = found.since + AT_ONCE if found.since and found.cause not in QUIET else facts.at
+    commands = list(_commands(facts, until))
+    events = [*commands, *_settings(facts), *_ends(facts), *_flips(facts, commands)]
+    return tuple(sorted((each for each in events if each.at <= until), key=lambda each: each.at)[-BEFORE:])
+
+
+def _commands(facts: Facts, until: datetime) -> Iterator[Event]:
+    """What people and schedules asked for, with what came of it."""
+    for job in facts.jobs:
+        definition = by_handler(job.handler)
+        if definition is not None and definition.risk is not Risk.READS:
+            # One that was asked for before, and came to its end after: what it did is part of the story.
+            at = job.finished_at if job.finished_at and job.finished_at <= until else job.filed_at
+            yield Event(at, (f"{named(job, facts.worker_id)} by ", job.issuer, *came_of(job)))
+
+
+def named(job: Job, worker_id: str) -> str:
+    """The command, as it concerns this worker: `rollback of mailer, which shares its code`."""
+    return job.command if job.worker_id == worker_id else f"{job.command} of {job.worker_id}, which shares its code,"
+
+
+def came_of(job: Job) -> Phrase:
+    """With its label, and the id by which the trail knows it."""
+    if job.state is JobState.INTERRUPTED:
+        came = ": interrupted"
+    elif job.state not in FINAL or job.outcome is None:
+        came = f": {job.state}"
+    elif job.outcome.success:
+        came = ": done"
+    else:
+        came = f": failed, {one_line(job.outcome.error or '', ERROR)}"
+    label = f" “{job.label}”" if job.label else ""
+    return (f"{label}{came} (", Typed(job.task_id), ")")
+
+
+def _settings(facts: Facts) -> Iterator[Event]:
+    new = facts.settings
+    if new is not None:
+        changes = ", ".join(new.changes)
+        words = f"configuration ({one_line(changes, ERROR)}) by "
+        yield Event(new.begun_at, (words, new.by, " (", Typed(new.config_id), ")"))
+
+
+def _ends(facts: Facts) -> Iterator[Event]:
+    for life in facts.lives:
+        yield Event(life.ended_at, (in_words(life),))
+
+
+def _flips(facts: Facts, commands: Sequence[Event]) -> Iterator[Event]:
+    """Changes of its condition that no end tells of already, and no command that was to bring them about."""
+    for flip in facts.flips:
+        asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
+        if flip.new.value not in ("down", "unknown") and not asked_for:
+            yield Event(flip.at, (f"became {flip.new.value.replace('_', ' ')}: {one_line(flip.reason, ERROR)}",))

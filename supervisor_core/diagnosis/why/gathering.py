@@ -1,0 +1,311 @@
+"""What `explain` is made of, gathered live: a look at the workers, the ledger, their logs, the drive and the disks.
+
+Nothing here waits for long: the drive is asked through its door for at most a second, disks in threads that are left to
+themselves. What could not be found out is named, and the explanation goes without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from supervisor_core.alerts import flips
+from supervisor_core.alerts.flips import Flip
+from supervisor_core.code.watch import service as bakes
+from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.definitions import CODE_HANDLERS
+from supervisor_core.commands.labels import Role
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.common.times import from_text
+from supervisor_core.config.changes import APPLIED
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.diagnosis.reports.files import masking_of
+from supervisor_core.diagnosis.why.explanation import explain
+from supervisor_core.diagnosis.why.model import CodeChange, Disk, Explanation, Facts, NewSettings, Paused
+from supervisor_core.host.disks import space
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.logging.excerpts import last_lines
+from supervisor_core.host.logging.masking import Masking
+from supervisor_core.host.open_folder import End
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.processes.output.files import Source, source_of, written_to
+from supervisor_core.storage import supervisors
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.search import DAMAGED
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.conditions.rules import WORKER, Target
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.health import Health, WorkerState
+from supervisor_core.workers.observation import DRIVE_SECONDS, Seen
+from supervisor_core.workers.restarts import limits as starts
+from supervisor_core.workers.restarts.history import past_lives
+from supervisor_core.workers.restarts.policy import automatic_starts
+
+T = TypeVar("T")
+
+SINCE = timedelta(days=7)
+"""So far back is looked for what may have broken a worker."""
+
+FLIPS_SINCE = timedelta(days=1)
+JOBS, LINES = 30, 400
+"""Of one worker: commands that are looked through, and lines of its log."""
+
+MUTES = 5
+"""Rows of the audit trail that are read for the newest one that wasn't altered."""
+
+READ_BYTES = 64 * 1024
+"""Of the end of a log."""
+
+IN_FULL = 20
+"""Workers whose logs are read, those in trouble first. Of the others it is told how they are."""
+
+SECONDS = 1.0
+"""For what is no drive and may hang all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is so for all workers of the host."""
+
+    drive_problem: str = ""
+    disks: tuple[Disk, ...] = ()
+    resting: str = ""
+    resting_by: Issuer | None = None
+    resting_since: datetime | None = None
+    since: Mapping[str, datetime] = field(default_factory=dict)
+    """When the condition of each worker that is not well began."""
+
+
+class Explainer:
+    """Explains workers of this host, for whoever has looked at them. In a thread: it blocks."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._threads = DaemonThreads("why", 2)
+
+    def __call__(
+        self, host: Host, looked: Sequence[Seen], documents: Sequence[Mapping[str, Any]], wanted: Collection[str]
+    ) -> list[Explanation]:
+        """Those that are wanted, in trouble first. `looked` and `documents` are the same look, as it was and as
+        `status` shows it."""
+        shown = {str(document["id"]): document for document in documents}
+        mine = [seen for seen in looked if seen.worker.id in wanted and seen.worker.id in shown]
+        mine.sort(key=lambda seen: bool(shown[seen.worker.id]["fine"]))
+        around = self._surroundings(host)
+        full = mine if len(mine) == 1 else [seen for seen in mine if not shown[seen.worker.id]["fine"]][:IN_FULL]
+        ends = self._ends(host, [seen.worker for seen in full])
+        masking = masking_of(host.config)
+        found = []
+        for seen in mine:
+            facts = facts_of(host.config, seen, shown[seen.worker.id], around)
+            if seen in full:
+                facts = self._recorded(seen, facts)
+                facts = _with_log(facts, host.config, seen.worker, ends.get(seen.worker.id), masking)
+            found.append(explain(facts))
+        return sorted(found, key=lambda each: each.fine)
+
+    def _surroundings(self, host: Host) -> Surroundings:
+        config, problem = host.config, ""
+        try:
+            host.drive.call(host.drive.confirm, timeout=DRIVE_SECONDS)
+        except (DriveUnavailable, OSError) as error:
+            problem = str(error)
+        disks = [self._bounded(_disk, "the state folder", config.state_dir)]
+        if not problem:
+            disks.append(self._bounded(host.drive.call, _disk, "the drive", config.nas.root))
+        around = Surroundings(problem, tuple(disk for disk in disks if disk is not None))
+
+        def read(connection: Connection) -> Surroundings:
+            standing = flips.standings(connection, config.supervisor.id)
+            bad = {
+                each.target.id: each.since
+                for each in standing.values()
+                if each.target.kind == WORKER and not each.condition.fine
+            }
+            row = supervisors.find(connection, config.supervisor.id)
+            if row is None or not row.paused:
+                return replace(around, since=bad)
+            name = config.supervisor.id
+            asked = audit.AuditFilter(worker=name, action="MUTED", limit=MUTES, target_type="supervisor")
+            trail = [row for row in audit.search(connection, asked) if DAMAGED not in row]
+            by = Issuer(trail[0]["actor"], _name(trail[0]["label"])) if trail else None
+            since = from_text(trail[0]["created_at"]) if trail else row.changed_at
+            return replace(around, resting=row.reason or "paused", resting_by=by, resting_since=since, since=bad)
+
+        return self._ledger.read(read)
+
+    def _recorded(self, seen: Seen, facts: Facts) -> Facts:
+        """With what the ledger knows of it."""
+        worker_id, now = seen.worker.id, seen.at
+
+        def read(connection: Connection) -> tuple[list[Flip], list[Job], CodeChange | None, NewSettings | None]:
+            found = flips.of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now)
+            asked = jobs.lately(connection, worker_id, now - SINCE, JOBS)
+            change = _newest_change(connection, worker_id, now - SINCE)
+            return found, asked, change, _newest_settings(connection, worker_id, now - SINCE)
+
+        changed, asked, change, settings = self._ledger.read(read)
+        paused = _with_job(facts.paused, seen, asked)
+        return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, settings=settings, paused=paused)
+
+    def _ends(self, host: Host, workers: Sequence[Worker]) -> dict[str, End | str]:
+        """The end of what each of them wrote, or why it can't be read."""
+        sources = {worker.id: source_of(host.config, worker) for worker in workers}
+        there = {name: source for name, source in sources.items() if source.on_drive}
+        local = {name: source for name, source in sources.items() if name not in there}
+        found: dict[str, End | str] = dict(self._bounded(_read_all, local) or dict.fromkeys(local, "its disk hangs"))
+        if there:
+            known = self._bounded(host.drive.call, _read_all, there, host.drive.root)
+            found |= known or dict.fromkeys(there, "it lies on the drive, which is away or slow")
+        return found
+
+    def _bounded(self, work: Callable[..., T], *arguments: Any) -> T | None:  # noqa: ANN401
+        """What it finds out; None where that takes too long or fails. A call to the drive goes on behind that: how
+        long one may take until the drive counts as hanging is not for us to say."""
+        try:
+            return self._threads.submit(work, *arguments).result(SECONDS)
+        except (FutureTimeout, DriveUnavailable, OSError):
+            return None
+
+
+def facts_of(config: SupervisorConfig, seen: Seen, document: Mapping[str, Any], around: Surroundings) -> Facts:
+    """What a look says of one worker, with what is so for all."""
+    worker_id = seen.worker.id
+    lives, _ = past_lives(config.state_dir, worker_id)
+    due, given_up = document.get("due_at"), seen.quarantine
+    leader = seen.found.identity
+    stuck = seen.observation.state is WorkerState.STUCK
+    left = [str(member) for member in seen.found.leftovers] if stuck else []
+    return Facts(
+        worker_id=worker_id,
+        at=seen.at,
+        state=WorkerState(document["state"]),
+        health=Health(document["health"]),
+        reason=str(document["reason"]),
+        fine=bool(document["fine"]),
+        seen=seen.observation,
+        paused=_paused(seen),
+        given_up=given_up.words if given_up else "",
+        given_up_at=_moment(given_up.at) if given_up else None,
+        survivors=tuple([f"pid {leader.pid}", *left] if stuck and leader else left),
+        start_error=str(document.get("last_error") or "") if leader is None else "",
+        due_at=_moment(str(due)) if due else None,
+        drive=str(config.nas.root),
+        drive_problem=around.drive_problem,
+        disks=around.disks,
+        lives=tuple(lives),
+        starts=automatic_starts(starts.noted(config.state_dir, worker_id), seen.at),
+        policy=seen.worker.restart.policy,
+        resting=around.resting,
+        resting_by=around.resting_by,
+        resting_since=around.resting_since,
+        since=around.since.get(worker_id),
+        log=str(written_to(config, seen.worker)),
+    )
+
+
+def _paused(seen: Seen) -> Paused | None:
+    pause = seen.pause
+    if pause is None:
+        return None
+    name = _name(pause.label)
+    by = Issuer(pause.by, name) if pause.by else None
+    return Paused(by, _moment(pause.at), pause.label.partition(" - ")[2])
+
+
+def _with_job(paused: Paused | None, seen: Seen, asked: Sequence[Job]) -> Paused | None:
+    """With the label as it was given: in the flag it may be cut."""
+    if paused is None or seen.pause is None or not seen.pause.task_id:
+        return paused
+    job = next((each for each in asked if each.task_id == seen.pause.task_id), None)
+    return replace(paused, by=job.issuer, label=job.label or "") if job else paused
+
+
+def _newest_change(connection: Connection, worker_id: str, since: datetime) -> CodeChange | None:
+    """The newest command that changed the code that this worker runs from: its own, or of one that shares it."""
+    own = [job for job in jobs.ended(connection, [worker_id], CODE_HANDLERS, JOBS) if _changed(job, since)]
+    found = [CodeChange(job, job.finished_at, worker_id) for job in own[:1] if job.finished_at]
+    bake = bakes.newest_of(connection, worker_id, since)
+    if bake is not None:
+        job = jobs.find(connection, bake.task_id, bake.asked_for)
+        if job is not None and job.finished_at is not None:
+            watched = CodeChange(job, job.finished_at, bake.asked_for, bake.state, bake.reason)
+            found = [each for each in found if each.job.job_id != job.job_id]
+            found.append(watched)
+    if not found:
+        return None
+    newest = max(found, key=lambda each: each.at)
+    tries = jobs.undoing(connection, newest.job.task_id, JOBS)
+    undone = any(each.worker_id == newest.asked_for and each.outcome and each.outcome.success for each in tries)
+    return replace(newest, undone=undone, undoable=newest.job.handler != "undo_code")
+
+
+def _newest_settings(connection: Connection, worker_id: str, since: datetime) -> NewSettings | None:
+    """The newest configuration that restarted, started or stopped this worker, or with which it doesn't run."""
+    wanted = audit.AuditFilter(worker=worker_id, action=APPLIED, since=since, limit=1)
+    for row in audit.search(connection, wanted):
+        try:
+            said = json.loads(row["details_json"])
+            own = [each for each in said["changes"] if str(each).startswith(f"{worker_id}: ")]
+            return NewSettings(
+                Issuer(row["actor"], row["label"] or ""),
+                from_text(said["begun_at"]),
+                from_text(row["created_at"]),
+                tuple(str(each) for each in own or said["changes"]),
+                str(row["task_id"]),
+                failed=row["affected"].get(worker_id) == Role.FAILED,
+            )
+        except (KeyError, TypeError, ValueError):  # an altered row says nothing
+            continue
+    return None
+
+
+def _changed(job: Job, since: datetime) -> bool:
+    details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
+    late = job.finished_at is not None and job.finished_at >= since
+    return late and details.get("before") != details.get("after")
+
+
+def _with_log(facts: Facts, config: SupervisorConfig, worker: Worker, end: End | str | None, masking: Masking) -> Facts:
+    if end is None or isinstance(end, str):
+        words = f"{written_to(config, worker)} can't be read: {end or 'it took too long'}"
+        return replace(facts, unknown=(*facts.unknown, masking.text(words)))
+    return replace(facts, lines=tuple(last_lines(end, LINES, masking).lines))
+
+
+def _read_all(sources: Mapping[str, Source]) -> dict[str, End | str]:
+    found: dict[str, End | str] = {}
+    for name, source in sources.items():
+        try:
+            found[name] = source.read(READ_BYTES)
+        except FileNotFoundError:
+            found[name] = End(b"", 0, cut=False)
+        except (SupervisorError, OSError) as error:
+            found[name] = str(error)
+    return found
+
+
+def _disk(what: str, folder: Path) -> Disk:
+    found = space(folder)
+    return Disk(what, str(folder), found.free, found.percent_free)
+
+
+def _name(label: str | None) -> str:
+    return (label or "").partition(" - ")[0]
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return from_text(text)
+    except ValueError:  # a flag that was made by hand may say anything
+        return None

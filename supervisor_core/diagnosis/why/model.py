@@ -1,0 +1,280 @@
+"""Why a worker is as it is, as values: what was gathered of it, and the explanation that is made of that.
+
+How workers ended by themselves, in words, and since when they have been doing so. Pure.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from supervisor_core.alerts.flips import Flip
+from supervisor_core.code.watch.rules import BakeState
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.phrases import Phrase, span
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.health import Health, Observation, WorkerState
+from supervisor_core.workers.restarts.policy import Life
+
+FULL_BYTES = 10_000_000
+FULL_PERCENT = 0.5
+"""With less than either free a disk counts as full: programs write in pieces, and root's reserve is not theirs."""
+
+
+class Cause(StrEnum):
+    """What is behind it, by name."""
+
+    WELL = "well"
+    UNDER_WAY = "under_way"
+    PAUSED = "paused"
+    NOT_ENABLED = "not_enabled"
+    SET_ASIDE = "set_aside"
+    """Quarantined by a person, in the configuration."""
+    NOT_KNOWN = "not_known"
+    DRIVE_AWAY = "drive_away"
+    FROZEN = "frozen"
+    STUCK = "stuck"
+    CLOCK = "clock"
+    DISK_FULL = "disk_full"
+    OUT_OF_MEMORY = "out_of_memory"
+    KILLED = "killed"
+    DEPLOY = "deploy"
+    CONFIGURATION = "configuration"
+    NOT_STARTABLE = "not_startable"
+    QUARANTINED = "quarantined"
+    MONITORING_PAUSED = "monitoring_paused"
+    ENDED_WELL = "ended_well"
+    NOT_RESTARTED = "not_restarted"
+    DIED = "died"
+    NOT_RUNNING = "not_running"
+    PROBE = "probe"
+    SAYS_SO = "says_so"
+    NO_PROGRESS = "no_progress"
+    """It beats, and gets nowhere with the work that it has."""
+    HUNG = "hung"
+    SILENT = "silent"
+    BACK = "back"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Who paused it; everything empty where a flag was made by hand."""
+
+    by: Issuer | None = None
+    at: datetime | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that the worker or we write to."""
+
+    what: str
+    """`the state folder`, `the drive`."""
+    path: str
+    free_bytes: int
+    percent_free: float
+
+    @property
+    def full(self) -> bool:
+        """Whether next to nothing can be written."""
+        return self.free_bytes < FULL_BYTES or self.percent_free < FULL_PERCENT
+
+
+@dataclass(frozen=True, slots=True)
+class CodeChange:
+    """A command that changed the code that the worker runs from, and what came of watching it after that."""
+
+    job: Job
+    at: datetime
+    """When it had come to its end."""
+    asked_for: str
+    """The worker whose command it was: itself, unless several share a checkout."""
+    baked: BakeState | None = None
+    reason: str = ""
+    undone: bool = False
+    undoable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewSettings:
+    """A configuration that restarted, started or stopped the worker, or with which it doesn't run."""
+
+    by: Issuer
+    begun_at: datetime
+    at: datetime
+    """When its end was recorded."""
+    changes: tuple[str, ...]
+    """By name, those of this worker first."""
+    config_id: str
+    failed: bool = False
+    """Whether the worker doesn't run with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one worker at one moment. What could not be found out is empty, and `unknown` names it."""
+
+    worker_id: str
+    at: datetime
+    state: WorkerState
+    """As `status` says it, with what is in hand, as the next three."""
+    health: Health
+    reason: str
+    fine: bool
+    seen: Observation
+    paused: Paused | None = None
+    given_up: str = ""
+    """Why it is quarantined, in words."""
+    given_up_at: datetime | None = None
+    survivors: tuple[str, ...] = ()
+    """Processes that could not be ended."""
+    start_error: str = ""
+    due_at: datetime | None = None
+    """When it is started again."""
+    drive: str = ""
+    """Where it should be."""
+    drive_problem: str = ""
+    """Why it can't be reached; empty where it can."""
+    disks: tuple[Disk, ...] = ()
+    lives: tuple[Life, ...] = ()
+    """Those that ended by themselves, the newest last."""
+    starts: int = 0
+    """By itself, within the last hour."""
+    policy: str = ""
+    resting: str = ""
+    """Why the supervisor starts nothing by itself: somebody paused monitoring. Empty where it does."""
+    resting_by: Issuer | None = None
+    resting_since: datetime | None = None
+    since: datetime | None = None
+    """When the condition that is on record began."""
+    flips: tuple[Flip, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    change: CodeChange | None = None
+    """The newest change of its code."""
+    settings: NewSettings | None = None
+    """The newest configuration that affected it."""
+    lines: tuple[str, ...] = ()
+    """The end of what it wrote, without secrets."""
+    log: str = ""
+    """Where that lies."""
+    unknown: tuple[str, ...] = ()
+    """What could not be found out, and why."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether a process of it is there."""
+        return self.seen.state is WorkerState.RUNNING
+
+    @property
+    def last(self) -> Life | None:
+        """Its newest end by itself, unless somebody started it since and it runs."""
+        return self.lives[-1] if self.lives else None
+
+    def command(self, name: str) -> Command:
+        """This command for this worker."""
+        return Command.for_worker(name, self.worker_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A condition, and since when; None where nobody knows."""
+
+    words: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to the worker before."""
+
+    at: datetime
+    words: Phrase
+    """With who did it and what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a rule has to say."""
+
+    cause: Cause
+    sentence: Phrase
+    """Names the cause; without the stop at its end."""
+    todo: Phrase = ()
+    """What a person does, in sentences; empty where nothing need be done."""
+    remedies: tuple[Command, ...] = ()
+    """Commands that do it, the first first."""
+    since: datetime | None = None
+    """When the trouble began, as well as anybody can tell."""
+    also: tuple[Phrase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why, for people."""
+
+    worker_id: str
+    at: datetime
+    fine: bool
+    found: Found
+    conditions: tuple[Held, ...] = ()
+    before: tuple[Event, ...] = ()
+    """Oldest first."""
+    lines: tuple[str, ...] = ()
+    log: str = ""
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def cause(self) -> Cause:
+        """By its name."""
+        return self.found.cause
+
+
+KILLED = (-9, 137)
+"""SIGKILL as Python tells of it, and as a shell does that ran the worker."""
+
+
+def was_killed(life: Life) -> bool:
+    """Whether it was ended by SIGKILL, which no program can send itself by mistake, nor catch."""
+    return life.exit_code in KILLED
+
+
+def failing(facts: Facts) -> Sequence[Life]:
+    """The last lives that ended badly, one after the other, without a person's start or a good end between."""
+    row: list[Life] = []
+    for life in reversed(facts.lives):
+        if not life.failed:
+            break
+        row.insert(0, life)
+        if life.start_asked:
+            break
+    return row
+
+
+def began(facts: Facts) -> datetime | None:
+    """When the row of bad ends began; None where there is none."""
+    row = failing(facts)
+    return row[0].ended_at if row else None
+
+
+def in_words(life: Life) -> str:
+    """`ended with exit code 1 after 2 s`."""
+    lived = f" after {span(life.seconds)}" if life.seconds else " at its start"
+    if life.exit_code is None:
+        return f"ended{lived}, and nobody saw how"
+    if was_killed(life):
+        return f"was killed (SIGKILL){lived}"
+    if life.exit_code < 0:
+        return f"was ended by {_signal(-life.exit_code)}{lived}"
+    return f"ended with exit code {life.exit_code}{lived}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

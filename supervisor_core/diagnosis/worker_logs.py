@@ -1,0 +1,95 @@
+"""The newest lines of what workers wrote, without secrets; whatever can't be read says why in its place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from functools import partial
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.diagnosis.reports.files import masking_of
+from supervisor_core.host.drive import Drive
+from supervisor_core.host.logging.excerpts import Tail, last_lines
+from supervisor_core.host.logging.masking import Masking
+from supervisor_core.processes.output.files import read_source, source_before, source_of, written_to
+
+READ_BYTES = 1024 * 1024
+"""Of the end of one file: a thousand lines of a thousand characters."""
+
+READ_BYTES_OF_ALL = 8 * READ_BYTES
+"""Where many are asked for, each has a part of this."""
+
+SECONDS = 12.0
+"""For all workers together: a drive that hangs is given up after 10 s."""
+
+AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one worker wrote last."""
+
+    worker_id: str
+    path: str
+    lines: tuple[str, ...] = ()
+    size_bytes: int = 0
+    problem: str = ""
+    """Why it is not known."""
+    nothing: bool = False
+    """It has written nothing yet."""
+
+
+class NewestLines:
+    """Reads in a few threads of its own: one that hangs is left to its disk, and the others go on."""
+
+    def __init__(self) -> None:
+        self._threads = DaemonThreads("logs", AT_ONCE)
+
+    def __call__(self, drive: Drive, config: SupervisorConfig, workers: Sequence[str], count: int) -> list[Written]:
+        """So many lines of each of these workers, in their order, oldest line first."""
+        deadline, masking = time.monotonic() + SECONDS, masking_of(config)
+        wanted = [config.worker(worker_id) for worker_id in workers]
+        most = min(READ_BYTES, READ_BYTES_OF_ALL // max(len(wanted), 1))
+        reading = partial(_written, drive, config, count=count, most=most, masking=masking)
+        under_way = [(worker, self._threads.submit(reading, worker)) for worker in wanted]
+        found = []
+        for worker, future in under_way:
+            try:
+                found.append(future.result(max(deadline - time.monotonic(), 0.0)))
+            except FutureTimeout:
+                future.cancel()
+                words = f"It could not be read within {SECONDS:g} s: its disk hangs. Look at the mount."
+                found.append(Written(worker.id, str(written_to(config, worker)), problem=words))
+        return found
+
+
+def _written(
+    drive: Drive, config: SupervisorConfig, worker: Worker, *, count: int, most: int, masking: Masking
+) -> Written:
+    path = str(written_to(config, worker))
+    try:
+        tail = _tail(drive, config, worker, count, most, masking)
+    except FileNotFoundError:
+        return Written(worker.id, path, nothing=True)
+    except (SupervisorError, OSError) as error:
+        return Written(worker.id, path, problem=masking.text(str(error)))
+    return Written(worker.id, path, tuple(tail.lines), tail.size_bytes, nothing=not tail.lines)
+
+
+def _tail(drive: Drive, config: SupervisorConfig, worker: Worker, count: int, most: int, masking: Masking) -> Tail:
+    """The end of its file; where its own log was begun anew not long ago, the end of the one before it as well."""
+    end = read_source(drive, source_of(config, worker), most)
+    tail = last_lines(end, count, masking)
+    if len(tail.lines) >= count or end.cut or not worker.log_file:
+        return tail
+    try:
+        earlier = read_source(drive, source_before(config, worker), most)
+    except FileNotFoundError:
+        return tail
+    older = last_lines(earlier, count - len(tail.lines), masking)
+    return Tail([*older.lines, *tail.lines], tail.size_bytes)

@@ -1,0 +1,109 @@
+"""The check of the daemon: whether one runs here, answers, and has its services well.
+
+The check of the doors beyond Slack: whether whoever should hear of alerts, or that all is well, can be reached.
+
+Nothing is sent to their addresses: a document might call somebody, and a ping would say that all is well. Their host
+is asked for its front page, over the very road that both take, and whatever it answers will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from supervisor_core.common.service_names import CHAT
+from supervisor_core.config.fields import SecretUrl, masked
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon import ownership as runtime_file
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
+from supervisor_core.doctor.checks import Check
+from supervisor_core.host import web
+from supervisor_core.host.web import NoAnswer
+
+NAME = "daemon"
+ANSWER_SECONDS = 2.0
+UNHEALTHY = "degraded"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of the daemon: `running`, `stopped`, `stale` or `unresponsive`, and what it answered."""
+
+    state: str
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+    def service(self, name: str) -> Mapping[str, Any]:
+        """One service as the daemon tells it; empty where no daemon runs."""
+        return next((each for each in self.status.get("services", ()) if each["name"] == name), {})
+
+
+def see(config: SupervisorConfig) -> Seen:
+    """Ask it, and where it does not answer, find out why."""
+    if not config.state_dir.is_dir():
+        return Seen("stopped")
+    try:
+        return Seen("running", ask(str(config.state_dir), {"do": "status"}, ANSWER_SECONDS))
+    except UnresponsiveError:
+        return Seen("unresponsive")
+    except NotRunningError:
+        pass
+    # Asking for the holder of a lock makes the lock's file, and we leave nothing behind.
+    if (config.state_dir / DAEMON_LOCK).exists() and daemon_holder(config.state_dir) is not None:
+        return Seen("unresponsive")
+    return Seen("stale" if runtime_file.read(config.state_dir).get("running") else "stopped")
+
+
+def look(config: SupervisorConfig) -> Check:
+    """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
+    seen = see(config)
+    if seen.state == "stopped":
+        return Check(NAME, True, "none runs here; `supervisor start` starts one, or it lives on `supervisor once`")
+    if seen.state == "stale":
+        remedy = "Start it: supervisor start. It takes over the workers, which go on."
+        return Check(NAME, False, "it died without a word", remedy)
+    if seen.state == "unresponsive":
+        message = f"it runs, but does not answer within {ANSWER_SECONDS:g} s"
+        remedy = f"Its log says what it does: {config.log_path}. Killing it spares its workers."
+        return Check(NAME, False, message, remedy)
+    # Slack has checks of its own, which know more of it.
+    ill = [each for each in seen.status["services"] if each["health"] == UNHEALTHY and each["name"] != CHAT]
+    pid = seen.status["supervisor"]["pid"]
+    if ill:
+        reasons = "; ".join(f"{each['name']}: {each['reason']}" for each in ill)
+        return Check(NAME, False, f"it runs, pid {pid}, but {reasons}", f"Its log says more: {config.log_path}")
+    return Check(NAME, True, f"it runs, pid {pid}, and answers")
+
+
+WEBHOOK, DEADMAN = "webhook", "deadman"
+REMEDY = "Look at the address in {key}, and at name service, proxy (HTTPS_PROXY) and firewall of this host."
+UNSIGNED = "Set alerts.webhook.secret on both sides: without it nobody can tell our alerts from somebody else's."
+
+
+def webhook(config: SupervisorConfig) -> Check:
+    """Whether the receiver of alerts is there."""
+    said = config.alerts.webhook
+    check = _reached(WEBHOOK, "alerts.webhook.url", said.url)
+    if check.ok and said.url and not said.secret.get_secret_value():
+        return Check(WEBHOOK, True, f"{check.message}; what is sent there is not signed", UNSIGNED)
+    return check
+
+
+def deadman(config: SupervisorConfig) -> Check:
+    """Whether whoever waits for our pings is there."""
+    return _reached(DEADMAN, "alerts.deadman_url", config.alerts.deadman_url)
+
+
+def _reached(name: str, key: str, url: SecretUrl) -> Check:
+    if not url:
+        return Check(name, True, f"off: {key} is not set")
+    address, shown = url.get_secret_value(), masked(url.get_secret_value())
+    parts = urlsplit(address)
+    front = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+    try:
+        web.ask("HEAD", front)
+    except NoAnswer as error:
+        return Check(name, False, f"{shown}: {error}", REMEDY.format(key=key))
+    return Check(name, True, f"{shown} answers; nothing was sent to it")

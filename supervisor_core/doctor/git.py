@@ -1,0 +1,60 @@
+"""The check of git and of the checkouts that workers run from: what update, rollback and undo need."""
+
+from __future__ import annotations
+
+from supervisor_core.code.git.runner import CodeState, Git, GitError, NoCheckout, git_version
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.doctor.checks import Check
+
+NAME = "git"
+ALL_SECONDS = 15.0
+"""For all checkouts together."""
+
+
+def look(config: SupervisorConfig) -> Check:
+    """A worker whose code is in no checkout is no failure, unless the configuration says that there is one."""
+    version = git_version()
+    troubles: list[tuple[str, str]] = []
+    remarks = [f"git {version}"]
+    each_seconds = ALL_SECONDS / max(len(config.workers), 1)
+    for worker in config.workers.values():
+        try:
+            state = Git(worker.code.path).state(worker.code.remote, worker.code.branch, each_seconds)
+        except NoCheckout as error:
+            if "path" in worker.code.model_fields_set:
+                remedy = f"Clone the code there, or correct workers.{worker.id}.code.path."
+                troubles.append((f"{worker.id}: {error.message}", remedy))
+            else:
+                remarks.append(f"{worker.id} runs from no checkout, so it can't be updated or rolled back")
+            continue
+        except GitError as error:
+            troubles.append((f"{worker.id}: {error.message}", error.remedy or "Look at it with git."))
+            continue
+        found, said = _seen(worker, state)
+        troubles += found
+        remarks += said
+    if troubles:
+        return Check(NAME, False, "; ".join(said for said, _ in troubles), troubles[0][1])
+    return Check(NAME, True, "; ".join(remarks))
+
+
+def _seen(worker: Worker, state: CodeState) -> tuple[list[tuple[str, str]], list[str]]:
+    """What keeps a checkout from being changed, each with a remedy; and what is worth a remark."""
+    troubles, remarks = [], []
+    if state.under_way:
+        remedy = f"End it: git -C {state.top} {state.under_way} --abort (or --continue)."
+        troubles.append((f"{worker.id}: a {state.under_way} in {state.top} was not ended", remedy))
+    if state.lock is not None:
+        troubles.append((f"{worker.id}: {state.lock} is there", "If no git runs there, delete that file."))
+    if state.branch != worker.code.branch:
+        on, wanted = f"branch {state.branch}" if state.branch else "no branch", worker.code.branch
+        said = f"the code of {worker.id} is on {on}, not on {wanted}, so it is not updated or rolled back"
+        remedy = f"Switch it (git -C {state.top} switch {wanted}), or correct workers.{worker.id}.code.branch."
+        if worker.code.model_fields_set:
+            troubles.append((said, remedy))
+        else:
+            remarks.append(said)
+    if state.changes:
+        remarks.append(f"the code of {worker.id} has changes that no commit has, so it is not updated or rolled back")
+    return troubles, remarks

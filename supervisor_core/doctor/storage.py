@@ -1,0 +1,160 @@
+"""The check of the ledger: its tables are of our version, and its file is whole.
+
+The check of the shared database: reachable, and in UTC. What is in it is the business of `verify-db`.
+
+The check of the other supervisors in the shared database: whether one that should be there is silent.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.replication.connection import SharedDatabase
+from supervisor_core.doctor.checks import Check
+from supervisor_core.host.logging.masking import Masking
+from supervisor_core.storage import schema, supervisors
+from supervisor_core.storage.audit import guard as audit_guard
+from supervisor_core.storage.audit.chain import FILE_NAME as HEAD_FILE
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.database_check import limit, open_session, verify
+from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
+from supervisor_core.storage.ledger_file import FILE_NAME, file_state
+from supervisor_core.storage.schema import ForeignTables
+
+LEDGER = "ledger"
+LEDGER_SECONDS = 10.0
+
+
+def check_ledger(config: SupervisorConfig) -> Check:
+    """The SQLite file in the state folder, looked at without changing it."""
+    path = config.state_dir / FILE_NAME
+    if not path.exists():
+        return Check(LEDGER, True, f"{path} is not there yet; the first run makes it")
+    try:
+        seen = file_state(path, LEDGER_SECONDS)
+    except sqlite3.Error as error:
+        trouble = of_ledger(path, error, "read")
+        if trouble is None or not isinstance(trouble, LedgerDamaged):  # the disk: the pages weren't even looked at
+            remedy = f"Is the disk of {config.state_dir} full, or away? Make room; leave {FILE_NAME} where it is."
+            return Check(LEDGER, False, f"{path} can't be read: {error}", remedy)
+        return _damaged(config, str(error))
+    if seen.damage:
+        return _damaged(config, " ".join(seen.damage.split()))
+    if seen.version != schema.HEAD:
+        return _of_another_version(seen.version)
+    if not seen.triggers >= audit_guard.IN_THE_LEDGER:
+        message = f"somebody removed the triggers that protect the audit trail in {path}"
+        return Check(
+            LEDGER, False, message, "Run: supervisor audit verify. Then, to protect it again: supervisor db upgrade"
+        )
+    whole = "and found whole" if seen.whole else f"but too large to be looked through in {LEDGER_SECONDS:g} s"
+    return Check(LEDGER, True, f"{path} is at version {schema.HEAD}, {whole}")
+
+
+def _of_another_version(found: str | None) -> Check:
+    if found in schema.NEVER_RELEASED:
+        error = schema.unknown(found)
+        return Check(LEDGER, False, error.message, error.remedy)
+    if found is not None and found > schema.HEAD:
+        message = f"it is at version {found}, and this program knows versions up to {schema.HEAD}"
+        return Check(LEDGER, False, message, "It was made by a newer supervisor: install that one again.")
+    message = f"it is at version {found or 'none'}, not {schema.HEAD}"
+    return Check(LEDGER, False, message, "Run: supervisor db upgrade")
+
+
+def _damaged(config: SupervisorConfig, what: str) -> Check:
+    folder = config.state_dir
+    remedy = (
+        f"Workers go on and pauses hold. 1. supervisor stop. 2. Move {FILE_NAME}, {FILE_NAME}-wal and {FILE_NAME}-shm "
+        f"out of {folder}, and keep them. 3. Put a backup in their place, or save what can be read: "
+        f"sqlite3 OLD '.recover' | sqlite3 {FILE_NAME}. Without either, the next run begins a new ledger; then move "
+        f"{HEAD_FILE} away as well. 4. supervisor start. 5. supervisor audit verify."
+    )
+    return Check(LEDGER, False, f"{folder / FILE_NAME} is damaged: {what}. {_heads(config)}", remedy)
+
+
+def _heads(config: SupervisorConfig) -> str:
+    """Where the audit trail had got to, by the file beside the ledger."""
+    try:
+        heads = HeadFile(config.state_dir).all()
+    except (SupervisorError, OSError) as error:
+        return f"Where the audit trail ended isn't known: {error}"
+    rows = ", ".join(f"{head.supervisor_id} at row {head.audit_id} ({head.hash[:12]})" for head in heads)
+    return f"The audit trail ended: {rows} (by {HEAD_FILE})." if rows else "No audit row was ever noted."
+
+
+DATABASE = "database"
+DATABASE_SECONDS = 15.0
+QUERY_SECONDS = 5.0
+REMEDY = "Start the server, or correct database.url; `supervisor send verify-db --wait` tells more."
+
+
+def check_database(config: SupervisorConfig) -> Check:
+    """Without one there is nothing that could be wrong: the ledger has a check of its own."""
+    url = config.database.url.get_secret_value()
+    if not url:
+        return Check(DATABASE, True, "none is configured, so the ledger is the database")
+    shown = str(config.database.url)
+    if _not_there_yet(url):
+        return Check(DATABASE, True, f"{shown} is not there yet")
+    timeout = min(config.database.query_timeout_seconds, QUERY_SECONDS)
+    found = verify(url, (), timeout, DATABASE_SECONDS)
+    if not found.passed:
+        said = Masking(config.secrets()).text(found.failures[0].message)
+        return Check(DATABASE, False, f"{shown}: {found.failures[0].name}: {said}", REMEDY)
+    database = SharedDatabase(url, timeout)
+    try:
+        version = database.check_ours()
+    except ForeignTables as error:
+        return Check(DATABASE, False, f"{shown}: {error.message}", error.remedy)
+    finally:
+        database.close()
+    if version is None:
+        remedy = "Run: supervisor db upgrade. The first round of forwarding does so as well."
+        return Check(DATABASE, True, f"{shown} answers, and has no tables of the supervisor yet", remedy)
+    return Check(DATABASE, True, f"{shown} answers: {found.asked[1].message}; its tables are at version {version}")
+
+
+def _not_there_yet(url: str) -> bool:
+    """A file is made by whoever first writes to it; the folder must be there."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return False
+    path = Path((parsed.database or "").removeprefix("file:"))
+    return not path.exists() and path.parent.is_dir()
+
+
+OTHER_SUPERVISORS = "other_supervisors"
+
+
+def check_other_supervisors(config: SupervisorConfig) -> Check:
+    """A warning fails nothing: this host is in order, and every other one would fail with the same words."""
+    url = config.database.url.get_secret_value()
+    if not url:
+        return Check(OTHER_SUPERVISORS, True, "no shared database tells of any")
+    engine = open_session(url, min(config.database.query_timeout_seconds, QUERY_SECONDS))
+    try:
+        with engine.connect() as connection:
+            limit(connection, QUERY_SECONDS)
+            known = supervisors.everyone(connection)
+            silent = supervisors.unresponsive(connection, datetime.now(UTC), config.supervisor.id)
+    except SQLAlchemyError:  # away, or without these tables: `database` says so
+        return Check(OTHER_SUPERVISORS, True, "not looked at: the shared database does not tell of them")
+    finally:
+        engine.dispose()
+    if silent:
+        remedy = "Look at those hosts: supervisor status, or is the host itself gone? Their workers may go on."
+        return Check(OTHER_SUPERVISORS, True, " ".join(each.in_words() for each in silent), remedy)
+    others = sum(row.supervisor_id != config.supervisor.id for row in known)
+    return Check(
+        OTHER_SUPERVISORS,
+        True,
+        f"{others} known, and none that should be there is silent" if others else "there are none",
+    )

@@ -1,0 +1,214 @@
+"""What systemd knows of a process and of a unit: asked with a time limit, and nothing is changed.
+
+The check of what looks after the daemon and its passes: whether their workers outlive them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.handlers import longest_seconds
+from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
+from supervisor_core.doctor.checks import Check
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.host.programs import ProgramError, run_command
+from supervisor_core.processes.records import read_record
+
+ASK_SECONDS = 5.0
+"""An answer takes some milliseconds; a systemd that is stuck gives none for 25 s."""
+
+PROPERTIES = ("Id", "LoadState", "Type", "KillMode", "OOMPolicy", "WatchdogUSec", "TimeoutStopUSec")
+BOOTED = "run/systemd/system"
+CONTAINER_FILES = (".dockerenv", "run/.containerenv")
+CONTAINER_WORDS = re.compile(r"docker|kubepods|containerd|libpod|lxc|garden|\.nspawn")
+_OF_A_USER = re.compile(r"^user@\d+\.service$")
+_UNIT = re.compile(r".+\.(service|scope)$")
+_MINUTE, _DAY = 60.0, 86_400.0
+_SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": _MINUTE,
+    "h": 60 * _MINUTE,
+    "d": _DAY,
+    "w": 7 * _DAY,
+    "month": 30.44 * _DAY,
+    "y": 365.25 * _DAY,
+}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|h|d|w|month|y)")
+
+
+class UnitsError(SupervisorError):
+    """systemd could not be asked."""
+
+
+class Unit(NamedTuple):
+    """A unit, and whether a user's own systemd looks after it."""
+
+    name: str
+    of_user: bool = False
+
+    @property
+    def is_service(self) -> bool:
+        """And not the scope of somebody's session."""
+        return self.name.endswith(".service")
+
+
+def has_systemd(root: Path) -> bool:
+    """Whether it is what this system was booted with."""
+    return (root / BOOTED).is_dir()
+
+
+def is_container(root: Path) -> bool:
+    """Whether this is one, as far as can be told from inside."""
+    if any((root / name).exists() for name in CONTAINER_FILES):
+        return True
+    return CONTAINER_WORDS.search(_read(root / "proc/1/cgroup")) is not None
+
+
+def unit_of(root: Path, pid: int | str) -> Unit | None:
+    """The innermost unit that a process lives in; None where it is gone, or lives in none."""
+    for line in _read(root / "proc" / str(pid) / "cgroup").splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers not in ("", "name=systemd"):
+            continue
+        parts = [part for part in path.split("/") if _UNIT.match(part)]
+        of_user = any(map(_OF_A_USER.match, parts[:-1]))
+        if parts:
+            return Unit(parts[-1], of_user)
+    return None
+
+
+def ask(units: Sequence[Unit]) -> dict[str, Mapping[str, str]]:
+    """The properties of those that are loaded, by name. `UnitsError` where systemd does not tell."""
+    found: dict[str, Mapping[str, str]] = {}
+    for of_user in (False, True):
+        names = [unit.name for unit in units if unit.of_user == of_user]
+        if not names:
+            continue
+        words = ["systemctl", *(["--user"] if of_user else []), "show", "-p", ",".join(PROPERTIES), *names]
+        ran = run_command(words, timeout=ASK_SECONDS)
+        if not ran.ok:
+            said = "it does not answer" if ran.timed_out else " ".join(ran.errors.split()) or f"exit {ran.exit_code}"
+            raise UnitsError(f"systemctl can't be asked: {said}")
+        for block in ran.output.strip().split("\n\n"):
+            told = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+            if told.get("LoadState") == "loaded" and "Id" in told:
+                found[told["Id"]] = told
+    return found
+
+
+def seconds_in(span: str) -> float | None:
+    """`37min 20s` in seconds, `infinity` as such; None for what is no time span."""
+    if span == "infinity":
+        return float("inf")
+    parts = [_SPAN.fullmatch(word) for word in span.split()]
+    if span == "0":
+        return 0.0
+    if not parts or not all(parts):
+        return None
+    return sum(float(part[1]) * _SECONDS[part[2]] for part in parts if part)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+NAME = "service"
+STARTED_BY_SYSTEMD = "INVOCATION_ID"
+BEYOND_SECONDS = 7.0
+"""What a stop takes beyond the command in hand: the outcome is written, and a service that hangs is cut off."""
+
+PAGE = "docs/how-to/run-as-a-service.md"
+WANTED = {
+    "KillMode": ("process", "its workers end when it ends"),
+    "OOMPolicy": ("continue", "a worker that the kernel kills for its memory ends it, too"),
+}
+"""What must be set, and what happens where it is not."""
+
+
+def look(config: SupervisorConfig, root: Path = Path("/")) -> Check:
+    """A warning fails nothing: the supervisor works, until it is stopped. `root` is where the system is."""
+    if not has_systemd(root):
+        if is_container(root):
+            message = "this is a container: workers outlive the daemon, but end with the container"
+            return Check(NAME, True, f"{message}; `supervisor stop --workers` before that lets them end in good time")
+        return Check(NAME, True, "no systemd runs here, so none ends the workers with the daemon")
+    daemon = _daemon(config, root)
+    passes = [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
+    homes = [daemon, *_homes_of_workers(config, root), *passes]
+    asked = list(dict.fromkeys(unit for unit in homes if unit is not None and unit.is_service))
+    try:
+        told = ask(asked)
+    except (UnitsError, ProgramError) as error:
+        return Check(NAME, True, f"not looked at: {error.message}")
+    return _judged(daemon, told, longest_seconds(config) + BEYOND_SECONDS)
+
+
+def _daemon(config: SupervisorConfig, root: Path) -> Unit | None:
+    """Where the daemon lives; where none runs, ourselves, if systemd has started us."""
+    # Asking for the holder of a lock makes the lock's file, and we leave nothing behind.
+    pid = daemon_holder(config.state_dir) if (config.state_dir / DAEMON_LOCK).exists() else None
+    if pid:
+        return unit_of(root, pid)
+    return unit_of(root, "self") if STARTED_BY_SYSTEMD in os.environ else None
+
+
+def _homes_of_workers(config: SupervisorConfig, root: Path) -> Iterator[Unit | None]:
+    """A worker lives in the unit of whoever started it, be that a daemon or a pass."""
+    if not config.state_dir.is_dir():
+        return
+    for worker_id in config.workers:
+        record = read_record(config.state_dir, worker_id)
+        if record is not None and record.identity is not None and identify(record.identity.pid) == record.identity:
+            yield unit_of(root, record.identity.pid)
+
+
+def _judged(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], needed: float) -> Check:
+    troubles, wanted = [], []
+    for name, unit in told.items():
+        for words, setting in _troubles(unit, needed):
+            troubles.append(f"{name} has {words}")
+            wanted.append((name, setting))
+    if daemon is not None and not daemon.is_service:
+        troubles.append(f"the daemon runs in somebody's session ({daemon.name}), and may end with it")
+    if troubles:
+        return Check(NAME, True, "; ".join(troubles), _remedy(wanted))
+    if not told:
+        return Check(NAME, True, f"no unit of systemd looks after it; {PAGE} has some")
+    remarks = [f"{', '.join(told)}: workers outlive it, and a stop has the time that it may need"]
+    unit = told.get(daemon.name, {}) if daemon else {}
+    if unit and unit.get("Type") not in ("notify", "notify-reload"):
+        remarks.append(f"Type={unit.get('Type')}, so systemd does not know when it is up")
+    if unit and unit.get("WatchdogUSec", "0") in ("0", "infinity"):
+        remarks.append("no WatchdogSec, so one that hangs is not started anew")
+    return Check(NAME, True, "; ".join(remarks))
+
+
+def _troubles(unit: Mapping[str, str], needed: float) -> Iterator[tuple[str, str]]:
+    """What is wrong with a unit, and the setting that mends it. What an old systemd does not know is not missed."""
+    for name, (value, otherwise) in WANTED.items():
+        if unit.get(name, value) != value:
+            yield f"{name}={unit[name]}: {otherwise}", f"{name}={value}"
+    allowed = seconds_in(unit.get("TimeoutStopUSec", ""))
+    if allowed is not None and allowed < needed:
+        words = f"TimeoutStopSec={unit['TimeoutStopUSec']}: the longest command may take {needed:.0f} s to its end"
+        yield words, f"TimeoutStopSec={needed:.0f}"
+
+
+def _remedy(wanted: list[tuple[str, str]]) -> str:
+    if not wanted:
+        return f"Run it as a service: {PAGE}. `supervisor start` from cron or by hand is for trying."
+    names = list(dict.fromkeys(name for name, _ in wanted))
+    settings = list(dict.fromkeys(setting for _, setting in wanted))
+    edit = "; ".join(f"systemctl edit {name}" for name in names)
+    return f"Below [Service]: {', '.join(settings)} ({edit}). It holds from then on, without a restart. See {PAGE}."

@@ -1,0 +1,132 @@
+"""How full a disk is.
+
+What kind of disk a folder lies on: local, or somebody else's over a network.
+
+How many processes the kernel has killed for lack of memory: a count that only grows, until the host is started anew.
+
+It names nobody. Whoever compares it before and after a worker's life knows whether such a kill can have been its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import psutil
+
+
+class Space(NamedTuple):
+    """In bytes. `free` is what we may still write, so it may be less than `total` without `used`."""
+
+    total: int
+    used: int
+    free: int
+    percent: float
+    """Used, of what we may use at all."""
+    percent_free: float
+
+
+def space(folder: Path) -> Space:
+    """The disk that this folder lies on. It may hang as long as that does."""
+    found = psutil.disk_usage(str(folder))
+    return Space(found.total, found.used, found.free, found.percent, round(100.0 - found.percent, 1))
+
+
+# Locks and memory maps of a ledger are not to be trusted on these.
+REMOTE = frozenset(
+    {
+        "9p",
+        "afpfs",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "davfs",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "smb3",
+        "smbfs",
+        "webdav",
+    }
+)
+REMOTE_OPTION = "remote"
+"""How Windows marks a drive that lies elsewhere."""
+
+
+class Mount(Protocol):
+    """One mounted file system."""
+
+    @property
+    def mountpoint(self) -> str:
+        """Where it is."""
+
+    @property
+    def fstype(self) -> str:
+        """What it is."""
+
+    @property
+    def opts(self) -> str:
+        """How it is mounted, words with commas between."""
+
+
+def remote_kind(folder: Path, mounts: Iterable[Mount] | None = None) -> str:
+    """What kind of network drive the folder is on; empty for a local disk, and where the system does not say.
+
+    Only the list of mounts is read, so a drive that hangs hangs nobody here.
+    """
+    found: Mount | None = None
+    for mount in psutil.disk_partitions(all=True) if mounts is None else mounts:
+        deeper = found is None or len(mount.mountpoint) >= len(found.mountpoint)
+        if folder.is_relative_to(mount.mountpoint) and deeper:
+            found = mount  # of two mounted over each other the later one counts
+    if found is None:
+        return ""
+    if found.fstype.lower() in REMOTE:
+        return found.fstype
+    return "network drive" if REMOTE_OPTION in found.opts.split(",") else ""
+
+
+VMSTAT = Path("/proc/vmstat")
+"""The whole host's, kills within control groups among them."""
+
+GROUPS = Path("/sys/fs/cgroup")
+OWN_GROUP = Path("/proc/self/cgroup")
+EVENTS = "memory.events"
+"""The own control group's, where the host's is not to be seen: workers live in the group of whoever started them."""
+
+WORD = "oom_kill"
+
+
+def memory_kills() -> int | None:
+    """The count; None where the system does not say."""
+    found = _count(VMSTAT)
+    return found if found is not None else _count(_own_group() / EVENTS)
+
+
+def _own_group() -> Path:
+    try:
+        lines = OWN_GROUP.read_text().splitlines()
+    except (OSError, ValueError):
+        return GROUPS
+    place = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
+    return GROUPS / place.lstrip("/")
+
+
+def _count(path: Path) -> int | None:
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, ValueError):
+        return None
+    for line in lines:
+        name, _, number = line.partition(" ")
+        if name == WORD and number.isdecimal():
+            return int(number)
+    return None

@@ -1,0 +1,223 @@
+"""The shared drive, which may hang: its calls run in threads of their own, bounded in time and in number.
+
+A call that hangs can't be ended, so its thread is left to it. While one hangs nobody else is sent after it: what
+would wait behind it fails at once, and what was late can't overtake what came after.
+
+Which drive this is: a file on it with a random id, and a note at home of the id that we have worked with.
+
+A mount point without its drive is an empty folder like any other, and "no flag" read there would end every pause.
+Device and inode numbers do not tell the two apart: a network drive has others at each mount.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from pathlib import Path
+from typing import Any, TypeVar
+
+from supervisor_core.common.errors import TemporaryError
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.host import drive_files
+from supervisor_core.host.files import read_json, write_json
+from supervisor_core.host.open_folder import UnreadableError
+
+T = TypeVar("T")
+
+TIMEOUT_SECONDS = 10.0
+"""A healthy drive answers in milliseconds; a network file system that reconnects needs some seconds."""
+
+THREADS = 4
+
+
+class DriveUnavailable(TemporaryError):
+    """The shared drive can't be reached."""
+
+
+class Drive:
+    """Runs calls that touch the drive."""
+
+    def __init__(
+        self,
+        root: Path,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        threads: int = THREADS,
+        identity: DriveIdentity | None = None,
+    ) -> None:
+        self.root = root
+        self.identity = identity
+        self._timeout = timeout_seconds
+        self._threads = DaemonThreads("drive", threads)
+        self._hanging: set[Future[Any]] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a call is out that did not come back in time."""
+        return bool(self._hanging)
+
+    def call(self, work: Callable[..., T], *arguments: Any, timeout: float | None = None) -> T:  # noqa: ANN401
+        """The result of `work`; `DriveUnavailable` where the drive hangs."""
+        if self._hanging:
+            raise DriveUnavailable(f"The drive at {self.root} hangs.", remedy="Check the mount.")
+        future = self._threads.submit(work, *arguments)
+        seconds = timeout or self._timeout
+        try:
+            return future.result(seconds)
+        except FutureTimeout:
+            if future.done():  # it was `work` that timed out, or it has just come back
+                return future.result()
+            self._give_up(future)
+            problem = f"The drive at {self.root} did not answer within {seconds:g} s."
+            raise DriveUnavailable(problem, remedy="Check the mount.") from None
+
+    def check(self) -> None:
+        """Raise `DriveUnavailable` unless the drive's root is there; it is never made, since it may be a mount.
+
+        Where the drive is known by its identity, it must be the one that we have worked with.
+        """
+        self.call(self.confirm)
+
+    def confirm(self) -> None:
+        """What `check` looks at, for whoever is within a call to the drive already."""
+        if not self.root.is_dir():
+            raise DriveUnavailable(
+                f"The drive is not there: {self.root} is no folder.", remedy="Mount it, or correct nas.root."
+            )
+        if self.identity is not None:
+            self.identity.confirm()
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder below the root, which must be there. From then on the drive is known by its identity."""
+        self.call(self._make_folder, folder)
+
+    def _make_folder(self, folder: Path) -> None:
+        self.confirm()
+        drive_files.make_folder(self.root, folder)
+        if self.identity is not None:
+            self.identity.adopt()
+
+    def _give_up(self, future: Future[Any]) -> None:
+        """Leave the call to its thread; one that has not begun is taken back."""
+        if future.cancel():
+            return
+        with self._lock:
+            self._hanging.add(future)
+        future.add_done_callback(self._came_back)
+
+    def _came_back(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._hanging.discard(future)
+
+
+MARKER = "supervisor_drive.json"
+NOTE = "drive.json"
+DESIRED = "desired"
+"""The folder in the state folder that holds a copy of each pause."""
+ID_BYTES = 16
+PRIVATE = 0o600
+
+ADOPT_ATTEMPTS, PATIENT_ATTEMPTS = 20, 8
+ADOPT_PAUSE_SECONDS = 0.01
+"""While another host creates the marker, it has a second name for a moment, and can't be read. One that keeps the
+second name was left so by a crash."""
+
+
+class DriveIdentity:
+    """Knows the drive again by the file in its state folder. Hosts that share the folder share the file."""
+
+    def __init__(self, state_dir: Path, root: Path, state_folder: Path, file_mode: int) -> None:
+        self._note = state_dir / NOTE
+        self._root = root
+        self._folder = state_folder
+        self._marker = state_folder / MARKER
+        self._mode = file_mode
+
+    def noted(self) -> str:
+        """The id of the drive that we have worked with; empty where there is none, or where another path is meant.
+
+        Read each time, so that a person may delete the note beneath a daemon.
+        """
+        try:
+            note = read_json(self._note)
+        except NotADirectoryError:
+            return ""
+        except UnreadableError as error:
+            raise DriveUnavailable(
+                f"Which drive is ours can't be read: {error}",
+                remedy=f"Look that the right drive is mounted, then delete {self._note}.",
+            ) from None
+        if note is None or note.get("state_folder") != str(self._folder):
+            return ""
+        return _id(note)
+
+    def confirm(self) -> None:
+        """Raise `DriveUnavailable` where this is not the drive that we have worked with. Hangs as long as it does."""
+        noted = self.noted()
+        if not noted:
+            self._refuse_a_gap()
+            return
+        shown = self._shown()
+        if shown != noted:
+            has = "is another one than" if shown else f"has no {self._marker.name} in {self._folder}, as it has on"
+            raise DriveUnavailable(
+                f"The drive {has} the one that this host has worked with.",
+                remedy=f"Mount the right one. If it was replaced on purpose, delete {self._note}.",
+            )
+
+    def adopt(self) -> None:
+        """Note the drive, where none is noted yet and there is a state folder; the first one here gives it its id.
+
+        The file is made whole and only where there is none, so of several at a time all take the same. Where it can't
+        be done yet (a full disk, a drive without links) nothing is noted, and the next call tries again.
+        """
+        if self.noted() or not self._note.parent.is_dir() or not drive_files.exists(self._root, self._folder):
+            return
+        for attempt in range(ADOPT_ATTEMPTS):
+            with contextlib.suppress(OSError):
+                if attempt >= PATIENT_ATTEMPTS:
+                    self._remove_leftovers()
+                if not drive_files.exists(self._root, self._marker):
+                    self._make_marker()
+                if shown := self._shown():
+                    write_json(self._note, {"drive_id": shown, "state_folder": str(self._folder)}, mode=PRIVATE)
+                    return
+            time.sleep(ADOPT_PAUSE_SECONDS)
+
+    def _refuse_a_gap(self) -> None:
+        """A state folder that held a pause flag before drives were known by an id does not vanish by itself."""
+        if not drive_files.exists(self._root, self._folder) and _holds_a_pause(self._note.parent):
+            raise DriveUnavailable(
+                f"The folder {self._folder} is gone, and a worker is paused in it.",
+                remedy="Mount the right drive. If it was replaced on purpose, make this folder on it.",
+            )
+
+    def _shown(self) -> str:
+        return _id(drive_files.read_json(self._root, self._marker, tolerant=True) or {})
+
+    def _remove_leftovers(self) -> None:
+        """Remove what a crash left while the marker was created: with a second name it can't be read."""
+        for entry in drive_files.list_folder(self._root, self._folder):
+            if entry.name.startswith(f".{MARKER}."):
+                drive_files.remove(self._root, self._folder / entry.name)
+
+    def _make_marker(self) -> None:
+        data = f'{{"drive_id": "{secrets.token_hex(ID_BYTES)}"}}\n'.encode()
+        with contextlib.suppress(FileExistsError):
+            drive_files.create(self._root, self._marker, data, self._mode)
+
+
+def _id(document: dict[str, object]) -> str:
+    found = document.get("drive_id")
+    return found if isinstance(found, str) else ""
+
+
+def _holds_a_pause(state_dir: Path) -> bool:
+    """Whether a drive whose id nobody noted was told of a pause that holds."""
+    copies = (read_json(path, tolerant=True) or {} for path in (state_dir / DESIRED).glob("*.json"))
+    return any(copy.get("pause") and not copy.get("waits") and not copy.get("drive") for copy in copies)

@@ -1,0 +1,140 @@
+"""Files of our own, on the local disk: written whole or not at all, read without a trap.
+
+Files on the shared drive are reached through `drive_files.py`.
+
+Text files of any size that an operator names: written whole or not at all, never over another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.host.open_folder import OpenFolder, UnreadableError
+
+MAX_JSON_BYTES = 4 * 1024 * 1024  # far above any document of ours, far below what would hurt
+
+
+def write_atomically(path: str | Path, data: bytes | str, *, mode: int = 0o640) -> None:
+    """Replace `path` by a file with exactly this content: a reader sees the old one or the new one."""
+    target = Path(path)
+    with OpenFolder.at(target.parent, shared=False) as folder:
+        folder.write(target.name, data.encode() if isinstance(data, str) else data, mode)
+
+
+def write_json(path: str | Path, document: object, *, mode: int = 0o640) -> None:
+    """Write a JSON document atomically. What is not JSON (a NaN) fails before the disk is touched."""
+    write_atomically(path, json_text(document), mode=mode)
+
+
+def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:
+    """The JSON object in a file, or None where there is no file.
+
+    One that is no regular file, too big, or no JSON object is an `UnreadableError`; with `tolerant` it is
+    None as well, for readers to whom a broken file says as little as a missing one. A disk that is away or
+    refuses stays an `OSError` either way: that is no statement about the file.
+    """
+    try:
+        return parse_json(Path(path), read_limited(path, max_bytes))
+    except FileNotFoundError:
+        return None
+    except UnreadableError:
+        if tolerant:
+            return None
+        raise
+
+
+def read_limited(path: str | Path, max_bytes: int) -> bytes:
+    """All bytes of a regular file of at most `max_bytes`; never through a link, and never waiting for a pipe."""
+    name = Path(path)
+    with OpenFolder.at(name.parent, shared=False) as folder:
+        return folder.read(name.name, max_bytes)
+
+
+def json_text(document: object) -> str:
+    """A document as a file of ours holds it; `ValueError` for what isn't JSON."""
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+
+
+def parse_json(name: Path, content: bytes) -> dict[str, Any]:
+    """The JSON object in the content of a file; `UnreadableError`, with the file's name, for anything else."""
+    try:
+        document = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"{name} is not JSON: {error}.", remedy="Repair it or remove it.") from None
+    if not isinstance(document, dict):
+        raise UnreadableError(
+            f"{name} holds {type(document).__name__}, not a JSON object.", remedy="Repair it or remove it."
+        )
+    return document
+
+
+def _refuse_constant(word: str) -> object:
+    raise ValueError(f"{word} is no JSON number")
+
+
+MODE = 0o600
+LONGEST_LINE = 64 * 1024 * 1024
+
+
+class FileTaken(SupervisorError):
+    """There is a file of this name already."""
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> str:
+    """Write a new file and have it on the disk when this returns; the SHA-256 of its content, in hex."""
+    if os.path.lexists(path):
+        raise FileTaken(f"{path} exists already.", remedy="Choose another name. No file is ever replaced.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    digest = hashlib.sha256()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        with os.fdopen(os.open(temporary, flags, MODE), "wb") as file:
+            for line in lines:
+                content = f"{line}\n".encode()
+                digest.update(content)
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)  # unlike a rename, it replaces nothing
+        except FileExistsError:
+            raise FileTaken(f"{path} exists already.", remedy="Choose another name.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync(path.parent)
+    return digest.hexdigest()
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a file. Bytes that aren't UTF-8 become lone surrogates; a longer line comes in pieces."""
+    with path.open("rb") as file:
+        while line := file.readline(LONGEST_LINE):
+            yield line.decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def discard(path: Path) -> None:
+    """Remove a file that was just written."""
+    path.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Make the new name survive a power cut."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,139 @@
+"""Hearing at once of a new file in a folder, where the kernel can tell (inotify). Elsewhere polling is all there is.
+
+The kernel tells only of what this host does: on a shared drive the other hosts' files are found by polling. An event
+is a hint to look, never a fact by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import sys
+import threading
+from pathlib import Path
+
+from supervisor_core.host import drive_files
+from supervisor_core.host.open_folder import OpenFolder
+
+# From <sys/inotify.h>
+_IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_DELETE_SELF, _IN_IGNORED = 0x8, 0x80, 0x400, 0x8000
+_EVENTS = _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_DELETE_SELF
+_IN_ATTRIB, _IN_MOVED_FROM, _IN_DELETE = 0x4, 0x40, 0x200
+_GONE_OR_CLOSED = _IN_ATTRIB | _IN_MOVED_FROM | _IN_DELETE
+_IN_MODIFY, _IN_CREATE, _IN_ONESHOT = 0x2, 0x100, 0x80000000
+_WRITTEN = _IN_MODIFY | _IN_CREATE | _IN_MOVED_TO | _IN_DELETE_SELF
+_READ_AT_ONCE = 64 * 1024
+
+
+class FolderWatch:
+    """A file descriptor that becomes readable when something new is whole in the folder.
+
+    `fileno()` is None where the system has no inotify, or refused one more: then the caller polls. With `every_change`
+    it also tells of what was removed, moved away, or got other rights.
+    """
+
+    def __init__(self, *, every_change: bool = False) -> None:
+        self._events = _EVENTS | _GONE_OR_CLOSED if every_change else _EVENTS
+        self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+        self._descriptor = -1
+        self._watched: Path | None = None
+        if self._libc is not None:
+            self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def fileno(self) -> int | None:
+        """What an event loop may wait on."""
+        return self._descriptor if self._descriptor >= 0 else None
+
+    def watch(self, folder: Path, root: Path | None = None) -> bool:
+        """Watch this folder from now on; False where it can't be watched. For a folder on the drive, give the drive's
+        root; then it may hang as long as the drive does."""
+        if self._libc is None or self._descriptor < 0:
+            return False
+        if self._watched != folder:
+            self._watched = folder if self._add(folder, root) else None
+        return self._watched is not None
+
+    def _add(self, folder: Path, root: Path | None) -> bool:
+        if self._libc is None:
+            return False
+        try:
+            opened = OpenFolder.at(folder, shared=False) if root is None else drive_files.open_folder(root, folder)
+        except OSError:
+            return False
+        with opened:
+            path = opened.path_by_descriptor()
+            return bool(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), self._events) >= 0)
+
+    def drain(self) -> list[str]:
+        """Take what has come, so that the descriptor is quiet again, and tell the names of the files; a folder that
+        went away is watched anew later."""
+        names: list[str] = []
+        try:
+            data = os.read(self._descriptor, _READ_AT_ONCE)
+        except BlockingIOError:
+            return names
+        while data:
+            mask, length = (int.from_bytes(data[at : at + 4], sys.byteorder) for at in (4, 12))
+            if mask & (_IN_IGNORED | _IN_DELETE_SELF):
+                self._watched = None
+            names.append(os.fsdecode(data[16 : 16 + length].rstrip(b"\0")))
+            data = data[16 + length :]
+        return names
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class WriteAlarm:
+    """Wakes one thread, once, when somebody writes into a file of a folder.
+
+    The kernel keeps quiet until it's armed again, so that whoever writes without end costs nothing meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+        self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if self._libc is not None else -1
+        self._reader, self._writer = os.pipe() if self._descriptor >= 0 else (-1, -1)
+        self._woken = threading.Event()
+
+    def arm(self, folder: Path) -> bool:
+        """Tell of the next write in this folder; False where the system can't."""
+        if self._libc is None or self._descriptor < 0:
+            return False
+        _drain(self._descriptor)
+        return bool(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _WRITTEN | _IN_ONESHOT) >= 0)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for a write, for `wake`, or for so long."""
+        if self._descriptor < 0:
+            self._woken.wait(seconds)
+            return
+        poll = select.poll()
+        for descriptor in (self._descriptor, self._reader):
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(None if seconds is None else seconds * 1000)
+
+    def wake(self) -> None:
+        """End this wait and all that follow."""
+        self._woken.set()
+        if self._writer >= 0:
+            os.write(self._writer, b"x")
+
+    def close(self) -> None:
+        """Let go of everything; nobody waits any more."""
+        for descriptor in (self._descriptor, self._reader, self._writer):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._reader = self._writer = -1
+
+
+def _drain(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, _READ_AT_ONCE):
+            pass
+    except BlockingIOError:
+        pass

@@ -1,0 +1,325 @@
+"""The inbox on the drive: what lies there, claimed by a rename before anything else happens to it.
+
+    <inbox>/NAME  →  <inbox>/processing/NAME.TOKEN  →  gone, or  <inbox>/rejected/NAME with its reason
+
+The token is a fresh task id. It makes the claimed name unique, so that no claim overwrites another, and it is the
+task id of a flag that brought none: after a crash the same file still means the same command.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor_core.commands.flags import MAX_BYTES, SUFFIX, is_task_id
+from supervisor_core.common import crashpoints
+from supervisor_core.common.text import storable
+from supervisor_core.host import drive_files
+from supervisor_core.host.open_folder import OpenFolder, UnreadableError
+
+PROCESSING, REJECTED = "processing", "rejected"
+
+REPORT = "report_"
+
+KEPT_REJECTED, KEPT_REPORTS, KEPT_PROCESSING = 1000, 100, 10_000
+"""Files in `rejected` beside the reports; reports; and files in `processing` that are for no worker of this host."""
+
+REMOVED_AT_ONCE = 5000
+
+LISTED = 100_000
+"""Flags that one look lists. With more of them, some wait until others are gone."""
+
+LONGEST_NAME = 255
+"""Bytes that a file system takes for a name. A right flag's name, with its token, is never longer."""
+
+CUT = "…"
+"""Where the middle of a name was left out: no right flag has it, so what is cut can't become one."""
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+"""A file's time may be anything; what every database takes lies between these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A flag that is ours: nobody else can find it any more. `name` is as it was, where that could be kept."""
+
+    name: str
+    token: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the file system knows of a flag. The owner is a hint, not an identity."""
+
+    filed_at: datetime
+    owner: str
+
+
+class Lying(NamedTuple):
+    """An unclaimed flag, and what the file system knows of it."""
+
+    name: str
+    size: int
+    moment: int
+    inode: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the file does."""
+        return f"{self.inode}:{self.size}:{self.moment}"
+
+
+class Opened(NamedTuple):
+    """A claimed flag with its content, or why it has none."""
+
+    flag: Claimed
+    content: bytes | Exception
+    facts: Facts
+
+
+class Inbox:
+    """The doors to one inbox. Every call touches the drive, and may hang as long as the drive does."""
+
+    def __init__(self, root: Path, folder: Path, file_mode: int) -> None:
+        self.folder = folder
+        self._root = root
+        self._processing = folder / PROCESSING
+        self._rejected = folder / REJECTED
+        self._mode = file_mode
+
+    def prepare(self) -> None:
+        """Make the folders, below a drive that was seen to be there."""
+        for folder in (self._processing, self._rejected):
+            drive_files.make_folder(self._root, folder)
+
+    def names(self) -> list[str]:
+        """The names that may be flags, in the order of their file times."""
+        return [flag.name for flag in self.lying(lambda _: True)]
+
+    def lying(self, wanted: Callable[[str], bool]) -> list[Lying]:
+        """The flags with wanted names, in the order of their file times, and none before one that came earlier.
+
+        A folder that is read while others write into it may show a later file and not an earlier one. So it is read
+        twice: what the second look finds and is not newer than the newest of the first has all its forerunners there.
+        """
+        first = self._found(wanted)
+        if not first:
+            return []
+        known = {flag.name for flag in first}
+        newest = max(flag.moment for flag in first)
+        second = self._found(lambda name: name in known or wanted(name))
+        return sorted((flag for flag in second if flag.moment <= newest), key=lambda flag: (flag.moment, flag.name))
+
+    def any_for(self, wanted: Callable[[str], bool]) -> bool:
+        """Whether a flag with a wanted name lies here, or is claimed."""
+        with drive_files.open_folder(self._root, self.folder) as folder:
+            if any(name.endswith(SUFFIX) and wanted(name) for name in folder.names()):
+                return True
+        return any(map(wanted, (*self.strays(), *(flag.name for flag in self.leftovers()))))
+
+    def _found(self, wanted: Callable[[str], bool]) -> list[Lying]:
+        found = []
+        with drive_files.open_folder(self._root, self.folder) as folder:
+            for entry in folder.entries():
+                if entry.name.endswith(SUFFIX) and wanted(entry.name):
+                    with suppress(FileNotFoundError):
+                        facts = entry.stat(follow_symlinks=False)
+                        found.append(Lying(entry.name, facts.st_size, facts.st_mtime_ns, facts.st_ino))
+                if len(found) >= LISTED:
+                    break
+        return found
+
+    def peek_all(self, names: Sequence[str]) -> dict[str, bytes | Exception]:
+        """The content of unclaimed flags, or why it can't be read; never through a link and never from a pipe."""
+        found: dict[str, bytes | Exception] = {}
+        with drive_files.open_folder(self._root, self.folder) as folder:
+            for name in names:
+                try:
+                    found[name] = folder.read(name, MAX_BYTES)
+                except (FileNotFoundError, PermissionError, UnreadableError) as error:
+                    found[name] = error
+        return found
+
+    def claim_all(self, flags: Sequence[tuple[str, str]]) -> list[tuple[str, Claimed | PermissionError | None]]:
+        """Claim many, by name and token, each with what came of it."""
+        answers: list[tuple[str, Claimed | PermissionError | None]] = []
+        with (
+            drive_files.open_folder(self._root, self.folder) as source,
+            drive_files.open_folder(self._root, self._processing) as target,
+        ):
+            for name, token in flags:
+                try:
+                    answers.append((name, self._claim(source, target, name, token)))
+                except PermissionError as error:
+                    answers.append((name, error))
+        return answers
+
+    def claim(self, name: str, token: str) -> Claimed | None:
+        """Take the flag; None where somebody was faster."""
+        ((_, answer),) = self.claim_all([(name, token)])
+        if isinstance(answer, PermissionError):
+            raise answer
+        return answer
+
+    def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> Claimed | None:
+        kept = _keepable(name, token)
+        path = self._processing / f"{kept}.{token}"
+        crashpoints.reach("flag.claim:before")
+        try:
+            source.rename(name, target, path.name)
+        except FileNotFoundError:
+            return None
+        crashpoints.reach("flag.claim:after")
+        return Claimed(kept, token, path)
+
+    def settle(self) -> None:
+        """Make the claims last through a loss of power, before anything is done because of them."""
+        drive_files.sync_folder(self._root, self._processing)
+        drive_files.sync_folder(self._root, self.folder)
+
+    def leftovers(self) -> list[Claimed]:
+        """Flags that somebody claimed and did not finish; whoever holds the worker's lock may go on with them."""
+        found = []
+        for name in self._claimed_names():
+            flag, separator, token = name.rpartition(f"{SUFFIX}.")
+            if separator and is_task_id(token):
+                found.append(Claimed(flag + SUFFIX, token, self._processing / name))
+        return found
+
+    def strays(self) -> list[str]:
+        """Flags in `processing` without a token: put there by another program or by hand."""
+        return [name for name in self._claimed_names() if name.endswith(SUFFIX)]
+
+    def _claimed_names(self) -> list[str]:
+        with drive_files.open_folder(self._root, self._processing) as folder:
+            return sorted(folder.names())
+
+    def adopt(self, name: str, token: str) -> None:
+        """Give a stray a token, so that it is a leftover."""
+        with suppress(FileNotFoundError):  # whoever put it there took it away
+            target = self._processing / f"{_keepable(name, token)}.{token}"
+            drive_files.move(self._root, self._processing / name, target)
+
+    def read(self, flag: Claimed) -> bytes:
+        """What is in a claimed flag."""
+        return drive_files.read(self._root, flag.path, MAX_BYTES)
+
+    def read_all(self, flags: Sequence[Claimed]) -> list[Opened]:
+        """Many claimed flags; those that somebody took away are left out."""
+        found = []
+        with drive_files.open_folder(self._root, self._processing) as folder:
+            for flag in flags:
+                content: bytes | Exception
+                try:
+                    facts = _facts(folder.look(flag.path.name))
+                    content = folder.read(flag.path.name, MAX_BYTES)
+                except FileNotFoundError:
+                    continue
+                except (PermissionError, UnreadableError) as error:
+                    content = error
+                found.append(Opened(flag, content, facts))
+        return found
+
+    def facts(self, flag: Claimed) -> Facts:
+        """When it was filed and whose file it is."""
+        return _facts(drive_files.stat(self._root, flag.path))
+
+    def remove(self, flag: Claimed) -> None:
+        """It has been taken over into the ledger."""
+        crashpoints.reach("flag.remove:before")
+        drive_files.remove(self._root, flag.path)
+        crashpoints.reach("flag.remove:after")
+
+    def reject(self, flag: Claimed, reason: str) -> Path:
+        """Put it aside with its reason, for a person to look at."""
+        names = itertools.chain([flag.name], (f"{flag.name}.{number}" for number in itertools.count(2)))
+        target = next(path for path in map(self._rejected.joinpath, names) if not drive_files.exists(self._root, path))
+        reason_path = target.with_name(f"{target.name}.reason.txt")
+        drive_files.write(self._root, reason_path, f"{storable(reason)}\n".encode(), self._mode)
+        crashpoints.reach("flag.reject:before")
+        with suppress(FileNotFoundError):
+            drive_files.move(self._root, flag.path, target)
+        crashpoints.reach("flag.reject:after")
+        return target
+
+    def put_aside(self, flags: Sequence[Claimed]) -> None:
+        """Move many into `rejected`; a report has their reasons."""
+        with (
+            drive_files.open_folder(self._root, self._processing) as source,
+            drive_files.open_folder(self._root, self._rejected) as target,
+        ):
+            for flag in flags:
+                with suppress(FileNotFoundError):
+                    source.rename(flag.path.name, target, flag.path.name)
+
+    def report(self, name: str, document: object) -> None:
+        """Write a report beside the rejected flags."""
+        drive_files.write_json(self._root, self._rejected / name, document, self._mode)
+
+    def bound_rejected(self) -> None:
+        """Remove the oldest rejected flags and reports beyond as many as are kept."""
+        self._bound(self._rejected, KEPT_REJECTED, lambda name: not name.startswith(REPORT))
+        self._bound(self._rejected, KEPT_REPORTS, lambda name: name.startswith(REPORT))
+
+    def bound_processing(self, spared: Collection[str]) -> None:
+        """Remove the oldest claimed files that nobody finishes; `spared` are names of flags of ours."""
+
+        def theirs(name: str) -> bool:
+            return name.rpartition(f"{SUFFIX}.")[0] + SUFFIX not in spared and name not in spared
+
+        self._bound(self._processing, KEPT_PROCESSING, theirs)
+
+    def _bound(self, path: Path, most: int, concerns: Callable[[str], bool]) -> None:
+        """Remove the oldest of these names but so many. Of a folder with too many to look at, any part comes first."""
+        with drive_files.open_folder(self._root, path) as folder:
+            names = [name for name in folder.names() if concerns(name)]
+            surplus = min(len(names) - most, REMOVED_AT_ONCE)
+            if surplus <= 0:
+                return
+            aged = []
+            for name in names[: most + REMOVED_AT_ONCE]:
+                with suppress(FileNotFoundError):
+                    aged.append((folder.look(name).st_mtime_ns, name))
+            for _, name in sorted(aged)[:surplus]:
+                with suppress(OSError):  # a folder that isn't empty stays
+                    folder.remove_any(name)
+
+
+def _keepable(name: str, token: str) -> str:
+    """The name itself, unless it is no text or leaves no room for the token: then what can be kept of it."""
+    text = os.fsencode(name).decode("utf-8", "replace")
+    data, most = text.encode(), LONGEST_NAME - len(f".{token}")
+    if len(data) <= most:
+        return text
+    half = (most - len(CUT.encode())) // 2
+    return f"{data[:half].decode(errors='ignore')}{CUT}{data[-half:].decode(errors='ignore')}"
+
+
+def _facts(found: os.stat_result) -> Facts:
+    return Facts(_moment(found.st_mtime), user_name(found.st_uid))
+
+
+def _moment(seconds: float) -> datetime:
+    try:
+        return min(max(datetime.fromtimestamp(seconds, UTC), EARLIEST), LATEST)
+    except (ValueError, OverflowError, OSError):  # no date has so large a number
+        return EARLIEST if seconds < 0 else LATEST
+
+
+@lru_cache(maxsize=64)
+def user_name(uid: int) -> str:
+    """The name of this user; the number where the host knows none."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(uid).pw_name
+    except (ImportError, KeyError):  # Windows has no such names, and not every number has one
+        return str(uid)

@@ -1,0 +1,141 @@
+"""The files of the structured log, read from their end backwards or as they grow, across their rotation.
+
+On the path of `supervisor logs`, which is as quick as `status`: no logging, dataclasses or pathlib here.
+A file is open only while it is read: on Windows one that somebody has open can't be rotated.
+"""
+
+# ruff: noqa: PTH118, PTH123
+# Importing pathlib alone would cost a tenth of the time that the command has.
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO, TypeAlias
+
+    _Look: TypeAlias = "tuple[tuple[int, int], bytes, int, int]"
+    """The newest file of a look: which it is, how it begins, how far it was read, and when it was last written to, by
+    the clock of its file system."""
+
+EVENTS_FILE = "events.jsonl"
+HEAD_BYTES = 64
+"""How a file begins: its first line with its time. The number of a file that is gone is given to the next one."""
+
+BLOCK_BYTES = 64 * 1024
+"""Read at once, from the end: some two hundred lines, so that the newest fifty take one look."""
+
+
+class EventFiles:
+    """The file that is written to, and those that were rotated away: `events.jsonl.1` is the newest of them."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, EVENTS_FILE)
+        """Where the newest lines are."""
+        self._folder = folder
+        self.begun = False
+        """Whether there was any such file when the newest lines were asked for."""
+        self._last: _Look = ((0, 0), b"", 0, 0)
+
+    def newest_first(self, *, unfinished: bool) -> Iterator[bytes]:
+        """All lines there are, the newest first; `unfinished`: also what stands behind the last line end.
+
+        What is written once the first line was taken from here is left to `grown`, and not lost between the two.
+        """
+        self.begun = False
+        for file, facts in self._from_the_newest():
+            end = facts.st_size
+            if not self.begun:
+                self.begun, whole = True, _end_of_lines(file, end)
+                self._last = _look(file, facts, whole)
+                end = end if unfinished else whole
+            yield from filter(None, _backwards(file, end))
+
+    def grown(self) -> list[bytes]:
+        """The whole lines that are new since the last look, oldest first, also of files rotated away meanwhile."""
+        known, head, read_to, changed_ns = self._last
+        parts: list[bytes] = []
+        for file, facts in self._from_the_newest():
+            ours = _identity(facts) == known and _head(file).startswith(head)
+            if not ours and facts.st_mtime_ns < changed_ns:
+                break  # ours is gone, and this one is older
+            start = read_to if ours and read_to <= facts.st_size else 0  # less: somebody emptied it
+            file.seek(start)
+            data = file.read()
+            if not parts:
+                data = data[: data.rfind(b"\n") + 1]  # the rest of the last line is still to come
+                self._last = _look(file, facts, start + len(data))
+            parts.append(data)
+            if ours:
+                break
+        return [line for data in reversed(parts) for line in data.split(b"\n") if line]
+
+    def _from_the_newest(self) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+        """Each file once, open. What is rotated meanwhile is met again one further on, and none is left out."""
+        seen: set[tuple[int, int]] = set()
+        for path in self._paths():
+            try:
+                file = open(path, "rb")  # noqa: SIM115 (closed below; what reads it raises its own errors)
+            except FileNotFoundError:
+                continue  # it is just being renamed, to the next number
+            with file:
+                facts = os.fstat(file.fileno())
+                if _identity(facts) not in seen:
+                    seen.add(_identity(facts))
+                    yield file, facts
+
+    def _paths(self) -> Iterator[str]:
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return
+        ends = [name.removeprefix(f"{EVENTS_FILE}.") for name in names if name.startswith(f"{EVENTS_FILE}.")]
+        numbers = {int(end) for end in ends if end.isascii() and end.isdigit()}
+        yield self.path
+        for number in sorted({1} | numbers | {each + 1 for each in numbers}):  # the next one: a rotation may come
+            yield f"{self.path}.{number}"
+
+
+def _look(file: BinaryIO, facts: os.stat_result, read_to: int) -> _Look:
+    return _identity(facts), _head(file), read_to, facts.st_mtime_ns
+
+
+def _identity(facts: os.stat_result) -> tuple[int, int]:
+    return facts.st_dev, facts.st_ino
+
+
+def _head(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read(HEAD_BYTES)
+
+
+def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
+    """What lies between the line ends before `end`, the last first, read block by block."""
+    begun: list[bytes] = []  # of the line whose beginning is not read yet, the last part first
+    while end > 0:
+        start = max(end - BLOCK_BYTES, 0)
+        file.seek(start)
+        head, *lines = file.read(end - start).split(b"\n")
+        end = start
+        if lines:
+            begun.append(lines.pop())
+            yield b"".join(reversed(begun))
+            yield from reversed(lines)
+            begun = []
+        begun.append(head)
+    yield b"".join(reversed(begun))
+
+
+def _end_of_lines(file: BinaryIO, size: int) -> int:
+    """Where the last whole line ends."""
+    end = size
+    while end > 0:
+        start = max(end - BLOCK_BYTES, 0)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0

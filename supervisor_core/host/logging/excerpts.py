@@ -1,0 +1,161 @@
+"""The few lines of a log that matter when something went wrong: the end of the last traceback, and what was called an
+error. Pure.
+
+Logs are written by anybody in any form. What is looked for are the words that most loggers and every Python traceback
+use; where a line carries no time it has that of the line before it.
+
+The end of a log, however big it is and whatever is in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor_core.common.text import one_line
+from supervisor_core.host import drive_files
+from supervisor_core.host.logging.masking import Masking
+from supervisor_core.host.open_folder import End, OpenFolder
+
+MOST = 8
+LONGEST = 300  # characters of one line
+
+EARLIER = timedelta(minutes=15)
+"""A line may be older than the trouble that it tells of by so much. One from last week explains nothing of today."""
+
+TRACEBACK = "Traceback (most recent call last):"
+NO_SPACE = re.compile(r"no space left on device|\bENOSPC\b|disk quota exceeded|\[Errno 28\]", re.IGNORECASE)
+NO_MEMORY = re.compile(r"\bMemoryError\b|cannot allocate memory|\bENOMEM\b|std::bad_alloc|out of memory", re.IGNORECASE)
+
+_BAD = re.compile(r"\b(ERROR|CRITICAL|FATAL|PANIC|SEVERE)\b|\b(error|fatal|panic):")
+_MOMENT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
+)
+_FRAME = re.compile(r"^\s+|^$")
+_FILE = re.compile(r"""^\s*File "([^"]+)", line [0-9]+""")
+_EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(:|$)")
+_NUMBERS = re.compile(r"[0-9]+")
+_WHERE_TIMES_STAND = 80
+"""Characters from the beginning of a line."""
+
+
+def that_matter(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
+    """Those, in their order and each kind once; nothing that is older than what is to be explained."""
+    found: dict[str, tuple[int, str]] = {}
+    last = _last_traceback(lines)
+    for number, line in _recent(lines, since):
+        if number == last or (_BAD.search(line) and not line[:1].isspace()):
+            # The same but for its figures is the same; the newest of them stands for all.
+            found[_NUMBERS.sub("0", _without_time(line))] = (number, line)
+    chosen = sorted(found.values())
+    kept = chosen[-MOST:]
+    end = [each for each in chosen if each[0] == last]
+    if end and end[0] not in kept:  # it says more than the newest of many errors
+        kept = [*end, *kept[1:]]
+    return tuple(one_line(line.strip(), LONGEST) for _, line in kept)
+
+
+def last_error(lines: Sequence[str], since: datetime | None = None) -> str:
+    """What the last traceback ends with, `ValueError: no such archive`; empty where there is none."""
+    number = _last_traceback(lines)
+    if number is None or all(each != number for each, _ in _recent(lines, since)):
+        return ""
+    return one_line(lines[number].strip(), LONGEST)
+
+
+def traceback_files(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
+    """The files that the last traceback goes through, the innermost last; none where it is older."""
+    end = _last_traceback(lines)
+    if end is None or all(each != end for each, _ in _recent(lines, since)):
+        return ()
+    begin = max((number for number in range(end) if TRACEBACK in lines[number]), default=end)
+    return tuple(match[1] for line in lines[begin:end] if (match := _FILE.match(line)))
+
+
+def about(lines: Sequence[str], words: re.Pattern[str], since: datetime | None = None) -> str:
+    """The newest line in which these words stand; empty where there is none."""
+    return next(
+        (one_line(line.strip(), LONGEST) for _, line in reversed(list(_recent(lines, since))) if words.search(line)), ""
+    )
+
+
+def _recent(lines: Sequence[str], since: datetime | None) -> Iterator[tuple[int, str]]:
+    """Lines with their number, without those that are known to be too old."""
+    oldest = since - EARLIER if since else None
+    at: datetime | None = None
+    for number, line in enumerate(lines):
+        at = _moment(line) or at
+        if oldest is None or at is None or at >= oldest:
+            yield number, line
+
+
+def _last_traceback(lines: Sequence[str]) -> int | None:
+    """The number of the line in which the newest traceback ends: the first below it that is not one of its frames."""
+    for start in range(len(lines) - 1, -1, -1):
+        if TRACEBACK not in lines[start]:
+            continue
+        margin = len(lines[start]) - len(lines[start].lstrip())
+        for number in range(start + 1, len(lines)):
+            line = lines[number][margin:] if lines[number][:margin].isspace() else lines[number]
+            if not _FRAME.match(line):
+                return number if _EXCEPTION.match(line) else None
+        return None
+    return None
+
+
+def _moment(line: str) -> datetime | None:
+    """When it was written, where it says so with a zone: without one nobody knows."""
+    match = _MOMENT.search(line, 0, _WHERE_TIMES_STAND)
+    if match is None or match[3] is None:
+        return None
+    zone = match[3] if match[3] == "Z" or ":" in match[3] else f"{match[3][:3]}:{match[3][3:]}"
+    try:
+        return datetime.fromisoformat(f"{match[1].replace(' ', 'T')}{zone}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _without_time(line: str) -> str:
+    return _MOMENT.sub("", line, count=1)
+
+
+READ_BYTES = 256 * 1024
+"""Of the end: room for fifty long lines. A line that is longer than this is shown from somewhere in its middle."""
+
+LONGEST_LINE = 2000  # characters
+
+
+class Tail(NamedTuple):
+    """The last lines, and how big the whole is."""
+
+    lines: list[str]
+    size_bytes: int
+
+
+def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) -> End:
+    """The last bytes of a regular file, so many at most; for a file on the drive, give the drive's root.
+
+    May hang as long as its disk does, but waits for no pipe and follows no link.
+    """
+    if root is not None:
+        return drive_files.read_end(root, path, most)
+    with OpenFolder.at(path.parent, shared=False) as folder:
+        return folder.read_end(path.name, most)
+
+
+def last_lines(end: End, count: int, masking: Masking) -> Tail:
+    """So many lines, without secrets, each on one line. What is masked is masked before anything is cut off."""
+    text = masking.text(end.data.decode(errors="replace"))
+    if end.cut:
+        text = _whole_lines(text, masking.longest)
+    lines = text.removesuffix("\n").split("\n")[-count:] if text else []
+    return Tail([one_line(line.rstrip("\r"), LONGEST_LINE) for line in lines], end.size)
+
+
+def _whole_lines(text: str, longest_secret: int) -> str:
+    """From the first line that is whole; of a single line what can't be the second half of a secret."""
+    _, found, rest = text.partition("\n")
+    return rest if found and rest else text[longest_secret:]

@@ -1,0 +1,71 @@
+"""What a report may show: text without secrets, in however many spellings, and nothing that a file can't hold."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote
+
+from supervisor_core.common.text import storable
+from supervisor_core.common.times import to_text
+from supervisor_core.host.web import MASK
+
+SHORTEST = 4
+"""What is shorter would be found in every other word; the configuration holds it so as well."""
+
+# `user:password@` of an address. Whoever wrote the password may have left an @ or a slash in it as it is: then more
+# than the password goes, which is the better mistake. The lengths are bounds for the work, not for passwords.
+_IN_ADDRESS = re.compile(r"(://)(?:[^\s\"'<>/]{0,500}|[^\s\"'<>/:@]{0,100}:[^\s\"'<>]{0,500})@")
+
+# A token out of a file that only its own program reads is known by its looks.
+_SLACK_TOKEN = re.compile(r"\bx(?:ox[a-z]|app)-[A-Za-z0-9.-]{8,}")
+
+
+class Masking:
+    """Takes these secrets out of whatever it is given; `public` words are not secret, whoever says so."""
+
+    def __init__(self, secrets: Collection[str], public: Collection[str] = ()) -> None:
+        spellings = {each for secret in secrets if secret not in public for each in _spellings(secret)}
+        self._spellings = sorted(spellings - set(public), key=len, reverse=True)  # one may be part of another
+        self.longest = max(map(len, self._spellings), default=0)
+
+    def text(self, text: str) -> str:
+        """The text with a mask in the place of each secret."""
+        for secret in self._spellings:
+            text = text.replace(secret, MASK)
+        return storable(_SLACK_TOKEN.sub(MASK, _IN_ADDRESS.sub(rf"\1{MASK}@", text)))
+
+    def ours(self, value: Any) -> Any:  # noqa: ANN401 (any content of a report)
+        """A value of our making: its keys and numbers are no secrets, whatever they look like."""
+        return self._walk(value, str, lambda number: number)
+
+    def foreign(self, value: Any) -> Any:  # noqa: ANN401 (any JSON)
+        """A value of somebody else's making, in which anything may be a secret."""
+        return self._walk(value, self.text, lambda number: MASK if str(number) in self._spellings else number)
+
+    def _walk(self, value: Any, key: Callable[[str], str], number: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return number(value) if math.isfinite(value) else str(value)
+        if isinstance(value, Mapping):
+            return {key(str(name)): self._walk(item, key, number) for name, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._walk(item, key, number) for item in value]
+        if isinstance(value, datetime):
+            return to_text(value)
+        return self.text(str(value) if isinstance(value, str | PurePath) else repr(value))
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """The ways in which programs write the same text: as it is, in an address, in JSON, in Python."""
+    lines = [line.strip() for line in secret.splitlines()]
+    for text in {secret, secret.strip(), unquote(secret), *(lines if len(lines) > 1 else ())}:
+        if len(text) >= SHORTEST:
+            yield from (text, quote(text, safe=""), quote_plus(text), repr(text)[1:-1])
+            yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])

@@ -1,0 +1,4 @@
+"""Facts about operating-system processes, and signals to one of them: psutil, and Linux's own ways.
+
+Starting and stopping workers belongs to `processes`.
+"""

@@ -1,0 +1,211 @@
+"""The one door for programs that run to their end: no shell, a limit in time, and one for what is kept of their words.
+
+Workers have a door of their own (`processes`); this one is for git, pip and the like.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.host.process_facts.signals import wait_exit
+
+SECONDS = 30.0
+KEPT_BYTES = 256 * 1024
+"""Of each stream, half from its beginning and half from its end: far more than anybody reads."""
+
+GRACE_SECONDS = 2.0
+"""Between asking a program that is late to end and making it: git takes its locks away meanwhile."""
+
+GONE_SECONDS = 2.0
+"""After that only a kernel that waits for a drive keeps it, and its last words."""
+
+CHUNK = 64 * 1024
+
+
+class ProgramError(SupervisorError):
+    """A program could not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a program."""
+
+    words: tuple[str, ...]
+    exit_code: int | None
+    """Negative for a signal; None where not even KILL ended it."""
+    output: str
+    errors: str
+    seconds: float
+    timed_out: bool = False
+    truncated: bool = False
+    """Whether something in the middle of its output was left out: its words alone do not tell, they may say so too."""
+
+    def __bool__(self) -> bool:
+        """Whether all went well."""
+        return self.ok
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself, in time, and said that all is well."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+def run_command(
+    words: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    timeout: float = SECONDS,
+    keep_bytes: int = KEPT_BYTES,
+    exact: bool = False,
+    only_looks: bool = False,
+) -> Ran:
+    """Run a program, and come back when it has ended or its time is over. Its standard input is `given`.
+
+    What it says is decoded for people; with `exact`, so that names of files which are no UTF-8 are found by it again.
+
+    With the program ends its whole group, whatever it started and left there; one that `only_looks` also ends with us.
+    Its environment is `env` and nothing else, ours where that is None. `ProgramError` where it can't be started;
+    everything later is in the answer.
+    """
+    begun = time.monotonic()
+    child = _start(words, cwd, env, asked=bool(given))
+    if only_looks:
+        _looking.add(child.pid)
+    if child.stdin is not None:  # in a thread, for a program may never read it
+        threading.Thread(target=_feed, args=(child.stdin, given), name="program-input", daemon=True).start()
+    streams = [_Stream(pipe, keep_bytes) for pipe in (child.stdout, child.stderr) if pipe is not None]
+    identity = identify(child.pid)  # until we have reaped it, it is known
+    in_time = False
+    try:
+        in_time = identity is None or wait_exit(identity, timeout)
+    finally:
+        if not in_time and identity is not None:
+            _ask_group(child.pid)
+            wait_exit(identity, GRACE_SECONDS)
+        _end_group(child.pid)  # before the program is reaped: until then its number is nobody else's
+        _looking.discard(child.pid)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(GONE_SECONDS)
+    output, errors = (stream.text("surrogateescape" if exact else "replace") for stream in streams)
+    late, truncated = not in_time, streams[0].is_truncated
+    return Ran(tuple(words), child.returncode, output, errors, time.monotonic() - begun, late, truncated)
+
+
+_looking: set[int] = set()
+"""Programs that change nothing and have not been reaped, so their numbers are nobody else's."""
+
+
+@atexit.register
+def _end_all() -> None:
+    """Nobody reads what these say any more: whoever called them was in a thread that isn't waited for at the end."""
+    for pid in tuple(_looking):
+        _end_group(pid)
+
+
+def _start(
+    words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, *, asked: bool
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 (a list of words, and no shell)
+            list(words),
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.PIPE if asked else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            close_fds=True,
+            **platform.launch_options(),  # a group of its own, and no terminal to ask at
+        )
+    except FileNotFoundError:
+        if cwd is not None and not cwd.is_dir():
+            raise ProgramError(f"{words[0]} can't be run in {cwd}: there is no such folder.") from None
+        raise ProgramError(f"There is no program {words[0]} here.", remedy=f"Install {words[0]}.") from None
+    except (OSError, ValueError) as error:
+        raise ProgramError(f"{words[0]} can't be run: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _feed(pipe: IO[bytes], given: bytes) -> None:
+    """Write a program's input. One that ended, or doesn't read, is no error."""
+    with contextlib.suppress(OSError), pipe:
+        pipe.write(given)
+
+
+class _Stream(threading.Thread):
+    """Reads a pipe to its end and keeps the beginning and the end of it. Who writes is never kept waiting."""
+
+    def __init__(self, pipe: IO[bytes], keep_bytes: int) -> None:
+        super().__init__(name="program-output", daemon=True)
+        self._pipe = pipe
+        self._half = max(keep_bytes // 2, 1)
+        self._first, self._last, self._left_out = bytearray(), bytearray(), 0
+        self.start()
+
+    def run(self) -> None:
+        with self._pipe as pipe:
+            for chunk in _chunks(pipe):
+                room = self._half - len(self._first)
+                self._first += chunk[:room]
+                self._last += chunk[room:]
+                over = len(self._last) - self._half
+                if over > 0:
+                    self._left_out += over
+                    del self._last[:over]
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether not all is kept of what was said until now."""
+        return self._left_out > 0
+
+    def text(self, undecodable: str) -> str:
+        """What was said. Somebody outside of the group may hold the pipe open for ever: that is not waited for."""
+        self.join(GONE_SECONDS)
+        middle = f"\n… {self._left_out} bytes left out …\n" if self._left_out else ""
+        return bytes(self._first).decode(errors=undecodable) + middle + bytes(self._last).decode(errors=undecodable)
+
+
+def _chunks(pipe: IO[bytes]) -> Iterable[bytes]:
+    return iter(lambda: os.read(pipe.fileno(), CHUNK), b"")
+
+
+if sys.platform == "win32":
+
+    def _ask_group(pid: int) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.CTRL_BREAK_EVENT)
+
+    def _end_group(pid: int) -> None:
+        import psutil
+
+        with contextlib.suppress(psutil.Error):
+            program = psutil.Process(pid)
+            for each in (*program.children(recursive=True), program):
+                with contextlib.suppress(psutil.Error):
+                    each.kill()
+
+else:
+
+    def _ask_group(pid: int) -> None:
+        _signal_group(pid, signal.SIGTERM)
+
+    def _end_group(pid: int) -> None:
+        _signal_group(pid, signal.SIGKILL)
+
+    def _signal_group(pid: int, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses where only the dead are left
+            os.killpg(pid, number)

@@ -1,0 +1,133 @@
+"""The door to the web: one request, its answer's status, and in words why there was none. No address comes out of it.
+
+An address may hold a token, so neither what is raised nor what is logged has more of it than where it leads.
+
+Addresses as they may be told: a mask in the place of what may be a secret in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from supervisor_core.version import __version__
+
+CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
+"""For a connection, and for each piece of an answer."""
+
+MOST_REDIRECTS = 3
+USER_AGENT = f"supervisor-chatops/{__version__}"
+
+_KEEPING = frozenset({307, 308})
+"""Redirects after which the same is sent again; after the others only what asks."""
+_MOVED = _KEEPING | {301, 302, 303}
+_PORTS = {"http": 80, "https": 443}
+
+logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it writes whole addresses
+
+
+class NoAnswer(Exception):
+    """There was none, and these words say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the other side said; its words are not read, for they may have no end."""
+
+    status: int
+    retry_after: str = ""
+
+
+def ask(method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+    """One request; it blocks. A redirect is followed within the same host, never down from TLS."""
+    import requests  # late: who asks nobody need not pay for it
+
+    with _in_words(), requests.Session() as session:
+        for _ in range(MOST_REDIRECTS + 1):
+            with session.request(
+                method,
+                url,
+                data=body,
+                headers={"User-Agent": USER_AGENT, **(headers or {})},
+                timeout=(CONNECT_SECONDS, READ_SECONDS),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                answer = Answer(response.status_code, response.headers.get("Retry-After", ""))
+                location = response.headers.get("Location", "")
+            if answer.status not in (_MOVED if body is None else _KEEPING) or not location:
+                return answer
+            target = urljoin(url, location)
+            if not same_place(url, target):
+                return answer
+            url = target
+        return answer
+
+
+def same_place(url: str, target: str) -> bool:
+    """Whether a redirect stays with whom we were told to speak: the same host and port, or its encrypted door."""
+    here, there = urlsplit(url), urlsplit(target)
+    if not there.hostname or here.hostname != there.hostname:
+        return False
+    upgraded = (_door(here), _door(there)) == (("http", 80), ("https", 443))
+    return upgraded or _door(here) == _door(there)
+
+
+def _door(parts: SplitResult) -> tuple[str, int | None]:
+    return parts.scheme, parts.port or _PORTS.get(parts.scheme)
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """What the library raises has the address in its words; ours has not."""
+    import requests
+
+    try:
+        yield
+    except requests.Timeout:
+        raise NoAnswer("it did not answer in time") from None
+    except requests.exceptions.ProxyError as error:
+        raise NoAnswer(f"the proxy does not let us through{_cause(error)}") from None
+    except requests.exceptions.SSLError as error:
+        raise NoAnswer(f"no trusted connection{_cause(error)}") from None
+    except requests.ConnectionError as error:
+        raise NoAnswer(f"it can't be reached{_cause(error)}") from None
+    except Exception as error:  # noqa: BLE001 (the edge: whatever it is, its words may have the address)
+        raise NoAnswer(f"it can't be asked ({type(error).__name__})") from None
+
+
+def _cause(error: BaseException) -> str:
+    """What the system said of it, which knows of no address."""
+    seen: set[int] = set()
+    todo: list[object] = [error]
+    while todo:
+        found = todo.pop()
+        if not isinstance(found, BaseException) or id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, ssl.SSLCertVerificationError):
+            return f": {found.verify_message}"
+        if isinstance(found, socket.gaierror):
+            return ": its name is not known"
+        if isinstance(found, OSError) and isinstance(found.errno, int) and not isinstance(found, ssl.SSLError):
+            return f": {os.strerror(found.errno)}"
+        todo += [found.__context__, found.__cause__, getattr(found, "reason", None), *found.args]
+    return ""
+
+
+MASK = "****"
+
+_QUERY = re.compile(r"(/[^\s?#]{0,500})\?[^\s#]+")
+"""In which a signed address has its signature, and another one its token."""
+
+
+def without_query(text: str) -> str:
+    """A text whose addresses have no query, also where it tells but the end of one."""
+    return _QUERY.sub(rf"\1?{MASK}", text)

@@ -1,0 +1,200 @@
+"""Carrying out what was agreed to: rights and state are looked at once more, then its jobs are filed, once.
+
+The move to `executing` and the jobs are one transaction. A crash before it leaves the approval as it was, for the next
+who carries on; a crash after it leaves jobs, which are found like any others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from supervisor_core.code.change_plan import SEEN
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import Right, Tier
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.intake.approvals import rows
+from supervisor_core.intake.approvals.observed_state import Document, Observe, fingerprint, stale, states_of
+from supervisor_core.intake.approvals.rights import SHELL, Rights, right_to_give
+from supervisor_core.intake.approvals.rules import NOT_FILED, Approval, ApprovalState, Choice, Move, Vote, judge
+from supervisor_core.intake.filing import file_jobs
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, not_begun
+from supervisor_core.storage.steps import record
+from supervisor_core.storage.store import Ledger
+
+RETRY = timedelta(seconds=5)
+PATIENCE = timedelta(minutes=2)
+"""For so long after the decision the execution is tried: whoever approved still looks at the card. Then it expires."""
+
+US = "supervisor"
+
+log = logging.getLogger(__name__)
+
+
+class CarryingOut:
+    """What becomes of an approval once people have decided."""
+
+    def __init__(self, ledger: Ledger, observe: Observe, rights: Rights) -> None:
+        self._ledger = ledger
+        self._observe = observe
+        self._rights = rights
+
+    def carry_on(self, now: datetime) -> list[Approval]:
+        """Carry out what is approved and due. One that can't be keeps no other from it."""
+        return [self.execute(approval.approval_id, now) for approval in self.agreed(now)]
+
+    def agreed(self, now: datetime) -> list[Approval]:
+        """Those that are approved and due, oldest first."""
+        return self._ledger.read(lambda connection: rows.carried_on(connection, now, RETRY))
+
+    def execute(self, approval_id: str, now: datetime) -> Approval:
+        """Carry out one, if it is approved; how it stands then."""
+        approval, votes = self._read(approval_id)
+        if approval.state is not ApprovalState.APPROVED:
+            return approval
+        try:
+            self._go_on(approval, votes, now)
+        except SupervisorError as error:
+            self._later(approval, str(error), now)
+        except Exception as error:  # the edge: one approval that can't be carried out keeps no other from it
+            log.exception("approval %s can't be carried out", approval_id)
+            self._later(approval, f"Unexpected {describe(error)}.", now)
+        return self._read(approval_id)[0]
+
+    def settle(self, now: datetime) -> list[Approval]:
+        """Those under way whose jobs have all ended; how they stand then."""
+        found = self._ledger.read(lambda connection: rows.in_states(connection, (ApprovalState.EXECUTING,)))
+        return [self._read(each.approval_id)[0] for each in found if self.settle_one(each, now)]
+
+    def settle_one(self, approval: Approval, now: datetime) -> bool:
+        """Done or failed, once all its jobs have ended."""
+        if approval.state is not ApprovalState.EXECUTING:
+            return False
+        ended = self._ledger.read(lambda connection: jobs.of_task(connection, approval.task_id))
+        if not ended or any(job.state not in FINAL for job in ended):
+            return False
+        left = [job.worker_id for job in ended if not_begun(job)]
+        failed = [job.worker_id for job in ended if not (job.outcome and job.outcome.success) and not not_begun(job)]
+        why = f"It failed on {', '.join(failed)}." if failed else ""
+        why += f" Not begun: {', '.join(left)}." if left else ""
+        made = Move.FAIL if failed else Move.SUCCEED
+        return self._ledger.step(rows.move(approval, made, rows.Decided(US, why), now), now)
+
+    def _go_on(self, approval: Approval, votes: Sequence[Vote], now: datetime) -> None:
+        if approval.decided_at is not None and now >= approval.decided_at + PATIENCE:
+            minutes = PATIENCE / timedelta(minutes=1)
+            words = f"It was approved, and was not carried out within {minutes:g} minutes. {approval.reason}".rstrip()
+            self._end(approval, votes, Move.EXPIRE, f"{words} Nothing was done.", now)
+            return
+        lost, unknown = self._rights_now(approval, votes)
+        if lost:
+            self._end(approval, votes, Move.CANCEL, f"{lost} Nothing was done.", now)
+            return
+        vouched = any(vote.voter.id.startswith(SHELL) and vote.choice is Choice.APPROVE for vote in votes)
+        if unknown and not vouched:
+            self._later(approval, unknown, now)
+            return
+        try:
+            seen: tuple[Document, ...] = self._observe(approval.command)
+            moved = fingerprint(approval.command, seen) != approval.fingerprint
+            why = stale(approval.previews, seen) if moved else ""
+        except SupervisorError as error:
+            if error.retryable:
+                raise
+            why = f"It would be refused now: {error}"
+        if why:
+            self._end(approval, votes, Move.OVERTAKE, f"{why} Nothing was done.", now)
+            return
+        self._file(approval, seen, now, f"On the word of this host's shell: {unknown}" if unknown else "")
+
+    def _rights_now(self, approval: Approval, votes: Sequence[Vote]) -> tuple[str, str]:
+        """Who may not any more, in words; and what could not be found out."""
+        asked = [(approval.requester, right_to_give(approval.command), "who asked for it")]
+        asked += [(vote.voter, Right.APPROVER, "who approved it") for vote in votes if vote.choice is Choice.APPROVE]
+        unknown = ""
+        for who, right, role in asked:
+            try:
+                why = self._rights(who.person, approval.command, right)
+            except SupervisorError as error:
+                if not error.retryable:
+                    return f"{who.name or who.id}, {role}, may not any more: {error}", ""
+                unknown = unknown or error.message
+                continue
+            if why:
+                return f"{who.name or who.id}, {role}, may not any more: {why}", ""
+        return "", unknown
+
+    def _file(self, approval: Approval, seen: Sequence[Document], now: datetime, why: str) -> None:
+        """executing, and its jobs, in one transaction; nothing where somebody else was first."""
+        command = _held_to(approval.command, seen)
+
+        def work(connection: Connection) -> bool:
+            current = rows.find(connection, approval.approval_id, lock=True)
+            votes = rows.votes_of(connection, approval.approval_id)
+            if current is None or current.state is not ApprovalState.APPROVED:
+                return False
+            if judge(current.terms, votes) is not ApprovalState.APPROVED:
+                return False
+            if not rows.taken(connection, current, rows.move(current, Move.EXECUTE, rows.Decided(US, why), now), now):
+                return False
+            agreed = [vote.as_json() for vote in votes if vote.choice is Choice.APPROVE]
+            file_jobs(connection, current.supervisor_id, command, current.door, now, approvals=agreed)
+            return True
+
+        crashpoints.reach("approvals_t.executing:before")
+        try:
+            filed = self._ledger.write(work)
+        except jobs.IdTaken as error:
+            self._fail(approval, f"{NOT_FILED} {error}", now)
+            return
+        if filed:
+            by = why or "as agreed"
+            log.info("approval %s: %s is carried out, %s", approval.approval_id, approval.again, by)
+        crashpoints.reach("approvals_t.executing:after")
+
+    def _fail(self, approval: Approval, why: str, now: datetime) -> None:
+        """The command can't be filed: a failure, in the trail as a refusal."""
+
+        def work(connection: Connection) -> bool:
+            if not rows.taken(connection, approval, rows.move(approval, Move.FAIL, rows.Decided(US, why), now), now):
+                return False
+            entry = rows.refused(approval, Issuer(US, US), "execute", approval.door, why)
+            record(connection, approval.supervisor_id, entry, (), now)
+            return True
+
+        if self._ledger.write(work):
+            log.error("approval %s: %s failed: %s", approval.approval_id, approval.again, why)
+
+    def _later(self, approval: Approval, why: str, now: datetime) -> None:
+        if why != approval.reason:
+            log.info("approval %s waits: %s", approval.approval_id, why)
+        self._ledger.write(lambda connection: rows.postpone(connection, approval, now + RETRY, why))
+
+    def _end(self, approval: Approval, votes: Sequence[Vote], made: Move, why: str, now: datetime) -> None:
+        facts = {"error": why} if made is Move.CANCEL else None
+        if self._ledger.step(rows.move(approval, made, rows.Decided(US, why, votes, facts), now), now):
+            log.info("approval %s of %s: %s", approval.approval_id, approval.command.name, why)
+
+    def _read(self, approval_id: str) -> tuple[Approval, list[Vote]]:
+        def look(connection: Connection) -> tuple[Approval, list[Vote]]:
+            found = rows.find(connection, approval_id)
+            if found is None:
+                raise LookupError(f"there is no approval {approval_id}")
+            return found, rows.votes_of(connection, approval_id)
+
+        return self._ledger.read(look)
+
+
+def _held_to(command: Command, seen: Sequence[Document]) -> Command:
+    """The command as its jobs get it: one on code is held to what was seen, through the time that it waits."""
+    if CATALOG[command.name].tier is not Tier.CODE:
+        return command
+    states = sorted({state for state in states_of(command.workers, seen).values() if state})
+    return replace(command, params={**command.params, SEEN: ",".join(states)})

@@ -1,0 +1,189 @@
+"""What an approval is bound to: the exact command and the state that people saw; and what has moved on since. Pure.
+
+Both are read off previews, as the documents that programs get: one for each checkout, or for each worker.
+
+Looking at what a command would do, as documents that an approval is bound to and that people are shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from supervisor_core.code.change_plan import SEEN, count, named, short, state_hash
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import Tier
+from supervisor_core.common.text import canonical_json, capitalised, one_line, sentence
+
+if TYPE_CHECKING:
+    from supervisor_core.workers.context import Host
+
+Document = Mapping[str, Any]
+
+NAMED = 3
+LONGEST_EFFECT = 300  # characters: a line on a card and in a table
+
+
+def states_of(workers: Sequence[str], previews: Sequence[Document]) -> dict[str, str]:
+    """The hash of what was seen of each of these workers; empty where nothing is known."""
+    found = {worker["id"]: str(each.get("state") or "") for each in previews for worker in each["workers"]}
+    return {worker_id: found.get(worker_id, "") for worker_id in workers}
+
+
+def fingerprint(command: Command, previews: Sequence[Document]) -> str:
+    """Another one as soon as the command is not exactly this one, or anything was seen differently."""
+    facts = {
+        "command": command.name,
+        "params": {name: value for name, value in command.params.items() if name != SEEN},
+        "workers": list(command.workers),
+        "label": command.label,
+        "states": states_of(command.workers, previews),
+    }
+    return hashlib.sha256(canonical_json(facts).encode()).hexdigest()
+
+
+def objections(previews: Sequence[Document]) -> list[str]:
+    """What speaks against it as things are, and for whom where there are several places."""
+    found: dict[str, list[str]] = {}
+    for each in previews:
+        if word := each.get("refused") or each.get("conflict"):
+            found.setdefault(sentence(str(word)), []).extend(worker["id"] for worker in each["workers"])
+    several = len(previews) > 1
+    return [f"{named(workers, NAMED)}: {words}" if several else words for words, workers in found.items()]
+
+
+def does_nothing(preview: Document) -> bool:
+    """Whether its code is so already: nothing changes, nothing is installed, and nobody is stopped for it."""
+    changes = ("commit_count", "dropped", "changes", "undone_task_id", "installs")
+    return bool(preview.get("checkout") and preview.get("ok")) and not any(preview.get(name) for name in changes)
+
+
+def all_so_already(previews: Sequence[Document]) -> str:
+    """That nothing is to be done anywhere, in words; empty where something is."""
+    if not previews or not all(does_nothing(each) for each in previews):
+        return ""
+    who = named([worker["id"] for each in previews for worker in each["workers"]], NAMED)
+    return f"Nothing to do for {who}: it is so already. Nobody is stopped."
+
+
+def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
+    """What has moved on between two looks, in words."""
+    old, new = _by_place(before), _by_place(now)
+    words: list[str] = []
+    for place, was in old.items():
+        if place in new:
+            words += _moved(place, was, new[place])
+        else:
+            words.append(f"{place} is not there any more")
+    words += [f"{place} was not part of it" for place in new if place not in old]
+    said = "; ".join(words) or "something that it depends on is different now"
+    workers = [worker["id"] for each in (*before, *now) for worker in each["workers"]]
+    return f"{capitalised(said, *workers)}."
+
+
+def effect(previews: Sequence[Document]) -> str:
+    """What would happen, in one line."""
+    return one_line("; ".join(dict.fromkeys(_effect(each) for each in previews)), LONGEST_EFFECT)
+
+
+def _by_place(previews: Sequence[Document]) -> dict[str, Document]:
+    return {str(each.get("checkout") or named([w["id"] for w in each["workers"]], NAMED)): each for each in previews}
+
+
+def _moved(place: str, was: Document, now: Document) -> list[str]:
+    words = []
+    if now.get("refused"):
+        words.append(f"it would be refused now: {str(now['refused']).rstrip('.')}")
+    elif now.get("conflict"):
+        words.append(f"it would fail now: {str(now['conflict']).rstrip('.')}")
+    heads = [str((each.get("head") or {}).get("hash") or "") for each in (was, now)]
+    if all(heads) and heads[0] != heads[1]:
+        words.append(f"{place} was at {short(heads[0])} and is at {short(heads[1])} now")
+    targets = [str(each.get("target") or "") for each in (was, now)]
+    if all(targets) and targets[0] != targets[1]:
+        words.append(f"it would lead to {short(targets[1])} now, and not to {short(targets[0])}")
+    changes = set(was.get("changes") or ()) ^ set(now.get("changes") or ())
+    if changes and not now.get("refused"):
+        words.append(f"files of {place} were changed: {named(sorted(changes), NAMED)}")
+    if (was.get("installs") or []) != (now.get("installs") or []) and not now.get("refused"):
+        words.append("what it installs is different")
+    return words + _workers_moved(was, now)
+
+
+def _workers_moved(was: Document, now: Document) -> list[str]:
+    old, new = ({worker["id"]: worker for worker in each["workers"]} for each in (was, now))
+    words = [f"{worker_id} is no longer one of its workers" for worker_id in old if worker_id not in new]
+    words += [f"{worker_id} has become one of its workers" for worker_id in new if worker_id not in old]
+    for worker_id in old.keys() & new.keys():
+        before, after = bool(old[worker_id]["paused"]), bool(new[worker_id]["paused"])
+        if before != after:
+            words.append(f"{worker_id} {'is paused now' if after else 'is no longer paused'}")
+        elif (old[worker_id].get("rests") is None) != (new[worker_id].get("rests") is None):
+            words.append(f"whether {worker_id} may be started has changed")
+    return sorted(words)
+
+
+def _effect(preview: Document) -> str:
+    workers = [worker["id"] for worker in preview["workers"]]
+    who = named(workers, NAMED)
+    if preview.get("checkout") is None:
+        return f"{preview['command']} {who}"
+    commits = count(int(preview.get("commit_count") or 0), "commit")
+    files = count(int(preview.get("file_count") or 0), "file")
+    back = "takes back" if preview["command"] in ("rollback", "undo") else "brings in"
+    parts = [f"{back} {commits} ({files})"] if preview.get("commit_count") else []
+    parts += [f"drops {count(len(preview['dropped']), 'commit')} of its own"] if preview.get("dropped") else []
+    parts += [f"drops changes of {count(len(preview['changes']), 'file')}"] if preview.get("changes") else []
+    moves = bool(parts)
+    parts += ["installs packages"] if preview.get("installs") else []
+    head, target = str((preview.get("head") or {}).get("hash") or ""), str(preview.get("target") or "")
+    leads = (
+        f" from {short(head)}" + (f" to {short(target)}" if target and target != head else "") if head and moves else ""
+    )
+    if not parts:
+        return f"nothing to do for {who}, it is so already" if not preview.get("undone_task_id") else f"undo for {who}"
+    return f"{', '.join(parts)}{leads}, for {who}"
+
+
+Previews = tuple[dict[str, Any], ...]
+Observe = Callable[[Command], Previews]
+"""What this command would do now; a `SupervisorError` where that can't be said. It asks git and the drive, so it
+blocks."""
+
+
+def observer(host: Callable[[], Host]) -> Observe:
+    """Observes through the doors of this host, with the configuration that is in force at the time."""
+
+    def observe(command: Command) -> Previews:
+        from supervisor_core.code.preview import preview  # late: a shell that only sends must not pay for it
+
+        doors = host()
+        if CATALOG[command.name].tier is Tier.CODE:
+            return tuple(each.as_json() for each in preview(doors, command))
+        return tuple(_of_worker(doors, command, worker_id) for worker_id in command.workers)
+
+    return observe
+
+
+def _of_worker(host: Host, command: Command, worker_id: str) -> dict[str, Any]:
+    """For a command that changes no code: whether the worker is paused, and whether it may be started."""
+    from supervisor_core.code.preview import worker_now
+
+    worker = worker_now(host, host.config.worker(worker_id))
+    facts = {
+        "worker": worker_id,
+        "paused": bool(worker.paused),
+        "rests": worker.rests,
+        "quarantined": host.quarantines.read(worker_id) is not None,
+    }
+    return {
+        "command": command.name,
+        "checkout": None,
+        "ok": True,
+        "refused": None,
+        "conflict": None,
+        "workers": [worker.as_json()],
+        "state": state_hash(facts),
+    }

@@ -1,0 +1,300 @@
+"""Approvals as rows: filed once for each command, voted on, and moved by steps with their audit rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
+
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.common.text import canonical_json, one_line, storable
+from supervisor_core.intake.approvals.rules import (
+    ACTIONS,
+    FINAL,
+    REQUESTED,
+    Approval,
+    ApprovalState,
+    Choice,
+    Move,
+    Terms,
+    Vote,
+    after,
+)
+from supervisor_core.jobs.rows import CARD, ISSUER_NAME, taken_back
+from supervisor_core.storage import outbox as replies
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.steps import Message, Step, record, take
+from supervisor_core.storage.tables import approvals, votes
+
+ASKED = replies.ASKED
+
+REASON = 1000  # characters of why somebody voted so
+
+FAILURES = frozenset({Move.DENY, Move.EXPIRE, Move.OVERTAKE})
+"""Moves after which the command is not carried out although its requester still wants it."""
+
+NOT_CARRIED_OUT = frozenset(FINAL) - {ApprovalState.DONE, ApprovalState.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What is known when an approval is moved."""
+
+    actor: str
+    reason: str = ""
+    votes: Sequence[Vote] = ()
+    facts: Mapping[str, Any] | None = None
+    """What else the audit row should tell."""
+
+
+def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any] | None = None) -> Approval:
+    """Keep a new approval, with its audit row and its card; the one that is there where its task id is known."""
+    known = of_task(connection, approval.task_id)
+    if known is not None:
+        return known
+    command = approval.command
+    row = {
+        "approval_id": approval.approval_id,
+        "task_id": approval.task_id,
+        "supervisor_id": approval.supervisor_id,
+        "command": command.name,
+        "target": command.target,
+        "params_json": canonical_json(command.params),
+        "workers_json": canonical_json(command.workers),
+        "label": command.label,
+        "issuer_id": approval.requester.id,
+        "issuer_name": approval.requester.name[:ISSUER_NAME],
+        "owner_id": approval.requester.owner or None,
+        "door": approval.door,
+        "card_json": canonical_json(approval.card) if approval.card is not None else None,
+        "preview_json": canonical_json(approval.previews),
+        "fingerprint": approval.fingerprint,
+        "state": approval.state,
+        "votes_needed": approval.terms.votes_needed,
+        "self_approval": approval.terms.self_approval,
+        "requested_at": approval.requested_at,
+        "expires_at": approval.expires_at,
+        "due_at": approval.due_at,
+    }
+    connection.execute(insert(approvals), row)
+    entry = _entry(approval, REQUESTED, Decided(approval.requester.id))
+    places = ((CARD, approval.card), (ASKED, asked_in))
+    messages = [Message(kind, approval.task_id, place) for kind, place in places if place is not None]
+    messages += [replies.details(replies.PREVIEW, message.kind, approval.task_id) for message in messages]
+    record(connection, approval.supervisor_id, entry, messages or told_anew(approval), approval.requested_at)
+    return approval
+
+
+def find(connection: Connection, approval_id: str, *, lock: bool = False) -> Approval | None:
+    """The approval with this id, or of the command with this task id. With `lock`, nobody else moves it meanwhile."""
+    mine = or_(approvals.c.approval_id == approval_id, approvals.c.task_id == approval_id)
+    query = select(approvals).where(mine)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+    return _approval(row) if row else None
+
+
+def of_task(connection: Connection, task_id: str) -> Approval | None:
+    """The approval of this command."""
+    row = connection.execute(select(approvals).where(approvals.c.task_id == task_id)).mappings().first()
+    return _approval(row) if row else None
+
+
+def pressed(connection: Connection, button: str) -> Approval | None:
+    """The first approval of a command whose id is that of a press of this button. In an earlier version all had one."""
+    of_one_press = and_(approvals.c.task_id > f"{button}_", approvals.c.task_id < f"{button}`")
+    query = select(approvals).where(or_(approvals.c.task_id == button, of_one_press))
+    row = connection.execute(query.order_by(approvals.c.requested_at).limit(1)).mappings().first()
+    return _approval(row) if row else None
+
+
+def about(connection: Connection, command: str, name: str, value: str, most: int) -> list[Approval]:
+    """The newest approvals of this command that were asked for with this value of a parameter, newest first."""
+    query = (
+        select(approvals)
+        .where(approvals.c.command == command, func.json_extract(approvals.c.params_json, f"$.{name}") == value)
+        .order_by(approvals.c.requested_at.desc())
+        .limit(most)
+    )
+    return [_approval(row) for row in connection.execute(query).mappings()]
+
+
+def carried_on(connection: Connection, now: datetime, again: timedelta) -> list[Approval]:
+    """Those that are agreed to and due, oldest first. None waits for longer than `again`: what seems to is due as well,
+    because the clock has been set back since."""
+    waits = (approvals.c.due_at > now) & (approvals.c.due_at <= now + again)
+    query = select(approvals).where(approvals.c.state == ApprovalState.APPROVED, ~waits)
+    query = query.order_by(approvals.c.requested_at, approvals.c.approval_id)
+    return [_approval(row) for row in connection.execute(query).mappings()]
+
+
+def in_states(connection: Connection, states: Collection[ApprovalState], due: datetime | None = None) -> list[Approval]:
+    """Those that stand so, oldest first; with `due`, only those that somebody must look at by then."""
+    query = select(approvals).where(approvals.c.state.in_(tuple(states)))
+    if due is not None:
+        query = query.where(approvals.c.due_at <= due)
+    query = query.order_by(approvals.c.requested_at, approvals.c.approval_id)
+    return [_approval(row) for row in connection.execute(query).mappings()]
+
+
+def first_due(connection: Connection, states: Collection[ApprovalState]) -> datetime | None:
+    """When the first of those that stand so must be looked at."""
+    query = select(func.min(approvals.c.due_at)).where(approvals.c.state.in_(tuple(states)))
+    moment: datetime | None = connection.execute(query).scalar()
+    return moment
+
+
+def votes_on(connection: Connection, approval_ids: Iterable[str]) -> dict[str, list[Vote]]:
+    """The votes on each of these, in the order in which they were given."""
+    wanted = tuple(approval_ids)
+    query = select(votes).where(votes.c.approval_id.in_(wanted)).order_by(votes.c.place)
+    found: dict[str, list[Vote]] = {approval_id: [] for approval_id in wanted}
+    for row in connection.execute(query).mappings():
+        found[row["approval_id"]].append(_vote(row))
+    return found
+
+
+def votes_of(connection: Connection, approval_id: str) -> list[Vote]:
+    """The votes on this one."""
+    return votes_on(connection, (approval_id,))[approval_id]
+
+
+def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> None:
+    """Write one vote down, and have the card told anew; nobody gets in twice."""
+    row = {
+        "approval_id": approval.approval_id,
+        "voter_id": vote.voter.id,
+        "supervisor_id": approval.supervisor_id,
+        "voter_name": vote.voter.name[:ISSUER_NAME],
+        "choice": vote.choice,
+        "reason": vote.reason or None,
+        "door": vote.door,
+        "voted_at": vote.at,
+        "place": place,
+    }
+    connection.execute(insert(votes), row)
+    record(connection, approval.supervisor_id, None, told_anew(approval), vote.at)
+
+
+def move(approval: Approval, made: Move, decided: Decided, now: datetime, **values: Any) -> Step:  # noqa: ANN401
+    """One move, from where this approval was seen to stand, with its audit row; the card tells of it.
+
+    From there and from nowhere else: what was decided about a pending one is not to happen to an approved one.
+    """
+    to = after(approval.state, made)
+    content: dict[str, Any] = {"due_at": None, "reason": storable(decided.reason) or None, **values}
+    if to not in (ApprovalState.EXECUTING, ApprovalState.APPROVED):
+        content["finished_at"] = now
+    if approval.state is ApprovalState.PENDING:
+        content["decided_at"] = now
+    action = ACTIONS.get(made)
+    entry = _entry(approval, action, decided, failure=made in FAILURES) if action else None
+    key = {"approval_id": approval.approval_id}
+    ends_without_jobs = to in NOT_CARRIED_OUT or (approval.state is ApprovalState.APPROVED and made is Move.FAIL)
+    follow = partial(_tell, task_id=approval.task_id, by=decided.actor) if ends_without_jobs else None
+    return Step(approvals, key, (approval.state,), to, content, entry, told_anew(approval), follow=follow)
+
+
+def _tell(connection: Connection, supervisor_id: str, now: datetime, *, task_id: str, by: str) -> None:
+    """Who is concerned hears once that nothing is carried out; what is carried out is told of with its jobs."""
+    replies.end(connection, supervisor_id, task_id, now, by)
+
+
+def taken(connection: Connection, approval: Approval, step: Step, now: datetime) -> bool:
+    """Take a step of this approval in the caller's transaction; False where somebody else was first."""
+    return take(connection, approval.supervisor_id, step, now)
+
+
+def postpone(connection: Connection, approval: Approval, until: datetime, reason: str) -> None:
+    """It can't be gone on with at the moment, and the row says why."""
+    mine = (approvals.c.approval_id == approval.approval_id, approvals.c.state == approval.state)
+    connection.execute(update(approvals).where(*mine).values(due_at=until, reason=storable(reason)))
+
+
+def refused(approval: Approval, voter: Issuer, choice: str, door: str, why: str) -> AuditEntry:
+    """What the trail says of somebody who may not decide."""
+    decided = Decided(voter.id, why, facts={"refused": choice, "door": door})
+    return _entry(approval, "REFUSED", decided, failure=True)
+
+
+def told_anew(approval: Approval) -> tuple[Message, ...]:
+    """The messages of this approval that were ordered before."""
+    own = (Message(CARD, approval.task_id, None), Message(ASKED, approval.task_id, None))
+    return (*own, *taken_back(approval.command.params))
+
+
+def _entry(approval: Approval, action: str, decided: Decided, *, failure: bool = False) -> AuditEntry:
+    command = approval.command
+    one = len(command.workers) == 1
+    return AuditEntry(
+        actor=decided.actor,
+        action=action,
+        target_type="worker" if one else "workers",
+        target_id=command.workers[0] if one else (command.target or ",".join(command.workers)),
+        outcome="failure" if failure else "success",
+        label=approval.audit_label,
+        task_id=approval.task_id,
+        details={
+            "approval_id": approval.approval_id,
+            "command": command.name,
+            "params": command.params,
+            "workers": list(command.workers),
+            "label": command.label,
+            "door": approval.door,
+            "requester": {"id": approval.requester.id, "name": approval.requester.name},
+            **({"owner": approval.requester.owner} if approval.requester.owner else {}),
+            "fingerprint": approval.fingerprint,
+            "votes": [vote.as_told() for vote in decided.votes],
+            "votes_needed": approval.terms.votes_needed,
+            "error" if failure else "reason": decided.reason or None,
+            **(decided.facts or {}),
+        },
+    )
+
+
+def _approval(row: RowMapping) -> Approval:
+    issuer = Issuer(row["issuer_id"], row["issuer_name"], row["owner_id"] or "")
+    return Approval(
+        approval_id=row["approval_id"],
+        supervisor_id=row["supervisor_id"],
+        command=Command(
+            name=row["command"],
+            target=row["target"],
+            workers=tuple(json.loads(row["workers_json"])),
+            params=json.loads(row["params_json"]),
+            label=row["label"],
+            issuer=issuer,
+            task_id=row["task_id"],
+        ),
+        door=row["door"],
+        card=json.loads(row["card_json"]) if row["card_json"] is not None else None,
+        previews=tuple(json.loads(row["preview_json"])),
+        fingerprint=row["fingerprint"],
+        terms=Terms(issuer.person.id, row["votes_needed"], row["self_approval"]),
+        state=ApprovalState(row["state"]),
+        requested_at=row["requested_at"],
+        expires_at=row["expires_at"],
+        due_at=row["due_at"],
+        decided_at=row["decided_at"],
+        finished_at=row["finished_at"],
+        reason=row["reason"] or "",
+    )
+
+
+def _vote(row: RowMapping) -> Vote:
+    return Vote(
+        voter=Issuer(row["voter_id"], row["voter_name"]),
+        choice=Choice(row["choice"]),
+        at=row["voted_at"],
+        reason=row["reason"] or "",
+        door=row["door"],
+    )
+
+
+def as_reason(text: str) -> str:
+    """What somebody gave as their reason, as a line that is kept."""
+    return one_line(storable(text).strip(), REASON)

@@ -1,0 +1,263 @@
+"""An approval: a command that waits for people, its life as one table, and what their votes come to. Pure.
+
+    pending ─ approve ─→ approved ─ execute ─→ executing ─ succeed ─→ done
+       │                    │                      └─ fail ─→ failed
+       ├─ deny ─→ denied    ├─ fail ─→ failed (its command could not be filed)
+       └────── cancel, expire, overtake ──→ cancelled, expired, stale
+
+Overtaken is an approval whose command would not do any more what people saw when they said yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from supervisor_core.code.change_plan import count
+from supervisor_core.commands.command import Command, Issuer, person_of
+from supervisor_core.commands.grammar import render
+from supervisor_core.commands.labels import audit_label
+from supervisor_core.common.errors import Given, SupervisorError, Words
+from supervisor_core.common.times import to_text
+
+
+class ApprovalState(StrEnum):
+    """Where an approval stands."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    EXECUTING = "executing"
+    DONE = "done"
+    FAILED = "failed"
+    DENIED = "denied"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    STALE = "stale"
+
+
+class Move(StrEnum):
+    """What can happen to it."""
+
+    APPROVE = "approve"
+    DENY = "deny"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    OVERTAKE = "overtake"
+    EXECUTE = "execute"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+
+
+class Choice(StrEnum):
+    """What a vote says."""
+
+    APPROVE = "approve"
+    DENY = "deny"
+
+
+class IllegalMove(SupervisorError):
+    """The approval can't do that from where it stands."""
+
+
+_S, _M = ApprovalState, Move
+
+# Where a move leads. What is not here is illegal.
+MOVES: Mapping[ApprovalState, Mapping[Move, ApprovalState]] = MappingProxyType(
+    {
+        _S.PENDING: MappingProxyType(
+            {
+                _M.APPROVE: _S.APPROVED,
+                _M.DENY: _S.DENIED,
+                _M.CANCEL: _S.CANCELLED,
+                _M.EXPIRE: _S.EXPIRED,
+                _M.OVERTAKE: _S.STALE,
+            }
+        ),
+        _S.APPROVED: MappingProxyType(
+            {
+                _M.EXECUTE: _S.EXECUTING,
+                _M.FAIL: _S.FAILED,
+                _M.CANCEL: _S.CANCELLED,
+                _M.EXPIRE: _S.EXPIRED,
+                _M.OVERTAKE: _S.STALE,
+            }
+        ),
+        _S.EXECUTING: MappingProxyType({_M.SUCCEED: _S.DONE, _M.FAIL: _S.FAILED}),
+    }
+)
+
+FINAL = tuple(state for state in ApprovalState if state not in MOVES)
+OPEN = (ApprovalState.PENDING, ApprovalState.APPROVED)
+"""Nothing has been carried out yet, and it can still be stopped."""
+
+ACTIONS: Mapping[Move, str] = MappingProxyType(
+    {
+        _M.APPROVE: "APPROVED",
+        _M.DENY: "DENIED",
+        _M.CANCEL: "CANCELLED",
+        _M.EXPIRE: "EXPIRED",
+        _M.OVERTAKE: "STALE",
+    }
+)
+"""What the audit trail calls a move. The others are told by the rows of the command itself."""
+
+REQUESTED = "APPROVAL_REQUESTED"
+
+NOT_FILED = "Not carried out:"
+"""How the reason of one begins that failed before it had any job."""
+
+
+def after(state: ApprovalState, move: Move) -> ApprovalState:
+    """Where this move leads from there; `IllegalMove` where it may not be."""
+    try:
+        return MOVES[state][move]
+    except KeyError:
+        raise IllegalMove(f"An approval that is {state} can't {move}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one person said about one approval."""
+
+    voter: Issuer
+    choice: Choice
+    at: datetime
+    reason: str = ""
+    door: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """As an approval is told with a command that it let through."""
+        return {"id": self.voter.id, "name": self.voter.name, "at": to_text(self.at)}
+
+    def as_told(self) -> dict[str, Any]:
+        """All of it, for the audit trail and for programs."""
+        return {**self.as_json(), "choice": str(self.choice), "reason": self.reason or None, "door": self.door}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a command was asked for. They stay as they were then: that is what people were shown."""
+
+    requester_id: str
+    votes_needed: int = 1
+    self_approval: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """One row of `approvals_t`."""
+
+    approval_id: str
+    supervisor_id: str
+    command: Command
+    """As it was issued; its task id is the approval's own."""
+    door: str
+    card: Mapping[str, Any] | None
+    previews: tuple[Mapping[str, Any], ...]
+    """What was to be seen when it was asked for: a document for each checkout, or for each worker."""
+    fingerprint: str
+    terms: Terms
+    state: ApprovalState
+    requested_at: datetime
+    expires_at: datetime
+    due_at: datetime | None = None
+    """When somebody must look at it next."""
+    decided_at: datetime | None = None
+    finished_at: datetime | None = None
+    reason: str = ""
+    """Why it ended as it did."""
+
+    @property
+    def task_id(self) -> str:
+        """The command's."""
+        return self.command.task_id
+
+    @property
+    def requester(self) -> Issuer:
+        """Who asked."""
+        if self.command.issuer is None:
+            raise ValueError(f"nobody asked for {self.approval_id}")
+        return self.command.issuer
+
+    @property
+    def was_filed(self) -> bool:
+        """Whether its jobs are there."""
+        filed = self.state in (ApprovalState.EXECUTING, ApprovalState.DONE, ApprovalState.FAILED)
+        return filed and not self.reason.startswith(NOT_FILED)
+
+    @property
+    def audit_label(self) -> str:
+        """Who asked, then what they called it."""
+        return audit_label(self.requester.name, self.requester.id, self.command.label)
+
+    @property
+    def again(self) -> str:
+        """The words in which the same would be asked for anew."""
+        return render(self.command)
+
+
+def judge(terms: Terms, votes: Iterable[Vote]) -> ApprovalState:
+    """What these votes come to, in the order in which they were given. The first that decides is the last that counts.
+
+    Each person counts once, with what they said first; the requester not at all, unless the terms say otherwise.
+    """
+    said: set[str] = set()
+    for vote in votes:
+        person = person_of(vote.voter.id)
+        if person in said or (person == person_of(terms.requester_id) and not terms.self_approval):
+            continue
+        if vote.choice is Choice.DENY:
+            return ApprovalState.DENIED
+        said.add(person)
+        if len(said) >= terms.votes_needed:
+            return ApprovalState.APPROVED
+    return ApprovalState.PENDING
+
+
+def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: datetime) -> str:
+    """Why this person's vote does not count, in words for them; empty where it does.
+
+    Whether they are an approver at all is not asked here: each door knows its own people.
+    """
+    if approval.state is not ApprovalState.PENDING:
+        return f"{_is_decided(approval, votes)}; nothing was changed."
+    if now >= approval.expires_at:
+        return f"It expired at {_clock(approval.expires_at)}; nothing was changed."
+    if voter.is_same_as(approval.terms.requester_id) and not approval.terms.self_approval:
+        return "You asked for it yourself, so somebody else must decide. You may cancel it."
+    mine = next((vote for vote in votes if vote.voter.is_same_as(voter.id)), None)
+    if mine is not None:
+        return f"You have already voted to {mine.choice}; each person votes once. An approver may still cancel it."
+    return ""
+
+
+def count_of(approval: Approval, votes: Iterable[Vote]) -> str:
+    """`1 of 2 votes`."""
+    agreed = sum(1 for vote in votes if vote.choice is Choice.APPROVE)
+    return f"{agreed} of {count(approval.terms.votes_needed, 'vote')}"
+
+
+def to_go_on(approval: Approval) -> Words:
+    """What whoever asked may do where nothing was carried out because time went by; empty in every other state."""
+    if approval.state is ApprovalState.EXPIRED:
+        return ("Ask again: ", Given(approval.again))
+    return ("For a new preview ask again: ", Given(approval.again)) if approval.state is ApprovalState.STALE else ()
+
+
+def _is_decided(approval: Approval, votes: Sequence[Vote]) -> str:
+    """`It is denied already, by anna`."""
+    word = approval.state
+    deciding = Choice.DENY if word is ApprovalState.DENIED else Choice.APPROVE
+    carried = (ApprovalState.APPROVED, ApprovalState.EXECUTING, ApprovalState.DONE, ApprovalState.FAILED)
+    names = [vote.voter.name or vote.voter.id for vote in votes if vote.choice is deciding]
+    by = f", by {' and '.join(names)}" if names and word in (*carried, ApprovalState.DENIED) else ""
+    said = "is approved" if word in carried else "has expired" if word is ApprovalState.EXPIRED else f"is {word}"
+    return f"It {said} already{by}"
+
+
+def _clock(moment: datetime) -> str:
+    return f"{moment:%H:%M} UTC"

@@ -1,0 +1,328 @@
+"""Approvals: a command is asked for, people vote, and what was agreed to is carried out once, or not at all.
+
+Whoever hears people (a chat, the command line) calls `request`, `vote` and `cancel`; whoever carries on (the
+scheduler, a shell without a daemon) calls `carry_on`, `expire_due` and `settle`. All of it blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from supervisor_core.code.change_plan import SEEN
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import Right
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import Given, RefusedError, UsageError
+from supervisor_core.common.text import random_id
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.intake.approvals import rows
+from supervisor_core.intake.approvals.execution import CarryingOut
+from supervisor_core.intake.approvals.observed_state import Observe, all_so_already, fingerprint, objections, states_of
+from supervisor_core.intake.approvals.rights import Rights, host_rights, nobody_to_approve
+from supervisor_core.intake.approvals.rules import (
+    OPEN,
+    Approval,
+    ApprovalState,
+    Choice,
+    Move,
+    Terms,
+    Vote,
+    judge,
+    may_vote,
+    to_go_on,
+)
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage.store import Ledger
+
+Allowed = Callable[[Approval], str]
+"""Why somebody may not approve this one right now; empty where they may."""
+
+
+class NoSuchApproval(UsageError):
+    """There is no such approval."""
+
+
+class NotAsked(RefusedError):
+    """An approval can't be asked for."""
+
+
+class NothingToDo(NotAsked):
+    """All of it is so already."""
+
+
+class VoteRefused(RefusedError):
+    """This vote does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How an approval stands after somebody has had their say."""
+
+    approval: Approval
+    votes: tuple[Vote, ...]
+    counted: bool = True
+    """False where the same had been said before: nothing was changed by it."""
+
+
+class Approvals:
+    """All approvals of one host. Safe to be used from any thread, and by several programs at once."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        config: Callable[[], SupervisorConfig],
+        observe: Observe,
+        rights: Rights | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._config = config
+        self._observe = observe
+        self._rights = rights or host_rights(config)
+        self._carrying = CarryingOut(ledger, observe, self._rights)
+
+    def request(
+        self,
+        command: Command,
+        door: str,
+        card: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
+        along: Callable[[Connection], bool] | None = None,
+    ) -> Approval:
+        """Ask for an approval of a command that was issued; it is durable when this returns. The same one again for a
+        task id that is known; `NotAsked` where nobody could agree to it or where it would fail as things are,
+        `NothingToDo` where all of it is so already.
+
+        `along` is done in the same transaction; where it says no, nothing of it is, and `NotAsked` says so."""
+        known = self.of_task(command.task_id)
+        if known is not None:
+            if command.issuer is None or not command.issuer.is_same_as(known.requester.id):
+                who = known.requester.name or known.requester.id
+                raise NotAsked(f"{who} has asked for this already, as {command.task_id}. Nothing more was done.")
+            return known
+        moment = now or datetime.now(UTC)
+        approval = self._new(command, door, card, moment)
+
+        def file(connection: Connection) -> Approval | None:
+            jobs.refuse_taken(connection, command.task_id, None, door)
+            if along is not None and not along(connection):
+                return None
+            return rows.file(connection, approval, self._asked_in(card))
+
+        crashpoints.reach("approvals_t.pending:before")
+        try:
+            filed = self._ledger.write(file)
+        except jobs.IdTaken as error:
+            raise NotAsked(error.message, remedy=error.remedy) from None
+        crashpoints.reach("approvals_t.pending:after")
+        if filed is None:
+            raise NotAsked("Somebody else was first.")
+        return filed
+
+    def vote(
+        self,
+        approval_id: str,
+        voter: Issuer,
+        choice: Choice,
+        reason: str = "",
+        *,
+        door: str = "slack",
+        allowed: Allowed | None = None,
+        now: datetime | None = None,
+    ) -> Decision:
+        """Count a vote; `VoteRefused` with why it does not count. `allowed` is asked right before."""
+        moment = now or datetime.now(UTC)
+        approval, votes = self.find(approval_id)
+        if any(vote.voter.is_same_as(voter.id) and vote.choice is choice for vote in votes):
+            return Decision(approval, votes, counted=False)
+        self._check(approval, votes, voter, choice, door, moment, allowed)
+        vote = Vote(voter, choice, moment, rows.as_reason(reason), door)
+        crashpoints.reach("votes_t.cast:before")
+        why = self._ledger.write(lambda connection: count_vote(connection, approval.approval_id, vote))
+        crashpoints.reach("votes_t.cast:after")
+        if why:
+            raise VoteRefused(why)
+        return Decision(*self.find(approval.approval_id))
+
+    def cancel(
+        self,
+        approval_id: str,
+        by: Issuer,
+        reason: str = "",
+        *,
+        door: str = "slack",
+        allowed: Allowed | None = None,
+        now: datetime | None = None,
+    ) -> Decision:
+        """Take it back: its requester, or an approver. Not once it is being carried out."""
+        moment = now or datetime.now(UTC)
+        approval, votes = self.find(approval_id)
+        if approval.state is ApprovalState.CANCELLED:
+            return Decision(approval, votes, counted=False)
+        if not by.is_same_as(approval.terms.requester_id):
+            self._refuse(approval, by, "cancel", door, self._why_not(approval, by, allowed), moment)
+        said = rows.as_reason(f"By {by.name or by.id}{f': {reason}' if reason else '.'}")
+        while (
+            approval.state in OPEN
+        ):  # again where somebody has voted meanwhile: an approved one can be taken back, too
+            decided = rows.Decided(by.id, said, votes)
+            if self._ledger.step(rows.move(approval, Move.CANCEL, decided, moment), moment):
+                return Decision(*self.find(approval.approval_id))
+            approval, votes = self.find(approval.approval_id)
+        raise VoteRefused(f"It is {approval.state} already, and can't be cancelled any more.")
+
+    def carry_on(self, now: datetime | None = None) -> list[Approval]:
+        """Carry out what was agreed to and is due; how each of them stands then."""
+        return self._carrying.carry_on(now or datetime.now(UTC))
+
+    def agreed(self, now: datetime | None = None) -> list[Approval]:
+        """Those that are approved and due, oldest first."""
+        return self._carrying.agreed(now or datetime.now(UTC))
+
+    def execute(self, approval_id: str, now: datetime | None = None) -> Approval:
+        """Carry out this one now, if it is approved; how it stands then."""
+        return self._carrying.execute(self.find(approval_id)[0].approval_id, now or datetime.now(UTC))
+
+    def settle(self, now: datetime | None = None) -> list[Approval]:
+        """Those whose commands have ended since: done or failed."""
+        return self._carrying.settle(now or datetime.now(UTC))
+
+    def expire_due(self, now: datetime | None = None) -> list[Approval]:
+        """End those that nobody decided in time; which they were."""
+        moment = now or datetime.now(UTC)
+        waiting = self._ledger.read(lambda connection: rows.in_states(connection, (ApprovalState.PENDING,), due=moment))
+        return [approval for approval in waiting if self._expired(approval, moment)]
+
+    def due_at(self) -> datetime | None:
+        """When the first of them must be looked at."""
+        return self._ledger.read(lambda connection: rows.first_due(connection, OPEN))
+
+    def find(self, approval_id: str) -> tuple[Approval, tuple[Vote, ...]]:
+        """The approval with this id, or of the command with this task id, and the votes on it."""
+
+        def look(connection: Connection) -> tuple[Approval, tuple[Vote, ...]] | None:
+            found = rows.find(connection, approval_id)
+            return (found, tuple(rows.votes_of(connection, found.approval_id))) if found else None
+
+        found = self._ledger.read(look)
+        if found is None:
+            raise NoSuchApproval(
+                f"There is no approval {approval_id!a}.", remedy=(Given("approvals"), " lists what waits.")
+            )
+        return found
+
+    def of_task(self, task_id: str) -> Approval | None:
+        """The approval of this command; None where it needed none."""
+        return self._ledger.read(lambda connection: rows.of_task(connection, task_id))
+
+    def pressed(self, button: str) -> Approval | None:
+        """The approval that a press of this button asked for."""
+        return self._ledger.read(lambda connection: rows.pressed(connection, button))
+
+    def waiting(self) -> list[tuple[Approval, tuple[Vote, ...]]]:
+        """All that wait for somebody or are being carried out, oldest first, with their votes."""
+
+        def look(connection: Connection) -> list[tuple[Approval, tuple[Vote, ...]]]:
+            found = rows.in_states(connection, (*OPEN, ApprovalState.EXECUTING))
+            votes = rows.votes_on(connection, [each.approval_id for each in found])
+            return [(each, tuple(votes[each.approval_id])) for each in found]
+
+        return self._ledger.read(look)
+
+    def _new(self, command: Command, door: str, card: Mapping[str, Any] | None, now: datetime) -> Approval:
+        config = self._config()
+        if why := nobody_to_approve(config, command):
+            raise NotAsked(why)
+        previews = self._observe(command)
+        if against := objections(previews):
+            raise NotAsked(f"No approval was asked for: it would fail as things are. {' '.join(against)}")
+        seen = command.params.get(SEEN)
+        if seen and not set(states_of(command.workers, previews).values()) <= set(str(seen).split(",")):
+            raise NotAsked("What was seen in the preview is not so any more. Nothing was done; look at a new preview.")
+        if not seen and (already := all_so_already(previews)):  # whoever saw a preview may have it as they saw it
+            raise NothingToDo(already)
+        if command.issuer is None:
+            raise ValueError(f"nobody stands behind {command.name}")
+        terms = config.slack.approvals
+        expires_at = now + timedelta(minutes=terms.expires_minutes)
+        return Approval(
+            approval_id=random_id(),
+            supervisor_id=self._ledger.supervisor_id,
+            command=command,
+            door=door,
+            card=card,
+            previews=previews,
+            fingerprint=fingerprint(command, previews),
+            terms=Terms(command.issuer.person.id, terms.votes, terms.self_approval),
+            state=ApprovalState.PENDING,
+            requested_at=now,
+            expires_at=expires_at,
+            due_at=expires_at,
+        )
+
+    def _asked_in(self, card: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """The place of a message of its own, where the command's card stands elsewhere."""
+        slack = self._config().slack
+        channel = slack.asks_in(str((card or {}).get("channel") or "")) if slack.enabled else ""
+        return {"channel": channel} if channel else None
+
+    def _check(
+        self,
+        approval: Approval,
+        votes: Sequence[Vote],
+        voter: Issuer,
+        choice: Choice,
+        door: str,
+        now: datetime,
+        allowed: Allowed | None,
+    ) -> None:
+        late = approval.state is ApprovalState.PENDING and now >= approval.expires_at
+        if late:
+            self._expired(approval, now)
+        why = may_vote(approval, votes, voter, now)
+        own = approval.state is ApprovalState.PENDING and voter.is_same_as(approval.terms.requester_id)
+        if why and not own:
+            raise VoteRefused(why, remedy=to_go_on(replace(approval, state=ApprovalState.EXPIRED)) if late else "")
+        self._refuse(approval, voter, choice, door, why or self._why_not(approval, voter, allowed), now)
+
+    def _why_not(self, approval: Approval, who: Issuer, allowed: Allowed | None) -> str:
+        return allowed(approval) if allowed else self._rights(who, approval.command, Right.APPROVER)
+
+    def _refuse(self, approval: Approval, who: Issuer, choice: str, door: str, why: str, now: datetime) -> None:
+        """Written into the trail, and told to them alone."""
+        if why:
+            self._ledger.audit(rows.refused(approval, who, choice, door, why), now)
+            raise VoteRefused(why)
+
+    def _expired(self, approval: Approval, now: datetime) -> bool:
+        votes = self._ledger.read(lambda connection: rows.votes_of(connection, approval.approval_id))
+        minutes = (approval.expires_at - approval.requested_at) / timedelta(minutes=1)
+        why = f"It was not decided within {minutes:g} minutes."
+        return self._ledger.step(rows.move(approval, Move.EXPIRE, rows.Decided("supervisor", why, votes), now), now)
+
+
+def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
+    """Write the vote down and do what follows from it, in one transaction; why it does not count any more."""
+    approval = rows.find(connection, approval_id, lock=True)
+    if approval is None:  # pragma: no cover (nobody deletes approvals)
+        raise NoSuchApproval
+    votes = rows.votes_of(connection, approval_id)
+    if why := may_vote(approval, votes, vote.voter, vote.at):
+        return why
+    rows.cast(connection, approval, vote, place=len(votes) + 1)
+    votes.append(vote)
+    judged = judge(approval.terms, votes)
+    if judged is ApprovalState.PENDING:
+        return ""
+    approves = judged is ApprovalState.APPROVED
+    decided = rows.Decided(vote.voter.id, vote.reason, votes)
+    step = rows.move(
+        approval, Move.APPROVE if approves else Move.DENY, decided, vote.at, due_at=vote.at if approves else None
+    )
+    if not rows.taken(connection, approval, step, vote.at):  # pragma: no cover (it is locked)
+        raise VoteRefused("Somebody else has decided at this very moment.")
+    return ""

@@ -1,0 +1,77 @@
+"""The way to the own host: a row in its ledger, and a word to whoever will carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command
+from supervisor_core.common import crashpoints
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.storage.store import Ledger
+
+
+class LocalCarrier:
+    """Files one job for each worker of a command, all of them or none."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
+        """The jobs filed; those that were there already under the same task id are not filed again."""
+        crashpoints.reach("command.file:before")
+        filed = self._ledger.write(
+            lambda connection: file_jobs(connection, self._ledger.supervisor_id, command, door, now, card)
+        )
+        crashpoints.reach("command.file:after")
+        return filed
+
+    def pressed(self, button: str) -> Job | None:
+        """The first job that a press of this button was filed as."""
+        return self._ledger.read(lambda connection: jobs.pressed(connection, button))
+
+    def carried(self, task_id: str) -> list[Job]:
+        """The jobs that were filed under this task id."""
+        return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
+
+
+def file_jobs(
+    connection: Connection,
+    supervisor_id: str,
+    command: Command,
+    door: str,
+    now: datetime,
+    card: Mapping[str, Any] | None = None,
+    approvals: Sequence[Mapping[str, Any]] = (),
+) -> list[Job]:
+    """A job for each worker of a command, in the caller's transaction; `approvals` tell who agreed to it.
+
+    `IdTaken` where the command's id is another command's: then the caller's transaction must not commit.
+    """
+    handler, issuer = CATALOG[command.name].handler, command.issuer
+    if handler is None or issuer is None:
+        raise ValueError(f"{command.name} by {issuer} is nothing that a host carries out")
+    jobs.refuse_taken(connection, command.task_id, handler, door)
+    filed: list[Job] = []
+    for worker_id in command.workers:
+        new = jobs.NewJob(
+            task_id=command.task_id,
+            worker_id=worker_id,
+            handler=handler,
+            params=command.params,
+            label=command.label,
+            issuer=issuer,
+            door=door,
+            filed_at=now,
+            approvals=approvals,
+            card=None if filed else card,  # one for the whole command
+        )
+        job = jobs.file(connection, supervisor_id, new, now)
+        if job is not None:
+            filed.append(job)
+    return filed

@@ -1,0 +1,78 @@
+"""The rules by which a flag's content is followed or rejected: its name, signature, id, rights and approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from supervisor_core.code.change_plan import count
+from supervisor_core.commands.catalog import HANDLERS, by_handler
+from supervisor_core.commands.command import person_of
+from supervisor_core.commands.definitions import Right
+from supervisor_core.commands.flags import FlagOrder, FlagRejected, Trust, misspelled, parse_body, parse_name
+from supervisor_core.config.load import SupervisorConfig, not_listed
+from supervisor_core.jobs.model import is_reserved
+
+DOOR = "flag"
+
+
+class FlagRules:
+    """For the flags of these workers."""
+
+    def __init__(
+        self,
+        config: SupervisorConfig,
+        workers: tuple[str, ...],
+        trust: Trust | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._workers = workers
+        self._trust = trust
+        self._now = now
+
+    def understand(self, name: str, token: str, data: bytes) -> FlagOrder:
+        """The order in a flag; `FlagIncomplete` for what may yet become whole, `FlagRejected` with the reason."""
+        flag = parse_name(name)
+        if flag is None:
+            known = ", ".join(HANDLERS)
+            raise FlagRejected(
+                f"It must be named supervisor_HANDLER_WORKER.flag or supervisor_HANDLER_WORKER_TASKID.flag. "
+                f"Handlers are {known}; a task id is 1 to 128 letters, digits, hyphens or underscores."
+            )
+        if right := misspelled(name, self._workers):
+            raise FlagRejected(
+                f"It names the worker {flag.worker_id}; here there is {right}. Names in flags are exact.",
+                remedy=f"Name it supervisor_{flag.handler}_{right}.flag.",
+            )
+        order = parse_body(data, flag, token, self._now(), self._trust)
+        if is_reserved(order.task_id):
+            raise FlagRejected(
+                f"Task ids such as {order.task_id} are reserved for commands from Slack and for schedules.",
+                remedy="Use another one, or none.",
+            )
+        definition = by_handler(order.handler)
+        if definition is not None:
+            self._check_rights(order, definition.name)
+        if definition is not None and self._config.needs_approval(definition.name, DOOR):
+            self._check_agreed(order, definition.name)
+        return order
+
+    def _check_rights(self, order: FlagOrder, name: str) -> None:
+        """Whoever holds the secret may name anybody. Only those count to whom the configuration gives the right."""
+        named = [(order.issuer.id, Right.OPERATOR)] if order.issuer is not None else []
+        named += [(str(vote["id"]), Right.APPROVER) for vote in order.approvals]
+        for who, right in named:
+            if why := not_listed(self._config, who, name, order.worker_id, right):
+                raise FlagRejected(why, remedy="Groups and * don't count here.")
+
+    def _check_agreed(self, order: FlagOrder, name: str) -> None:
+        """What needs an approval brings it along: those in a signed flag are people's, not the writer's."""
+        terms = self._config.slack.approvals
+        asker = "" if terms.self_approval or order.issuer is None else person_of(order.issuer.id)
+        agreed = {person_of(str(each.get("id"))) for each in order.approvals} - {asker, ""}
+        if len(agreed) < terms.votes:
+            raise FlagRejected(
+                f"{name} needs an approval here, with {count(terms.votes, 'vote')}, and this flag brings "
+                f"{len(agreed)}. Give the command in Slack: there people are asked."
+            )

@@ -1,0 +1,1 @@
+"""Schedules: added, listed, removed, and run with their owner's rights at that moment."""

@@ -1,0 +1,254 @@
+"""Running what is scheduled: a chore of the scheduler. Each command is given as if its owner gave it at that moment.
+
+The move of the row to its next time and the jobs (or the approval, or the answer) are one transaction: after a crash
+either both are there or neither is, and a time is never run twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from sqlalchemy import Connection
+
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.grammar import parse
+from supervisor_core.commands.targets import resolve
+from supervisor_core.commands.words import shown
+from supervisor_core.common import crashpoints
+from supervisor_core.common.cron import parse_cron
+from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError, describe
+from supervisor_core.common.time_zones import next_after
+from supervisor_core.common.times import to_text
+from supervisor_core.config.load import SupervisorConfig, grammar_context
+from supervisor_core.intake.approvals.rights import Rights, right_to_give
+from supervisor_core.intake.approvals.service import Approvals, NothingToDo
+from supervisor_core.intake.filing import file_jobs
+from supervisor_core.intake.scheduler import SlowWork, looked_at
+from supervisor_core.intake.schedules import rows
+from supervisor_core.intake.schedules.rules import (
+    LATE,
+    PATIENCE,
+    LastRun,
+    RunState,
+    Schedule,
+    Turn,
+    is_patience_over,
+    turn,
+)
+from supervisor_core.intake.schedules.service import unfinished
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.steps import Message, record, take
+from supervisor_core.storage.store import Ledger
+
+RETRY = timedelta(seconds=5)
+"""After it could not be found out whether a run may be."""
+
+SLOWLY = timedelta(minutes=1)
+"""After what is not about this run: a zone that this host does not know any more, a mistake of ours."""
+
+MINUTES = PATIENCE / timedelta(minutes=1)
+DOOR = "schedule"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a command that only informs has to say, to be told with the move of its schedule."""
+
+    messages: Sequence[Message] = ()
+    entry: AuditEntry | None = None
+
+
+Answering = Callable[[Schedule, Command], Answered]
+"""Answers a command that no host carries out. It may ask others: it blocks. A retryable error where that is not
+possible now."""
+
+
+def nobody_to_answer(schedule: Schedule, command: Command) -> Answered:
+    """Where there is no chat."""
+    raise RefusedError(
+        f"{command.name} only informs, and there is no channel to answer in: Slack is not set up on this host. "
+        f"Remove {schedule.name}, or set up Slack."
+    )
+
+
+class SchedulesChore:
+    """While nothing is due it costs two looks at a small table."""
+
+    name = "schedules"
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        config: Callable[[], SupervisorConfig],
+        approvals: Approvals,
+        rights: Rights,
+        answering: Answering = nobody_to_answer,
+    ) -> None:
+        self._ledger = ledger
+        self._config = config
+        self._approvals = approvals
+        self._rights = rights
+        self._answering = answering
+        self._runs: SlowWork[bool] = SlowWork("schedule")
+
+    def due_at(self) -> datetime | None:
+        """When the first must be looked at."""
+        return looked_at(self._ledger.read(rows.first_due), self._runs)
+
+    def work(self, now: datetime) -> bool:
+        """Run what is due; whether commands were filed. One that can't be run keeps no other from it."""
+        for schedule in self._ledger.read(lambda connection: rows.ahead(connection, now + LATE)):
+            self._set_right(schedule, now)
+        due = self._ledger.read(lambda connection: rows.due(connection, now))
+        return any(self._runs.run({each.schedule_id: partial(self._one, each, now) for each in due}))
+
+    def _set_right(self, schedule: Schedule, now: datetime) -> None:
+        """The clock of this host was ahead, and is not any more: nobody waits for a time that was counted by it."""
+        try:
+            first = next_after(parse_cron(schedule.cron), schedule.zone, now)
+        except SupervisorError as error:
+            log.warning("schedule %s can't be counted anew: %s", schedule.name, error)
+            return
+        if max(schedule.next_at, schedule.due_at) > first:
+            at = min(schedule.next_at, first)
+            log.warning("schedule %s comes at %s: the clock was ahead before", schedule.name, to_text(at))
+            self._ledger.step(rows.set_right(schedule, at), now)
+
+    def _one(self, schedule: Schedule, now: datetime) -> bool:
+        try:
+            return self._look(schedule, now)
+        except SupervisorError as error:
+            self._later(schedule, str(error), now, SLOWLY)
+        except Exception as error:  # the edge: one schedule that can't be run keeps no other from it
+            log.exception("schedule %s can't be run", schedule.name)
+            self._later(schedule, _unexpected(error), now, SLOWLY)
+        return False
+
+    def _look(self, schedule: Schedule, now: datetime) -> bool:
+        here = turn(schedule.next_at, now, partial(next_after, parse_cron(schedule.cron), schedule.zone))
+        if here.missed_at is not None and schedule.waiting_since is None:
+            log.warning(
+                "schedule %s was not run at %s: no supervisor was there", schedule.name, to_text(here.missed_at)
+            )
+        if here.run_at is None:
+            why = f"No supervisor was there from {to_text(schedule.next_at)[:16].replace('T', ' ')} UTC on."
+            last = LastRun(here.missed_at or schedule.next_at, RunState.MISSED, why)
+            self._ledger.step(rows.move_on(schedule, rows.Taken(last, here.next_at)), now)
+            return False
+        if schedule.last_task_id and self._ledger.read(lambda found: unfinished(found, schedule.last_task_id)):
+            why = "The run before was not over."
+            log.warning("schedule %s skips %s: the run before is not over", schedule.name, to_text(here.run_at))
+            last = LastRun(here.run_at, RunState.SKIPPED, why)
+            self._ledger.step(rows.move_on(schedule, rows.Taken(last, here.next_at)), now)
+            return False
+        return self._run(schedule, here, here.run_at, now)
+
+    def _run(self, schedule: Schedule, here: Turn, run_at: datetime, now: datetime) -> bool:
+        """Hand its command over, unless its owner may not any more, or it makes no sense any more."""
+        try:
+            command = self._understood(schedule).issued(schedule.issuer, schedule.task_at(run_at))
+            why = self._rights(schedule.owner, command, right_to_give(command))
+            if why:
+                whose = schedule.owner.name or schedule.owner.id
+                raise RefusedError(f"{whose}, whose schedule it is, may not any more: {why}")
+            return self._hand_over(schedule, command, here, run_at, now)
+        except SupervisorError as error:
+            self._not_now(schedule, here, run_at, error, now)
+        except Exception as error:  # the edge of a run: it is tried again for a while, and then told
+            log.exception("schedule %s can't be run", schedule.name)
+            self._not_now(schedule, here, run_at, TemporaryError(_unexpected(error)), now)
+        return False
+
+    def _understood(self, schedule: Schedule) -> Command:
+        """Its command, for the workers that its target means now."""
+        context = grammar_context(self._config())
+        if not schedule.target or resolve(schedule.target, context) is not None:
+            command = parse(schedule.command, context)
+            if command.target == schedule.target:
+                return command
+        raise RefusedError(
+            f"{shown(schedule.target or schedule.command)} does not mean what it did when {schedule.name} was added: "
+            f"workers were added or removed since. Remove the schedule, and add it as it should be."
+        )
+
+    def _not_now(self, schedule: Schedule, here: Turn, run_at: datetime, error: SupervisorError, now: datetime) -> None:
+        """Refused, or looked at again for a while."""
+        if not error.retryable:
+            self._refuse(schedule, here, run_at, str(error), now)
+        elif is_patience_over(schedule, now):
+            self._refuse(
+                schedule, here, run_at, f"It could not be carried out within {MINUTES:g} minutes. {error}", now
+            )
+        else:
+            self._later(schedule, str(error), now)
+
+    def _hand_over(self, schedule: Schedule, command: Command, here: Turn, run_at: datetime, now: datetime) -> bool:
+        config, definition = self._config(), CATALOG[command.name]
+        place = schedule.card if schedule.card is not None else config.announcement()
+        taken = rows.Taken(LastRun(run_at, RunState.FILED), here.next_at, command.task_id)
+        if definition.handler is None:
+            answered = self._answering(schedule, command)
+            self._answer(schedule, replace(taken, last=LastRun(run_at, RunState.ANSWERED), task_id=""), answered, now)
+            return False
+        if config.needs_approval(command.name, DOOR):
+            asked = replace(taken, last=LastRun(run_at, RunState.ASKED))
+            along = partial(_moved, schedule=schedule, taken=asked, now=now)
+            try:
+                self._approvals.request(command, DOOR, place, now, along)
+            except NothingToDo as nothing:
+                done = replace(taken, last=LastRun(run_at, RunState.ANSWERED, str(nothing)), task_id="")
+                self._answer(schedule, done, Answered(), now)
+                return False
+            log.info("schedule %s: %s needs an approval", schedule.name, schedule.command)
+            return False
+
+        def work(connection: Connection) -> bool:
+            if not _moved(connection, schedule, taken, now):
+                return False
+            file_jobs(connection, schedule.supervisor_id, command, DOOR, now, place)
+            return True
+
+        crashpoints.reach("schedules_t.filed:before")
+        filed = self._ledger.write(work)
+        crashpoints.reach("schedules_t.filed:after")
+        if filed:
+            log.info("schedule %s: %s is carried out as %s", schedule.name, schedule.command, command.task_id)
+        return filed
+
+    def _answer(self, schedule: Schedule, taken: rows.Taken, answered: Answered, now: datetime) -> None:
+        def work(connection: Connection) -> None:
+            if _moved(connection, schedule, taken, now):
+                record(connection, schedule.supervisor_id, answered.entry, answered.messages, now)
+
+        crashpoints.reach("schedules_t.answered:before")
+        self._ledger.write(work)
+        crashpoints.reach("schedules_t.answered:after")
+
+    def _refuse(self, schedule: Schedule, here: Turn, run_at: datetime, why: str, now: datetime) -> None:
+        log.warning("schedule %s: %s is refused: %s", schedule.name, schedule.command, why)
+        taken = rows.Taken(LastRun(run_at, RunState.REFUSED, why), here.next_at)
+        config = self._config()
+        place = str((schedule.card or config.announcement() or {}).get("channel") or "")
+        self._ledger.step(rows.refuse(schedule, taken, place), now)
+
+    def _later(self, schedule: Schedule, why: str, now: datetime, wait: timedelta = RETRY) -> None:
+        since = schedule.waiting_since or now
+        if schedule.waiting_since is None:
+            log.warning("schedule %s waits: %s", schedule.name, why)
+        self._ledger.write(lambda connection: rows.postpone(connection, schedule, now + wait, since, why))
+
+
+def _unexpected(error: Exception) -> str:
+    return f"Unexpected {describe(error)}."
+
+
+def _moved(connection: Connection, schedule: Schedule, taken: rows.Taken, now: datetime) -> bool:
+    """The row goes on to its next time; False where somebody else was first."""
+    return take(connection, schedule.supervisor_id, rows.move_on(schedule, taken), now)

@@ -1,0 +1,211 @@
+"""Schedules as people work at them: add, list, remove. Running them is the scheduler's (`running_schedules.py`)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common import crashpoints
+from supervisor_core.common.cron import parse_cron, words
+from supervisor_core.common.errors import Given, RefusedError, UsageError, Words
+from supervisor_core.common.text import nearest, random_id
+from supervisor_core.common.time_zones import following, next_after
+from supervisor_core.intake.approvals import rows as approvals
+from supervisor_core.intake.approvals.rules import FINAL as DECIDED
+from supervisor_core.intake.approvals.rules import Approval
+from supervisor_core.intake.schedules import rows
+from supervisor_core.intake.schedules.rules import RunState, Schedule, ScheduleState
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, Job, not_begun
+from supervisor_core.storage import outbox
+from supervisor_core.storage.store import Ledger
+
+MOST = 100
+"""Schedules of one host: more of them nobody oversees."""
+
+SHOWN_TIMES = 3
+"""So many times to come stand for a schedule that has no words."""
+
+SECRET_BYTES = 32
+
+
+class NameTaken(RefusedError):
+    """There is a schedule of this name already."""
+
+
+class NoSuchSchedule(UsageError):
+    """There is no schedule of this name."""
+
+
+class TooMany(RefusedError):
+    """There are too many schedules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A schedule and what became of it so far."""
+
+    schedule: Schedule
+    words: str
+    """When it runs; the expression itself where there are no words for it."""
+    times: tuple[datetime, ...]
+    """The next time; a few of them where there are no words."""
+    outcome: str = ""
+    """What came of the last time that it was due; empty before that."""
+
+
+class Schedules:
+    """All schedules of one host. Safe to be used from any thread, and by several programs at once. It blocks."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def add(
+        self,
+        params: Mapping[str, Any],
+        target: str,
+        owner: Issuer,
+        zone: str,
+        task_id: str,
+        card: Mapping[str, Any] | None = None,
+        now: datetime | None = None,
+        place: Mapping[str, Any] | None = None,
+    ) -> Standing:
+        """Keep a new one, as the parameters of `schedule add` say; durable when this returns. The same one again for a
+        task id that is known; `NameTaken`, `TooMany`.
+
+        `target` is that of the command to be given; `card` is where what comes of it is told, `place` where that it
+        was added.
+        """
+        moment = now or datetime.now(UTC)
+        first = next_after(parse_cron(params["cron"]), zone, moment)
+        schedule = Schedule(
+            schedule_id=random_id(),
+            supervisor_id=self._ledger.supervisor_id,
+            name=params["name"],
+            cron=params["cron"],
+            zone=zone,
+            command=params["command"],
+            target=target,
+            owner=owner,
+            card=card,
+            task_id=task_id,
+            added_at=moment,
+            next_at=first,
+            due_at=first,
+            secret=secrets.token_hex(SECRET_BYTES),
+        )
+
+        def work(connection: Connection) -> Schedule:
+            known = rows.added_by(connection, task_id)
+            if known is not None:
+                return known
+            taken = rows.named(connection, schedule.supervisor_id, schedule.name)
+            if taken is not None:
+                raise NameTaken(
+                    f"There is a schedule {taken.name} already: {when(taken)} it runs {taken.command}.",
+                    remedy=(
+                        "Give this one another name, or remove that one first: ",
+                        Given(f"schedule remove {taken.name}"),
+                    ),
+                )
+            if len(rows.waiting(connection)) >= MOST:
+                raise TooMany(
+                    f"There are {MOST} schedules already.",
+                    remedy=("Remove one first; ", Given("schedule list"), " shows them."),
+                )
+            rows.add(connection, schedule, place)
+            return schedule
+
+        crashpoints.reach("schedules_t.added:before")
+        added = self._ledger.write(work)
+        crashpoints.reach("schedules_t.added:after")
+        return standing(added, moment)
+
+    def remove(self, name: str, by: Issuer, task_id: str, now: datetime | None = None) -> Schedule:
+        """End the one of this name; the same one again for a task id that is known. `NoSuchSchedule`."""
+        moment = now or datetime.now(UTC)
+        done = self._ledger.read(lambda connection: rows.removed_by(connection, task_id))
+        if done is not None:
+            return done
+        found = self._ledger.read(lambda connection: rows.named(connection, self._ledger.supervisor_id, name))
+        if found is None or not self._ledger.step(rows.remove(found, by, task_id, moment), moment):
+            raise self._unknown(name)
+        return found
+
+    def list(self, now: datetime | None = None) -> list[Standing]:
+        """All that go on, the next to run first, and what came of each the last time."""
+        moment = now or datetime.now(UTC)
+
+        def look(connection: Connection) -> list[Standing]:
+            return [standing(each, moment, _outcome(connection, each)) for each in rows.waiting(connection)]
+
+        return self._ledger.read(look)
+
+    def told_in(self, schedule: Schedule) -> str:
+        """The channel in which its card stands, which says what becomes of it; empty where it has none any more."""
+        place = self._ledger.read(lambda connection: outbox.place_of(connection, rows.TOLD, schedule.schedule_id))
+        return str((place or {}).get("channel") or "")
+
+    def _unknown(self, name: str) -> NoSuchSchedule:
+        names = [each.name for each in self._ledger.read(rows.waiting)]
+        found = nearest(name, names)
+        hint: Words = (f"Did you mean {found}?",) if found else ("There is none.",)
+        if names and not found:
+            hint = (Given("schedule list"), " shows them all.")
+        return NoSuchSchedule(f"There is no schedule {name[:64]!a}.", remedy=hint)
+
+
+def when(schedule: Schedule) -> str:
+    """When it runs, in words where there are any, and by which clocks."""
+    cron = parse_cron(schedule.cron)
+    return f"{words(cron) or cron.text} ({schedule.zone})"
+
+
+def standing(schedule: Schedule, now: datetime, outcome: str = "") -> Standing:
+    """The schedule with what there is to say of it."""
+    if schedule.state is ScheduleState.REMOVED:
+        return Standing(schedule, when(schedule), (), outcome)
+    times = [schedule.next_at]
+    cron = parse_cron(schedule.cron)
+    if not words(cron):
+        times += following(cron, schedule.zone, max(schedule.next_at, now), SHOWN_TIMES - 1)
+    return Standing(schedule, when(schedule), tuple(times), outcome)
+
+
+def unfinished(connection: Connection, task_id: str) -> bool:
+    """Whether this command is still to be approved or carried out."""
+    asked = approvals.of_task(connection, task_id)
+    if asked is not None and asked.state not in DECIDED:
+        return True
+    return any(job.state not in FINAL for job in jobs.of_task(connection, task_id))
+
+
+def _outcome(connection: Connection, schedule: Schedule) -> str:
+    last = schedule.last
+    if last is None:
+        return ""
+    if last.state in (RunState.FILED, RunState.ASKED):
+        found = jobs.of_task(connection, schedule.last_task_id)
+        asked = approvals.of_task(connection, schedule.last_task_id)
+        return _of_jobs(found) if found else _of_approval(asked)
+    return f"{last.state}: {last.reason}" if last.reason else str(last.state)
+
+
+def _of_jobs(found: list[Job]) -> str:
+    if any(job.state not in FINAL for job in found):
+        return "under way"
+    failed = [job.worker_id for job in found if not (job.outcome and job.outcome.success) and not not_begun(job)]
+    return f"failed on {', '.join(failed)}" if failed else "succeeded"
+
+
+def _of_approval(asked: Approval | None) -> str:
+    if asked is None:
+        return "handed over"
+    return f"its approval is {asked.state}" + (f": {asked.reason}" if asked.reason else "")

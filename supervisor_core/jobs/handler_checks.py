@@ -1,0 +1,151 @@
+"""Whether a worker may be started, and could be: asked before a running one is stopped for it.
+
+What the handlers that stop a worker say of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.common.errors import RefusedError
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.jobs.model import Job
+from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.processes.launch import LaunchError
+from supervisor_core.processes.manager import ProcessDoor
+from supervisor_core.processes.output.files import make_output_folder
+from supervisor_core.processes.stopping import StopReport
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.worker import check_places, check_watcher_process, is_stopped, worker_log
+
+SELF = "supervisor"
+SCHEDULED = "schedule:"
+"""What the ids of issuers look like who are no persons."""
+
+
+def is_person(issuer: Issuer) -> bool:
+    """Whether somebody asks for it here and now, and not a schedule or the supervisor itself."""
+    return issuer.id != SELF and not issuer.id.startswith(SCHEDULED)
+
+
+def why_paused(worker: Worker, pause: Pause) -> str:
+    """Why a paused worker is not started, and how somebody ends that."""
+    return f"{worker.id} is {pause}, and only a resume ends that. To have it run again: resume {worker.id}."
+
+
+def why_it_rests(worker: Worker) -> str:
+    """Why not even a person may start this worker with a command, and what to do; empty where they may."""
+    if worker.quarantined:
+        key = f"workers.{worker.id}.quarantined"
+        return f"{worker.id} is quarantined. When its cause is gone, set {key} to false in the configuration."
+    if not worker.enabled:
+        key = f"workers.{worker.id}.enabled"
+        return f"{worker.id} is not enabled. To have it run, set {key} to true in the configuration."
+    return ""
+
+
+def why_not_for(host: Host, worker: Worker, issuer: Issuer) -> str:
+    """The same for whoever asks: a quarantine that the supervisor began is a person's to end, and nobody else's."""
+    if reason := why_it_rests(worker):
+        return reason
+    given_up = None if is_person(issuer) else host.quarantines.read(worker.id)
+    return f"{worker.id} is {given_up.words}" if given_up else ""
+
+
+def how_it_is(host: Host, worker: Worker) -> str:
+    """What is left of a worker whose start has failed, in words."""
+    gone = is_stopped(check_watcher_process(host.processes, worker))
+    return "it does not run now" if gone else "something of it may still be there"
+
+
+def check_alone(found: FoundWorker) -> None:
+    """Raise where another process claims to be the worker: it is neither stopped, nor started, nor given other code.
+
+    `found` comes from a search of all processes.
+    """
+    if found.others and found.identity is not None:
+        pids = " and ".join(f"pid {pid}" for pid in found.others)
+        raise RefusedError(
+            f"{found.worker_id} runs as pid {found.identity.pid}, and {pids} has the same arguments beside it.",
+            remedy=f"Stop every copy: pause {found.worker_id}. Then: resume {found.worker_id}.",
+        )
+    if found.presence is Presence.UNVERIFIABLE:
+        raise RefusedError(found.reason)
+
+
+def check_startable(host: Host, worker: Worker) -> None:
+    """Raise what a start would meet for sure. What only the worker itself finds out, nobody knows before."""
+    make_output_folder(host.config.state_dir)
+    log = worker_log(host.config, worker)
+    if problem := _log_problem(log):
+        raise LaunchError(f"Its output can't be captured: {log} {problem}.", remedy="Move away what is there.")
+    check_places(host.drive, host.config, worker)
+    if not worker.cwd.is_dir():
+        raise LaunchError(
+            f"The folder {worker.cwd}, in which it is to run, does not exist.",
+            remedy=f"Create it, or correct workers.{worker.id}.cwd.",
+        )
+    program = host.config.command_for(worker)[0]
+    if not _there(program, worker.cwd, host.config.environment_for(worker).get("PATH", os.defpath)):
+        raise LaunchError(
+            f"There is no program {program} that may be executed.",
+            remedy=f"Install it, or correct workers.{worker.id}.command.",
+        )
+
+
+def _there(program: str, cwd: Path, path: str) -> bool:
+    """Whether the worker's program is found as it will be: relative folders start at the worker's own."""
+    if os.path.dirname(program):  # noqa: PTH120 (a Path forgets the `./` that makes the difference)
+        return shutil.which(str(cwd / program)) is not None
+    folders = os.pathsep.join(str(cwd / folder) for folder in path.split(os.pathsep))
+    return shutil.which(program, path=folders) is not None
+
+
+def _log_problem(log: Path) -> str:
+    if log.is_symlink() or (log.exists() and not log.is_file()):
+        return "is no regular file"
+    return "" if os.access(log if log.exists() else log.parent, os.W_OK) else "may not be written"
+
+
+MOMENT_SECONDS = 5.0
+"""Most workers end within one; the slow are brought back by the plan, whenever they have ended."""
+
+
+def ordered_by(job: Job) -> str:
+    """Which command a stop belongs to: it stays on record until the worker has ended."""
+    return f"{job.handler} of {job.worker_id}, {job.task_id}"
+
+
+def once_stopped(processes: ProcessDoor, worker: Worker) -> FoundWorker:
+    """The worker by a fresh look; one whose stop a crash cut off is given a moment to end first."""
+    found = check_watcher_process(processes, worker)
+    if not found.stopping or found.identity is None:
+        return found
+    processes.wait_exit(found.identity, min(worker.stop_timeout_seconds, MOMENT_SECONDS))
+    return check_watcher_process(processes, worker)
+
+
+def stop_details(report: StopReport) -> dict[str, Any]:
+    """How the worker ended, for results and the audit trail."""
+    return {
+        "ending": str(report.ending),
+        "stopped_in_seconds": round(report.seconds, 3),
+        "exit_code": report.exit_code,
+        "killed": [str(member) for member in report.killed],
+    }
+
+
+def stuck(report: StopReport, details: Mapping[str, Any], so: str = "") -> Outcome:
+    """Something of the worker survived: a failure that names it. `so` says what was not done because of it."""
+    survivors = [str(member) for member in report.survivors]
+    return Outcome.failed(
+        f"{report.worker_id} is stuck: {', '.join(survivors)} could not be ended. {so}{' ' if so else ''}"
+        "A process that not even KILL ends waits inside the kernel, mostly for a drive: look there.",
+        **{**details, "message": f"{report.worker_id} is stuck", "survivors": survivors},
+    )

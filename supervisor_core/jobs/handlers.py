@@ -1,0 +1,190 @@
+"""Pause: the worker finishes what it has in hand, ends, and is not started again before somebody resumes it.
+
+Resume: the worker may work again, and is seen to be alive before that is called a success.
+
+Restart: the worker ends, nothing of it is left, and a new one is seen to be alive before that is a success.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.times import to_text
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.jobs.handler_checks import (
+    check_alone,
+    check_startable,
+    how_it_is,
+    is_person,
+    ordered_by,
+    stop_details,
+    stuck,
+    why_not_for,
+    why_paused,
+)
+from supervisor_core.jobs.model import Job
+from supervisor_core.processes.finding import Presence
+from supervisor_core.processes.stopping import Ending, StopReport
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.worker import (
+    Search,
+    end_watcher,
+    is_stopped,
+    look_for_watcher,
+    start_watcher,
+    stop_watcher_gracefully,
+)
+
+
+def pause_watcher(host: Host, job: Job) -> Outcome:
+    """Write the pause flag, then stop the worker and look that nothing of it is left.
+
+    The flag comes first: whatever happens after it, nothing starts the worker again by itself. Copies that somebody
+    started by hand are stopped as well, if they surely are the worker; any other process that claims to be it makes
+    this a failure. Where no heartbeat could be read, that is said.
+    """
+    worker = host.config.worker(job.worker_id)
+    earlier = host.pauses.read(worker.id)
+    before = look_for_watcher(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
+    if earlier and is_stopped(before.found) and not before.problem:
+        return Outcome.done(already_paused=True, message=f"{worker.id} is already {earlier}", **earlier.facts())
+    pause = earlier or Pause(job.issuer.id, to_text(host.now()), job.audit_label, job.task_id)
+    written = host.pauses.set(worker.id, pause)
+    details: dict[str, Any] = {}
+    if not written.on_drive:
+        details["drive"] = f"The pause holds; its flag is written when the drive is back. {written.problem}"
+    if before.found.identity:
+        host.progress(f"stopping {worker.id}, pid {before.found.identity.pid}")
+    return _stop(host, worker, ordered_by(job), details)
+
+
+def _stop(host: Host, worker: Worker, why: str, details: dict[str, Any]) -> Outcome:
+    """Stop the worker and every copy of it."""
+    ended = end_watcher(host.processes, host.drive, host.config, worker, why)
+    message = f"{worker.id} is paused"
+    details = {"message": message, **stop_details(ended.report), **details}
+    if ended.copies:
+        named = " and ".join(f"pid {pid}" for pid in ended.copies)
+        details |= {"message": f"{message}; {named}, started by hand beside it, was stopped as well"}
+        details["others"] = list(ended.copies)
+    if not ended.report.stopped:
+        return stuck(ended.report, details)
+    if ended.left:
+        pids = [each.pid for each in ended.left]
+        words = f"{worker.id} is paused, but may still run. {ended.words(worker)}"
+        return Outcome.failed(words, **{**details, "message": f"{message}, but may run", "may_run": pids})
+    if ended.problem:
+        unseen = f"whether another was started by hand in some other way could not be seen. {ended.problem}"
+        details |= {"message": f"{details['message']}; {unseen}", "looked_for_others": False}
+    return Outcome.done(**details)
+
+
+def resume_watcher(host: Host, job: Job) -> Outcome:
+    """Take the pause away and start the worker, unless it runs already.
+
+    Where it may not be started, or may run without our knowing, the pause is not touched. A person ends the quarantine
+    of a worker that was given up, too.
+    """
+    worker = host.config.worker(job.worker_id)
+    found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.IF_STOPPED).found
+    if found.stuck:
+        return Outcome.failed(f"{worker.id} is stuck: what a stop could not end must end first. Pause it again.")
+    earlier = host.pauses.read(worker.id)
+    details: dict[str, object] = {"was_paused": earlier is not None}
+    if found.presence is Presence.UNVERIFIABLE:
+        return Outcome.failed(f"Nothing was done. {worker.id} may be running: {found.reason}", **details)
+    if found.identity is None and (reason := why_not_for(host, worker, job.issuer)):
+        return Outcome.failed(f"Nothing was done. {reason}", **details)
+    if is_person(job.issuer):
+        details["was_quarantined"] = host.quarantines.end(worker.id)
+    written = host.pauses.set(worker.id, None)
+    if not written.on_drive:
+        details["drive"] = f"The pause flag is removed when the drive is back. {written.problem}"
+    if found.identity is not None:
+        message = f"{worker.id} is already running"
+        if details.get("was_quarantined"):
+            message = f"{worker.id} is not quarantined any more; it is already running"
+        return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
+    host.progress(f"starting {worker.id}")
+    try:
+        started = start_watcher(host.processes, host.drive, host.config, worker, found)
+    except (SupervisorError, OSError) as error:
+        rested = "quarantined" if details.get("was_quarantined") else "paused"
+        words = f"{worker.id} is not {rested} any more, but could not be started: {how_it_is(host, worker)}. {error}"
+        return Outcome.failed(words, **details)
+    return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)
+
+
+BETWEEN_SECONDS = 2.0
+"""From the end of the old one to the start of the new: what the old one held elsewhere (a connection, a lock on the
+drive) is let go of a moment after its processes are gone."""
+
+
+def restart_watcher(host: Host, job: Job) -> Outcome:
+    """Stop the worker, wait a moment, start it; one that does not run is started, without the moment.
+
+    A person's restart starts a paused worker once and leaves the flag in place: a worker that knows it comes up
+    paused. Anybody else's (a schedule's) does not touch one, and a pause that is given while it stops is the newer
+    word. What is quarantined, not enabled, or could not be started again is left alone: what works badly is better
+    than nothing.
+    """
+    worker = host.config.worker(job.worker_id)
+    found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
+    old_pid = found.identity.pid if found.identity else None
+    pause = host.pauses.read(worker.id)
+    reason = why_paused(worker, pause) if pause and not is_person(job.issuer) else why_not_for(host, worker, job.issuer)
+    if reason:
+        return Outcome.failed(f"Nothing was done. {reason}", pid=old_pid)
+    try:
+        check_alone(found)
+        check_startable(host, worker)
+    except (SupervisorError, OSError) as error:
+        return _not_begun(worker, old_pid, error)
+    ended_quarantine = is_person(job.issuer) and host.quarantines.end(worker.id)
+    begun = time.monotonic()
+    if old_pid is not None:
+        host.progress(f"stopping {worker.id}, pid {old_pid}")
+    report = stop_watcher_gracefully(host.processes, worker, ordered_by(job))
+    details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
+    details |= {**stop_details(report), "paused": pause is not None, "was_quarantined": ended_quarantine}
+    if not report.stopped:
+        return stuck(report, details, "Nothing was started beside it.")
+    if old_pid is not None:
+        time.sleep(BETWEEN_SECONDS)
+    newer = host.pauses.read(worker.id)
+    if newer and newer != pause:
+        words = f"{worker.id} is stopped and was not started again. {why_paused(worker, newer)}"
+        return Outcome.failed(words, **{**details, "paused": True})
+    host.progress(f"starting {worker.id}")
+    try:
+        started = start_watcher(host.processes, host.drive, host.config, worker)
+    except (SupervisorError, OSError) as error:
+        return _down(host, worker, details, error)
+    details |= {"new_pid": started.pid, "seconds": round(time.monotonic() - begun, 3)}
+    return Outcome.done(message=_message(report, old_pid, started.pid, newer), **details)
+
+
+def _not_begun(worker: Worker, pid: int | None, error: Exception) -> Outcome:
+    goes_on = f" It goes on as pid {pid}; to stop it all the same: pause {worker.id}." if pid else ""
+    return Outcome.failed(f"{worker.id} was not restarted, because it could not be started. {error}{goes_on}", pid=pid)
+
+
+def _down(host: Host, worker: Worker, details: dict[str, Any], error: Exception) -> Outcome:
+    """Stopped and not started: what matters most comes first, for the error may be long."""
+    before = "was stopped, but" if details["was_running"] else "did not run, and"
+    again = f"Put right what is said here, then: restart {worker.id}."
+    return Outcome.failed(
+        f"{worker.id} {before} could not be started: {how_it_is(host, worker)}. {again} {error}", **details
+    )
+
+
+def _message(report: StopReport, old_pid: int | None, new_pid: int, pause: Pause | None) -> str:
+    still = f". It is still {pause}, and rests if it knows the flag; resume ends that" if pause else ""
+    if old_pid is None:
+        return f"{report.worker_id} was not running; it is started as pid {new_pid}{still}"
+    ended = "was killed, because it did not end when asked" if report.ending is Ending.KILLED else "ended"
+    return f"{report.worker_id} is restarted: pid {old_pid} {ended}; pid {new_pid} runs{still}"

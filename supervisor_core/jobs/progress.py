@@ -1,0 +1,69 @@
+"""The steps of one job, as its handler says them: into the log, the ledger, its card, and to whoever waits for it.
+
+Into the log: for which workers a command was not begun, because it failed on one before them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from functools import partial
+
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import describe
+from supervisor_core.host.logging.log import about
+from supervisor_core.jobs import queries as turns
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job, Progress, not_begun
+from supervisor_core.storage.store import Ledger
+
+WRITE_SECONDS = 2.0
+"""How long a handler waits for a step to be on the disk, which takes milliseconds; what it does is more urgent. It
+waits once: for no other step while that one is not written."""
+
+log = logging.getLogger(__name__)
+
+
+class Telling:
+    """`Host.progress` of one job. `heard` is called after each step that is kept, in the handler's thread."""
+
+    def __init__(self, job: Job, ledger: Ledger, heard: Callable[[Job], None]) -> None:
+        self._job = job
+        self._ledger = ledger
+        self._heard = heard
+        self._late: Future[bool] | None = None
+
+    def __call__(self, words: str) -> None:
+        """Keep a step, as durably as all else, unless the ledger does not take it: no handler fails of that."""
+        try:
+            step = Progress(datetime.now(UTC), words)
+            log.info("%s of %s: %s", self._job.handler, self._job.worker_id, step.words)
+            if self._kept(step):
+                crashpoints.reach("job.progress:after")
+                self._heard(self._job)
+        except Exception as error:  # noqa: BLE001 (the edge: what is said of the work must not harm the work)
+            log.warning("a step of %s could not be told: %s", self._job.task_id, describe(error))
+
+    def _kept(self, step: Progress) -> bool:
+        work = partial(jobs.note_progress, supervisor_id=self._ledger.supervisor_id, job=self._job, step=step)
+        slow = self._late is not None and not self._late.done()
+        written = self._ledger.submit(work)
+        try:
+            kept = written.result(0 if slow else WRITE_SECONDS)
+        except TimeoutError:  # it keeps its place, and is seen with a later step or with the outcome
+            log.warning("the ledger is slow: %s goes on without waiting for it", self._job.task_id)
+            self._late = written
+            return False
+        return kept
+
+
+def tell_passed_over(failed: Job, ledger: Ledger) -> None:
+    """After this job has failed: a line for each of the others, which ended with it."""
+    if not turns.stops_others(failed):
+        return
+    for job in ledger.read(lambda connection: jobs.of_task(connection, failed.task_id)):
+        if not_begun(job) and job.outcome is not None and job.outcome.details.get("after") == failed.worker_id:
+            with about(job.task_id, job.label, job.worker_id):
+                log.error("%s of %s failed: %s", job.handler, job.worker_id, job.outcome.error)

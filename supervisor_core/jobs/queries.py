@@ -1,0 +1,107 @@
+"""Whose turn it is: of a command that goes from worker to worker, the first whose job has not ended.
+
+A job waits for earlier rows alone, of its own command, and for none of another: so nobody waits in a circle, whatever
+the order of their workers.
+
+The newest commands, each as one value, however many workers it was for and however long the history is.
+
+The holder of a command id: the door that uses it already, so that no other door files a command under it.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select
+
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.definitions import KEEP_GOING, Spread
+from supervisor_core.jobs.model import FINAL, Job, JobState, Recent
+from supervisor_core.storage.tables import approvals, jobs, schedules, suppressions
+
+IN_TURN = tuple(each.handler for each in CATALOG.values() if each.handler and each.spread is Spread.IN_TURN)
+
+FLAG = "flag"
+"""The door of flags. Each is a command for one worker, in whichever order they are found, also where somebody gave
+several the same task id."""
+
+_earlier = jobs.alias("earlier")
+
+
+def goes_in_turn(job: Job) -> bool:
+    """Whether its command goes from worker to worker."""
+    return job.handler in IN_TURN and job.door != FLAG
+
+
+def stops_others(job: Job) -> bool:
+    """Whether a failure of this job ends its command for the workers after it."""
+    return goes_in_turn(job) and job.params.get(KEEP_GOING.name) is not True
+
+
+def its_turn() -> ColumnElement[bool]:
+    """Of a row of `jobs_t`: nobody of its command who comes before it is still to end."""
+    same = (_earlier.c[name] == jobs.c[name] for name in ("task_id", "handler", "door"))
+    before = and_(*same, _earlier.c.job_id < jobs.c.job_id, _earlier.c.state.not_in(FINAL))
+    return or_(jobs.c.handler.not_in(IN_TURN), jobs.c.door == FLAG, ~exists().where(before))
+
+
+def holds_up(one: Job, other: Job) -> bool:
+    """Whether the second can't be begun before the first has ended."""
+    same = (one.task_id, one.handler, one.door) == (other.task_id, other.handler, other.door)
+    return same and goes_in_turn(other) and one.job_id < other.job_id and one.state not in FINAL
+
+
+def left_after(job: Job) -> ColumnElement[bool]:
+    """The rows of its command after this one that have not begun."""
+    same = (jobs.c.task_id == job.task_id, jobs.c.handler == job.handler, jobs.c.door == job.door)
+    return and_(*same, jobs.c.job_id > job.job_id, jobs.c.state == JobState.QUEUED)
+
+
+NAMED = 3  # workers of a command
+
+
+def recent(connection: Connection, most: int) -> list[Recent]:
+    """The newest commands, newest first. A few looks into indexes: nothing here grows with the history."""
+    found: list[str] = []
+    while len(found) < most:
+        newest = select(jobs.c.task_id).where(jobs.c.task_id.not_in(found)).order_by(jobs.c.job_id.desc()).limit(1)
+        task_id = connection.execute(newest).scalar()
+        if task_id is None:
+            break
+        found.append(task_id)
+    return [_of_task(connection, task_id) for task_id in found]
+
+
+def _of_task(connection: Connection, task_id: str) -> Recent:
+    mine = jobs.c.task_id == task_id
+    columns = (jobs.c.handler, jobs.c.issuer_id, jobs.c.issuer_name, jobs.c.label, jobs.c.filed_at, jobs.c.worker_id)
+    first = connection.execute(select(*columns).where(mine).order_by(jobs.c.job_id).limit(NAMED)).all()
+    counted = select(jobs.c.state, jobs.c.success, func.count().label("number")).where(mine)
+    rows = connection.execute(counted.group_by(jobs.c.state, jobs.c.success)).all()
+    ended = [row for row in rows if JobState(row.state) in FINAL]
+    return Recent(
+        task_id=task_id,
+        handler=first[0].handler,
+        issuer=Issuer(first[0].issuer_id, first[0].issuer_name),
+        label=first[0].label,
+        filed_at=first[0].filed_at,
+        workers=tuple(row.worker_id for row in first),
+        count=sum(row.number for row in rows),
+        ended=sum(row.number for row in ended),
+        failed=sum(row.number for row in ended if not row.success),
+        interrupted=sum(row.number for row in ended if JobState(row.state) is JobState.INTERRUPTED),
+    )
+
+
+def holder(connection: Connection, task_id: str, door: str) -> str:
+    """What holds this id beside the jobs of this door, in words; empty where nothing does."""
+    if connection.execute(select(approvals.c.approval_id).where(approvals.c.task_id == task_id)).first():
+        return "an approval"
+    job = connection.execute(select(jobs.c.door).where(jobs.c.task_id == task_id, jobs.c.door != door).limit(1)).first()
+    if job is not None:
+        return f"a command from {job.door}"
+    columns = (schedules.c.task_id, schedules.c.removed_task_id, schedules.c.last_task_id)
+    if connection.execute(select(schedules.c.schedule_id).where(or_(*(each == task_id for each in columns)))).first():
+        return "a schedule"
+    if connection.execute(select(suppressions.c.task_id).where(suppressions.c.task_id == task_id)).first():
+        return "a mute"
+    return ""

@@ -1,0 +1,96 @@
+"""Result files: what came of each job, written to the outbox folder of the drive from rows that wait until it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.common import crashpoints
+from supervisor_core.common.times import to_text
+from supervisor_core.host import drive_files
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.storage import outbox
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import Host
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 100
+"""Result files that one call writes. Whoever calls goes on until one writes fewer."""
+
+
+def deliver(host: Host, ledger: Ledger) -> int:
+    """Write the result files that are due; how many were written. What fails waits for a later time."""
+    written = 0
+    now = datetime.now(UTC)
+    for message in ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, now, AT_ONCE)):
+        document, suffix = _document(ledger, message.payload)
+        crashpoints.reach("result.file:before")
+        try:
+            folder = host.config.folder("outbox")
+            host.drive.make_folder(folder)
+            host.drive.call(_write, host.drive.root, folder, document, suffix, host.config.nas.file_mode)
+        except (DriveUnavailable, OSError, ValueError) as error:  # ValueError: one that is no JSON holds up no other
+            level = logging.WARNING if message.attempts == 0 else logging.DEBUG  # once; the queue says that it goes on
+            log.log(level, "a result waits for the drive: %s", error)
+            ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))
+            if isinstance(error, DriveUnavailable):
+                break  # the others would wait for the same drive
+            continue
+        crashpoints.reach("result.file:after")
+        ledger.step(outbox.sent(message, datetime.now(UTC)))
+        written += 1
+    return written
+
+
+def result_document(job: Job) -> dict[str, Any]:
+    """What a result file says."""
+    if job.outcome is None or job.finished_at is None:
+        raise ValueError(f"{job.task_id} has no outcome yet")
+    return {
+        "timestamp": to_text(job.finished_at),
+        "supervisor_id": job.supervisor_id,
+        "worker_id": job.worker_id,
+        "task_id": job.task_id,
+        "handler": job.handler,
+        "label": job.label,
+        "state": str(job.state),
+        "success": job.outcome.success,
+        "error": job.outcome.error,
+        "details": dict(job.outcome.details),
+        "progress": [step.as_json() for step in job.progress],
+    }
+
+
+def progress_document(of: Sequence[Job]) -> list[dict[str, str]]:
+    """What the handlers of one command's jobs said they were doing, and for which worker, in the order of its time."""
+    steps = [{"worker_id": job.worker_id, **step.as_json()} for job in of for step in job.progress]
+    return sorted(steps, key=lambda step: step["at"])
+
+
+def _document(ledger: Ledger, payload: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """What is to be written, and what its file's name ends with.
+
+    A rejected flag's result is in its row; a job's is in the job. Of a command for several workers the first has the
+    name that all look for; the others carry their worker's id.
+    """
+    if "document" in payload:
+        return dict(payload["document"]), ""
+    siblings = ledger.read(lambda connection: jobs.of_task(connection, payload["task_id"]))
+    job = next(job for job in siblings if job.worker_id == payload["worker_id"])
+    return result_document(job), "" if job is siblings[0] else f"_{job.worker_id}"
+
+
+def _write(root: Path, folder: Path, document: Mapping[str, Any], suffix: str, mode: int) -> None:
+    name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
+    # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
+    data = f"{text}\n".encode("utf-8", "backslashreplace")
+    drive_files.write(root, folder / name, data, mode, only_writer=True)

@@ -1,0 +1,399 @@
+"""The queue: one row for each command and worker, filed once by its task id, moved by steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, tuple_, update
+
+from supervisor_core.commands.catalog import by_handler
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.commands.definitions import CODE_HANDLERS
+from supervisor_core.commands.labels import siblings_in
+from supervisor_core.common.errors import RefusedError
+from supervisor_core.common.text import canonical_json, is_plain
+from supervisor_core.common.times import from_text
+from supervisor_core.jobs import queries as turns
+from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, passed_over, progressed
+from supervisor_core.storage import outbox as replies
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.steps import Message, Step, record, take
+from supervisor_core.storage.tables import audit_log, audit_workers, jobs
+
+RESULT_FILE = "result_file"
+"""The kind of outbox row that becomes a file in the outbox folder of the drive."""
+
+CARD = replies.CARD
+
+UNDO = "undo_code"
+
+SOON_SECONDS = 0.25
+"""How long a card waits for its command to begin, so that its first words are not already old. Each step is told at
+once."""
+
+ISSUER_NAME = 255
+
+
+class IdTaken(RefusedError):
+    """Another command has this id, so nothing was filed under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A command for one worker, about to be filed."""
+
+    task_id: str
+    worker_id: str
+    handler: str
+    params: Any
+    label: str | None
+    issuer: Issuer
+    door: str
+    filed_at: datetime
+    approvals: Sequence[Mapping[str, Any]] = ()
+    card: Mapping[str, Any] | None = None
+    """Where its command's one message belongs, as an address for whoever delivers it; None: it has none."""
+
+
+def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime) -> Job | None:
+    """Queue a job; None where one with this task id is there already for this worker, whatever became of it.
+
+    Its card is ordered in the same transaction: a command has its card or there is no command.
+    """
+    if find(connection, new.task_id, new.worker_id) is not None:
+        return None
+    row = {
+        "task_id": new.task_id,
+        "worker_id": new.worker_id,
+        "supervisor_id": supervisor_id,
+        "handler": new.handler,
+        "params_json": canonical_json(new.params),
+        "label": new.label,
+        "issuer_id": new.issuer.id,
+        "issuer_name": new.issuer.name[:ISSUER_NAME],
+        "owner_id": new.issuer.owner or None,
+        "door": new.door,
+        "approvals_json": canonical_json(list(new.approvals)),
+        "state": JobState.QUEUED,
+        "tier": tier_of(new.handler),
+        "filed_at": new.filed_at,
+        "created_at": now,
+    }
+    connection.execute(insert(jobs), row)
+    if new.card is not None:
+        record(connection, supervisor_id, None, (Message(CARD, new.task_id, new.card, SOON_SECONDS),), now)
+    return find(connection, new.task_id, new.worker_id)
+
+
+def refuse_taken(connection: Connection, task_id: str, handler: str | None, door: str) -> None:
+    """Raise `IdTaken` where a job under this id is of another command, or came through another door.
+
+    A job of the same command from the same door is a repeat, which is filed once and is no mistake.
+    """
+    for job in of_task(connection, task_id):
+        if (job.handler, job.door) != (handler, door):
+            raise IdTaken(
+                f"The task id {task_id} belongs to another command ({job.command}, from {job.door}).",
+                remedy="Give the command again: it gets a new id.",
+            )
+
+
+def tier_of(handler: str) -> int:
+    """Which jobs go first: the catalog says."""
+    definition = by_handler(handler)
+    if definition is None:
+        raise ValueError(f"{handler} is no handler")
+    return definition.tier
+
+
+def find(connection: Connection, task_id: str, worker_id: str) -> Job | None:
+    """The job with this task id for this worker."""
+    query = select(jobs).where(jobs.c.task_id == task_id, jobs.c.worker_id == worker_id)
+    row = connection.execute(query).mappings().first()
+    return _job(row) if row else None
+
+
+def of_task(connection: Connection, task_id: str) -> list[Job]:
+    """All jobs of one command, in the order in which they were filed."""
+    query = select(jobs).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id)
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def pressed(connection: Connection, button: str) -> Job | None:
+    """The first job of a command whose id is that of a press of this button. In an earlier version all had one id."""
+    of_one_press = and_(jobs.c.task_id > f"{button}_", jobs.c.task_id < f"{button}`")
+    query = select(jobs).where(or_(jobs.c.task_id == button, of_one_press)).order_by(jobs.c.job_id)
+    row = connection.execute(query.limit(1)).mappings().first()
+    return _job(row) if row else None
+
+
+def waiting(
+    connection: Connection, worker_ids: Collection[str], states: Iterable[JobState], limit: int | None = None
+) -> list[Job]:
+    """The jobs of these workers in these states, in the order in which they must run."""
+    query = select(jobs).where(jobs.c.state.in_(tuple(states)), jobs.c.worker_id.in_(tuple(worker_ids)))
+    ordered = query.order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id).limit(limit)
+    return [_job(row) for row in connection.execute(ordered).mappings()]
+
+
+def next_to_run(connection: Connection, worker_id: str) -> Job | None:
+    """What this worker must do next: what was claimed before a crash, else the first that is queued and has its turn.
+
+    What was asked of it later does not wait behind a command that is still with another worker.
+    """
+    found = waiting(connection, [worker_id], (JobState.CLAIMED,), limit=1)
+    if found:
+        return found[0]
+    mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
+    query = select(jobs).where(*mine, turns.its_turn()).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+    row = connection.execute(query.limit(1)).mappings().first()
+    return _job(row) if row else None
+
+
+def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
+    """How many commands from this door are queued for this worker."""
+    mine = (jobs.c.state == JobState.QUEUED, jobs.c.worker_id == worker_id, jobs.c.door == door)
+    return int(connection.execute(select(func.count()).select_from(jobs).where(*mine)).scalar_one())
+
+
+def kept_waiting_by(connection: Connection, worker_id: str) -> list[tuple[Job, Job]]:
+    """The jobs of this worker whose turn has not come, each with the one that is to end first."""
+    mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
+    found = connection.execute(select(jobs).where(*mine, ~turns.its_turn()).order_by(jobs.c.job_id)).mappings()
+    held = [_job(row) for row in found]
+    return [(job, next(each for each in of_task(connection, job.task_id) if turns.holds_up(each, job))) for job in held]
+
+
+def ended(
+    connection: Connection, worker_ids: Collection[str], handlers: Collection[str], most: int, start: int = 0
+) -> list[Job]:
+    """The newest jobs of these workers and handlers that have come to their end, newest first; a page of them."""
+    query = (
+        select(jobs)
+        .where(jobs.c.state.in_(FINAL), jobs.c.worker_id.in_(tuple(worker_ids)), jobs.c.handler.in_(tuple(handlers)))
+        .order_by(jobs.c.finished_at.desc(), jobs.c.job_id.desc())
+        .limit(most)
+        .offset(start)
+    )
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def lately(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
+    """The commands that affected this worker and ended since then, and what waits for it; the newest first.
+
+    Found by the audit trail, which knows each end by its workers and its time."""
+    told = (
+        select(audit_log.c.task_id)
+        .where(audit_log.c.target_id == worker_id, audit_log.c.created_at >= since, audit_log.c.task_id.is_not(None))
+        .order_by(audit_log.c.created_at.desc())
+        .limit(most)
+    )
+    ids = {each for each in connection.execute(told).scalars() if isinstance(each, str) and is_plain(each)}
+    query = select(jobs).where(jobs.c.worker_id == worker_id, jobs.c.task_id.in_(ids), jobs.c.state.in_(FINAL))
+    ended = [_job(row) for row in connection.execute(query).mappings()]
+    ended += as_sibling(connection, worker_id, since, most)
+    open_ = waiting(connection, [worker_id], [state for state in JobState if state not in FINAL], most)
+    return sorted([*ended, *open_], key=lambda job: (job.filed_at, job.job_id), reverse=True)[:most]
+
+
+def as_sibling(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
+    """The commands for other workers that affected this one since then, in any order."""
+    mine = (audit_workers.c.worker_id == worker_id, audit_workers.c.created_at >= since)
+    rows = select(audit_workers.c.supervisor_id, audit_workers.c.audit_id).where(*mine)
+    newest = rows.order_by(audit_workers.c.created_at.desc()).limit(most).subquery()
+    same = (audit_log.c.supervisor_id == newest.c.supervisor_id, audit_log.c.audit_id == newest.c.audit_id)
+    told = select(audit_log.c.task_id, audit_log.c.target_id).join(newest, and_(*same))
+    places = [tuple(row) for row in connection.execute(told) if row.task_id]
+    query = select(jobs).where(tuple_(jobs.c.task_id, jobs.c.worker_id).in_(places), jobs.c.state.in_(FINAL))
+    return [_job(row) for row in connection.execute(query).mappings()] if places else []
+
+
+def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
+    """The newest jobs that were to take this command back, or did, newest first."""
+    asked, did = (
+        func.json_extract(column, f"$.{name}")
+        for column, name in ((jobs.c.params_json, "task_id"), (jobs.c.details_json, "undone_task_id"))
+    )
+    query = (
+        select(jobs)
+        .where(jobs.c.handler == UNDO, (asked == task_id) | (did == task_id))
+        .order_by(jobs.c.job_id.desc())
+        .limit(most)
+    )
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def ended_since(connection: Connection, handlers: Collection[str], since: datetime) -> list[int]:
+    """Which jobs of these handlers have come to their end after this moment. A look into an index."""
+    query = select(jobs.c.job_id).where(jobs.c.handler.in_(tuple(handlers)), jobs.c.finished_at > since)
+    return list(connection.execute(query).scalars())
+
+
+def newest_interrupted(connection: Connection, since: datetime) -> list[Job]:
+    """The last job of each worker that was interrupted after this moment."""
+    query = select(jobs).where(jobs.c.state == JobState.INTERRUPTED, jobs.c.finished_at > since)
+    found = (_job(row) for row in connection.execute(query.order_by(jobs.c.finished_at, jobs.c.job_id)).mappings())
+    return list({job.worker_id: job for job in found}.values())
+
+
+def by_ids(connection: Connection, job_ids: Collection[int]) -> list[Job]:
+    """These jobs, in the order in which they ended."""
+    query = select(jobs).where(jobs.c.job_id.in_(tuple(job_ids))).order_by(jobs.c.finished_at, jobs.c.job_id)
+    return [_job(row) for row in connection.execute(query).mappings()]
+
+
+def workers_with_work(connection: Connection, task_id: str | None = None) -> set[str]:
+    """The workers for whom something waits that can be begun; of one command where it is named."""
+    free = or_(jobs.c.state == JobState.CLAIMED, and_(jobs.c.state == JobState.QUEUED, turns.its_turn()))
+    query = select(jobs.c.worker_id).where(free).distinct()
+    if task_id is not None:
+        query = query.where(jobs.c.task_id == task_id)
+    return set(connection.execute(query).scalars())
+
+
+def claim(job: Job, now: datetime) -> Step:
+    """queued → claimed: from here on the job is this executor's."""
+    return Step(jobs, {"job_id": job.job_id}, (JobState.QUEUED,), JobState.CLAIMED, {"claimed_at": now})
+
+
+def begin(job: Job, now: datetime) -> Step:
+    """claimed → started: from here on it is never run again by itself."""
+    values = {"started_at": now}
+    return Step(
+        jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, values, outbox=(card_again(job.task_id),)
+    )
+
+
+def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Progress) -> bool:
+    """Add a step to a job that is under way, and have its card told anew; False where it is not under way."""
+    mine = (jobs.c.job_id == job.job_id, jobs.c.state == JobState.STARTED)
+    found = connection.execute(select(jobs.c.progress_json).where(*mine)).first()
+    if found is None:
+        return False
+    steps = progressed(_progress(found.progress_json), step)
+    kept = canonical_json([each.as_json() for each in steps])
+    connection.execute(update(jobs).where(*mine).values(progress_json=kept))
+    record(connection, supervisor_id, None, (card_again(job.task_id),), step.at)
+    return True
+
+
+def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -> Step:
+    """started → done: the outcome, the audit row and the result file's row, or nothing of it.
+
+    With a failure, or an interruption, ends what is left of a command that goes from worker to worker.
+    """
+    word = "success" if outcome.success else "failure"
+    return _end(job, JobState.DONE, outcome, word, now, {"duration_seconds": round(duration_seconds, 3)})
+
+
+def interrupt(job: Job, outcome: Outcome, now: datetime) -> Step:
+    """started → interrupted: its executor died while the handler was at work."""
+    return _end(job, JobState.INTERRUPTED, outcome, "interrupted", now, {})
+
+
+def _pass_over(job: Job, after: Job, now: datetime) -> Step:
+    """queued → done: its turn never came."""
+    step = _end(job, JobState.DONE, passed_over(job, after), "failure", now, {})
+    return replace(step, expected=(JobState.QUEUED,), follow=None)
+
+
+def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, ended: Job) -> None:
+    """What one end brings with it: that of others, its report, and with the last of them what the thread tells."""
+    outcome = ended.outcome or Outcome.done()
+    if not outcome.success and turns.stops_others(ended):
+        _stop_others(connection, supervisor_id, now, after=ended)
+    mine = jobs.c.task_id == ended.task_id
+    path = outcome.details.get("report_path")
+    if path and connection.execute(select(func.count()).where(mine)).scalar_one() <= replies.REPORTS:
+        digest = str(outcome.details.get("report_sha256") or "")
+        replies.report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), digest, now)
+    left = select(jobs.c.job_id).where(mine, jobs.c.state.not_in(FINAL)).limit(1)
+    if connection.execute(left).first() is None:
+        replies.end(connection, supervisor_id, ended.task_id, now)
+
+
+def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, after: Job) -> None:
+    """End what is left of a command, so that each of its workers is told of."""
+    query = select(jobs).where(turns.left_after(after)).order_by(jobs.c.job_id)
+    for row in connection.execute(query).mappings().all():
+        take(connection, supervisor_id, _pass_over(_job(row), after, now), now)
+
+
+def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, facts: dict[str, Any]) -> Step:
+    details = dict(outcome.details)
+    entry = AuditEntry(
+        actor=job.issuer.id,
+        action=job.handler.upper(),
+        target_id=job.worker_id,
+        outcome=word,
+        label=job.audit_label,
+        task_id=job.task_id,
+        details={
+            "label": job.label,
+            "door": job.door,
+            **({"owner": job.issuer.owner} if job.issuer.owner else {}),
+            "params": job.params,
+            "approvals": list(job.approvals),
+            "error": outcome.error,
+            **facts,
+            "result": details,
+        },
+        affected=siblings_in(job.worker_id, details) if job.handler in CODE_HANDLERS else {},
+    )
+    values = {
+        "finished_at": now,
+        "success": outcome.success,
+        "error": outcome.error,
+        "details_json": canonical_json(details),
+    }
+    messages = (result_message(job.task_id, job.worker_id), card_again(job.task_id), *taken_back(job.params, details))
+    follow = partial(_follow_up, ended=replace(job, state=to, outcome=outcome))
+    return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages, follow=follow)
+
+
+def card_again(task_id: str) -> Message:
+    """The card of a command is told anew."""
+    return Message(CARD, task_id, None)
+
+
+def taken_back(params: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> tuple[Message, ...]:
+    """The card of the command that this one takes back is told anew: what became of the try stands there as well."""
+    task_id = (details or {}).get("undone_task_id") or params.get("task_id")
+    return (card_again(str(task_id)),) if task_id else ()
+
+
+def result_message(task_id: str, worker_id: str) -> Message:
+    """The order to write a job's result file; it says which, and what is in it is read when it is written."""
+    return Message(RESULT_FILE, f"{task_id}/{worker_id}", {"task_id": task_id, "worker_id": worker_id})
+
+
+def _job(row: RowMapping) -> Job:
+    outcome = None
+    if row["state"] in FINAL:
+        outcome = Outcome(row["success"], row["error"], json.loads(row["details_json"]))
+    return Job(
+        job_id=row["job_id"],
+        supervisor_id=row["supervisor_id"],
+        task_id=row["task_id"],
+        worker_id=row["worker_id"],
+        handler=row["handler"],
+        params=json.loads(row["params_json"]),
+        label=row["label"],
+        issuer=Issuer(row["issuer_id"], row["issuer_name"], row["owner_id"] or ""),
+        door=row["door"],
+        state=JobState(row["state"]),
+        filed_at=row["filed_at"],
+        approvals=tuple(json.loads(row["approvals_json"])),
+        outcome=outcome,
+        finished_at=row["finished_at"],
+        progress=_progress(row["progress_json"]),
+    )
+
+
+def _progress(text: str | None) -> tuple[Progress, ...]:
+    return tuple(Progress(from_text(each["at"]), each["words"]) for each in json.loads(text or "[]"))

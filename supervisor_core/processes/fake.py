@@ -1,0 +1,252 @@
+"""The door to worker processes without any process, for tests: what happens to them is said by the test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from supervisor_core.common.errors import RefusedError
+from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdentity
+from supervisor_core.processes.claims import Claim, Claimant, Profile
+from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.processes.launch import LaunchError, LaunchSpec
+from supervisor_core.processes.manager import Exit, order
+from supervisor_core.processes.records import RUNNING, STOP, STUCK, WorkerRecord
+from supervisor_core.processes.stopping import Ending, StopReport, signal_number
+
+BOOT = "fake-boot"
+FIRST_PID = 40_000
+TERMINATED, KILLED = -15, -9
+
+
+@dataclass
+class _Worker:
+    record: WorkerRecord
+    identity: ProcessIdentity
+    life: Life = Life.ALIVE
+    obeys: bool = True
+    killable: bool = True
+    helpers: list[Member] = field(default_factory=list)
+
+
+class FakeProcesses:
+    """Workers that exist only here. `die`, `freeze`, `defy`, `unkillable` … say what becomes of them."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, _Worker] = {}
+        self._lives: dict[ProcessIdentity, Life] = {}
+        self._codes: dict[ProcessIdentity, int] = {}
+        self._news: list[Exit] = []
+        self._next_pid = FIRST_PID
+        self._broken: dict[str, str] = {}
+        self._by_hand: dict[ProcessIdentity, tuple[str, ...]] = {}
+        self._suspects: dict[str, tuple[ProcessIdentity, ...]] = {}
+        self._boot = BOOT
+        self.started: list[LaunchSpec] = []
+        """Every launch, in order."""
+
+    def die(self, worker_id: str, code: int = 1) -> None:
+        """Its process ends by itself; helpers stay."""
+        self._end(self._workers[worker_id], code)
+
+    def freeze(self, worker_id: str) -> None:
+        """Its process is stopped, and does nothing."""
+        self._set(self._workers[worker_id], Life.FROZEN)
+
+    def hide(self, worker_id: str) -> None:
+        """The system no longer tells whether its process is still it."""
+        self._set(self._workers[worker_id], Life.UNVERIFIABLE)
+
+    def defy(self, worker_id: str) -> None:
+        """It ignores the stop signal, and has to be killed."""
+        self._workers[worker_id].obeys = False
+
+    def unkillable(self, worker_id: str, *, is_so: bool = True) -> None:
+        """It hangs inside the kernel: even being killed does not end it."""
+        self._workers[worker_id].killable = not is_so
+
+    def help_with(self, worker_id: str, name: str = "helper") -> Member:
+        """It starts a process that outlives it and ignores the stop signal."""
+        member = Member(self._new_identity(), name, "S")
+        self._lives[member.identity] = Life.ALIVE
+        self._workers[worker_id].helpers.append(member)
+        return member
+
+    def break_start(self, worker_id: str, why: str) -> None:
+        """It can't be started until this is taken back with an empty reason."""
+        self._broken[worker_id] = why
+
+    def start_by_hand(self, *command: str) -> ProcessIdentity:
+        """Somebody starts a process with this command, and tells nobody."""
+        identity = self._new_identity()
+        self._lives[identity] = Life.ALIVE
+        self._by_hand[identity] = command
+        return identity
+
+    def lose_exit_codes(self) -> None:
+        """Nobody knows how those ended that have ended: they were no children of this program."""
+        self._codes.clear()
+
+    def reboot(self) -> None:
+        """The host goes down, with every process, and comes up again: nobody hears of any exit."""
+        for worker in self._workers.values():
+            worker.helpers.clear()
+            worker.life = Life.GONE
+        self._lives = dict.fromkeys(self._lives, Life.GONE)
+        self._boot += "+"
+
+    def identify(self, pid: int) -> ProcessIdentity | None:
+        """The identity of the process that has this PID now; our own is real, and here since this boot."""
+        if pid == os.getpid():
+            return ProcessIdentity(pid, pid, self._boot)
+        return next((known for known, life in self._lives.items() if known.pid == pid and not life.ended), None)
+
+    def state(self, identity: ProcessIdentity) -> Life:
+        """Whether exactly this process lives."""
+        return self._lives.get(identity, Life.GONE)
+
+    def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:  # noqa: ARG002 (time does not pass)
+        """Whether the process has ended; nothing changes by waiting here."""
+        return self.state(identity).ended
+
+    def start(self, spec: LaunchSpec) -> WorkerRecord:
+        """Start a worker, under the same conditions as the real door."""
+        found = self.find(spec.worker_id)
+        if found.presence is not Presence.STOPPED or found.leftovers:
+            raise RefusedError(f"Worker {spec.worker_id} runs already, or something of it does.")
+        if not spec.command or self._broken.get(spec.worker_id):
+            raise LaunchError(f"Worker {spec.worker_id} can't be started: {self._broken.get(spec.worker_id)}.")
+        identity = self._new_identity()
+        record = WorkerRecord(
+            worker_id=spec.worker_id,
+            generation=f"generation-{identity.pid}",
+            state=RUNNING,
+            command=spec.command,
+            log_path=str(spec.log_path),
+            spec_hash=spec.spec_hash,
+            identity=identity,
+            order=spec.order,
+        )
+        self._workers[spec.worker_id] = worker = _Worker(record, identity)
+        self._set(worker, Life.ALIVE)
+        self.started.append(spec)
+        return record
+
+    def find(self, worker_id: str) -> FoundWorker:
+        """Look for a worker."""
+        worker = self._workers.get(worker_id)
+        if worker is None:
+            return FoundWorker(worker_id, Presence.STOPPED)
+        if worker.life is Life.UNVERIFIABLE:
+            reason = "The system does not tell."
+            return FoundWorker(worker_id, Presence.UNVERIFIABLE, worker.record, worker.life, reason=reason)
+        if worker.life.running:
+            return FoundWorker(worker_id, Presence.RUNNING, worker.record, worker.life)
+        return FoundWorker(worker_id, Presence.STOPPED, worker.record, leftovers=tuple(worker.helpers))
+
+    def claimants(
+        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+    ) -> tuple[Claimant, ...]:
+        """Those started by hand that are on record as no worker. Nobody's clock runs here: any beat will do."""
+        pids = {claim.pid for claim in named}
+        fresh = {claim.pid for claim in named if claim.fresh}
+        known = {worker.identity for worker in self._workers.values()}
+        found = []
+        for identity, command in self._by_hand.items():
+            if not self._lives[identity].running or identity in known:
+                continue
+            same = command == profile.command
+            if same and (search or identity.pid in pids or identity in self._suspects.get(worker_id, ())):
+                found.append(Claimant(identity.pid, "program", identity))
+            elif identity.pid in fresh:
+                why = "its command line isn't the configured one"
+                found.append(Claimant(identity.pid, "program", identity, why, alike=False))
+        self._suspects[worker_id] = tuple(each.identity for each in found if each.alike and each.identity)
+        return tuple(found)
+
+    def suspected(self, worker_id: str) -> bool:
+        """Whether an earlier look has found somebody who looked like this worker."""
+        return bool(self._suspects.get(worker_id))
+
+    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+        """Take a process that was started by hand for this worker."""
+        found, identity = self.find(worker_id), self.identify(claimant.pid)
+        if found.presence is not Presence.STOPPED or found.leftovers or identity is None:
+            return None
+        if self._by_hand.get(identity) != profile.command:
+            return None
+        record = WorkerRecord(
+            worker_id, f"generation-{identity.pid}", RUNNING, command=profile.command, identity=identity
+        )
+        self._workers[worker_id] = _Worker(record, identity)
+        return FoundWorker(worker_id, Presence.RUNNING, record, Life.ALIVE, adopted=True)
+
+    def members(self, worker_id: str) -> tuple[Member, ...]:
+        """A worker's process set, the leader first."""
+        worker = self._workers.get(worker_id)
+        if worker is None:
+            return ()
+        leader = (self._leader(worker),) if worker.life.running else ()
+        return (*leader, *worker.helpers)
+
+    def settle(self, worker_id: str) -> None:
+        """The trial of a launch is over."""
+        worker = self._workers[worker_id]
+        worker.record = worker.record._replace(order=None)
+
+    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
+        """End a worker; the time that it would take is told, and not spent."""
+        signal_number(stop_signal)
+        worker = self._workers.get(worker_id)
+        if worker is None:
+            return StopReport(worker_id)
+        if worker.life is Life.UNVERIFIABLE:
+            raise RefusedError(f"Worker {worker_id} is not stopped. The system does not tell.")
+        ending, seconds = Ending.NOTHING, 0.0
+        killed = list(worker.helpers) if worker.killable else []
+        if worker.life.running:
+            ending = Ending.GRACEFUL if worker.obeys and worker.killable else Ending.KILLED
+            seconds = 0.0 if ending is Ending.GRACEFUL else timeout
+            if ending is Ending.KILLED and worker.killable:
+                killed.insert(0, self._leader(worker))
+        if not worker.killable:
+            worker.record = worker.record._replace(state=STUCK, order=order(STOP, why, timeout))
+            return StopReport(worker_id, ending, seconds, survivors=self.members(worker_id))
+        if worker.life.running:
+            self._end(worker, TERMINATED if ending is Ending.GRACEFUL else KILLED)
+        for member in worker.helpers:
+            self._lives[member.identity] = Life.GONE
+        del self._workers[worker_id]
+        return StopReport(worker_id, ending, seconds, self.exit_code(worker.identity), tuple(killed))
+
+    def reap(self) -> tuple[Exit, ...]:
+        """The exits since the last time."""
+        news = tuple(self._news)
+        self._news.clear()
+        return news
+
+    def exit_code(self, identity: ProcessIdentity) -> int | None:
+        """The exit code of a process that has ended."""
+        return self._codes.get(identity)
+
+    @property
+    def lives(self) -> Mapping[ProcessIdentity, Life]:
+        """Every process there ever was, and what became of it."""
+        return dict(self._lives)
+
+    def _new_identity(self) -> ProcessIdentity:
+        self._next_pid += 1
+        return ProcessIdentity(self._next_pid, self._next_pid, self._boot)
+
+    def _set(self, worker: _Worker, life: Life) -> None:
+        worker.life = life
+        self._lives[worker.identity] = life
+
+    def _end(self, worker: _Worker, code: int) -> None:
+        self._set(worker, Life.GONE)
+        self._codes[worker.identity] = code
+        self._news.append(Exit(worker.identity, code))
+
+    def _leader(self, worker: _Worker) -> Member:
+        return Member(worker.identity, worker.record.worker_id, "D" if not worker.killable else "S")

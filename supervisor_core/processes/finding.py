@@ -1,0 +1,384 @@
+"""Finding a worker again: by its record where that holds, else by the generation in the environment.
+
+One walk through all processes of this host, and how many who look at the same time share it.
+
+A walk answers only who asked before it began. So whoever asks while one is under way waits for the next, together
+with all who come meanwhile: a thousand looks at once cost a few walks, and each is as fresh as if it were its own.
+
+The process set of a worker: everything that it started, wherever that went since.
+
+To it belong the leader, its descendants, the members of its sessions, and every process whose environment
+carries the generation of the launch: the last finds those who left the session and were re-parented.
+Never ourselves, our ancestors, or the system's first process, whatever they carry.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.facts import Facts, Life, Member, ProcessIdentity
+from supervisor_core.host.process_facts.identity import identity_of, life_of, state
+from supervisor_core.processes.records import (
+    STARTING,
+    STOP,
+    STUCK,
+    WorkerRecord,
+    lock_path,
+    place_of,
+    read_record,
+    write_record,
+)
+
+
+class Presence(StrEnum):
+    """Whether a worker runs, for whoever wants to start or stop it."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    UNVERIFIABLE = "unverifiable"
+    """Nobody can tell. Neither start nor signal it; a person must look."""
+
+
+class FoundWorker(NamedTuple):
+    """What a look for a worker found. `leftovers` are processes of a launch whose leader is gone."""
+
+    worker_id: str
+    presence: Presence
+    record: WorkerRecord | None = None
+    life: Life = Life.GONE
+    leftovers: tuple[Member, ...] = ()
+    adopted: bool = False
+    """Found by its generation, and not by its record: whoever started it did not live to write that."""
+    reason: str = ""
+    others: tuple[int, ...] = ()
+    """The processes that claim to be it, where that is the reason why nobody can tell."""
+
+    def __bool__(self) -> bool:
+        """Whether the worker runs."""
+        return self.presence is Presence.RUNNING
+
+    @property
+    def stuck(self) -> bool:
+        """Whether something of it lives that a stop could not end."""
+        lives = self.presence is Presence.RUNNING or bool(self.leftovers)
+        return lives and self.record is not None and self.record.state == STUCK
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the supervisor itself ends this launch or tries it out, so that its end is no trouble."""
+        return self.record is not None and self.record.order is not None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it runs and the supervisor has ordered its stop: it may end at any moment."""
+        order = self.record.order if self.record and self.presence is Presence.RUNNING else None
+        return order is not None and order.what == STOP
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        """The process of a running worker."""
+        return self.record.identity if self.record and self.presence is Presence.RUNNING else None
+
+
+def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> FoundWorker:
+    """Look for a worker. A process found without its record is adopted, and its record completed.
+
+    `locked` says that the caller holds the worker's lock; else a record is completed only where that is free,
+    so that a slow reader never writes over the record of a newer launch.
+    """
+    try:
+        record = read_record(state_dir, worker_id)
+    except (UnreadableError, PermissionError) as error:
+        return FoundWorker(
+            worker_id,
+            Presence.UNVERIFIABLE,
+            life=Life.UNVERIFIABLE,
+            reason=f"{error} Look for its process, end it if there is one, and delete the file.",
+        )
+    if record is not None and record.identity is not None:
+        life = state(record.identity)
+        if life.running:
+            return FoundWorker(worker_id, Presence.RUNNING, _followed_up(state_dir, record, locked=locked), life)
+        if life is Life.UNVERIFIABLE:
+            reason = f"The system does not tell whether process {record.identity.pid} is still this worker."
+            return FoundWorker(worker_id, Presence.UNVERIFIABLE, record, life, reason=reason)
+        return _leftovers(worker_id, record)
+    return _search(state_dir, worker_id, record, locked=locked)
+
+
+def _leftovers(worker_id: str, record: WorkerRecord) -> FoundWorker:
+
+    left = process_set(record.generation, record.identity)
+    return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
+
+
+def _search(state_dir: Path, worker_id: str, record: WorkerRecord | None, *, locked: bool) -> FoundWorker:
+    """Look for the process of a launch whose record names none, or was lost altogether."""
+    from supervisor_core.host.process_facts import linux as platform
+    from supervisor_core.host.process_facts.identity import identity_of, life_of
+
+    there = carriers(record.generation if record else place_of(state_dir, worker_id))
+    if record is None:
+        # Anybody can work out how our launches of a worker begin; only the rest of a launch on record is a secret.
+        there = tuple((token, found) for token, found in there if platform.owners(found.pid) == platform.own_owners())
+    if not there:
+        return FoundWorker(worker_id, Presence.STOPPED, record)
+    leader = _leader(there)
+    if leader is None:
+        return _leftovers(worker_id, record or WorkerRecord(worker_id, there[0][0], STARTING))
+    if record is None:
+        record = WorkerRecord(worker_id, next(token for token, found in there if found == leader), STARTING)
+    adopted = record.running_as(identity_of(leader))
+    _complete(state_dir, adopted, locked=locked)
+    return FoundWorker(worker_id, Presence.RUNNING, adopted, life_of(leader), adopted=True)
+
+
+def _leader(there: tuple[tuple[str, Facts], ...]) -> Facts | None:
+    """The process that was launched: it leads its session, and its parent is none of its own launch.
+
+    A helper that made itself a daemon looks the same, but is younger.
+    """
+    pids = {found.pid for _, found in there}
+    leaders = [found for _, found in there if found.session == found.pid and found.ppid not in pids]
+    return min(leaders, key=lambda found: (found.start, found.pid), default=None)
+
+
+def _followed_up(state_dir: Path, record: WorkerRecord, *, locked: bool) -> WorkerRecord:
+    """The record of a running worker. One that has outlived what was ordered ends by its own doing from now on; one
+    that is stuck in its stop doesn't."""
+    order = record.order
+    if order is None or record.state == STUCK or platform.since_boot() <= order.until:
+        return record
+    freed = record._replace(order=None)
+    _complete(state_dir, freed, instead_of=record, locked=locked)
+    return freed
+
+
+def _complete(state_dir: Path, record: WorkerRecord, *, instead_of: WorkerRecord | None = None, locked: bool) -> None:
+    from supervisor_core.host.locks import FileLock, LockedError
+    from supervisor_core.processes.records import prepare_folder
+
+    if locked:
+        write_record(state_dir, record)
+        return
+    prepare_folder(state_dir)
+    try:
+        with FileLock(lock_path(state_dir, record.worker_id), f"adopting {record.worker_id}"):
+            current = read_record(state_dir, record.worker_id)
+            unnamed = current is None or (current.generation == record.generation and current.identity is None)
+            if current == instead_of if instead_of is not None else unnamed:
+                write_record(state_dir, record)
+    except LockedError:
+        pass  # whoever starts or stops it now writes the record as well
+
+
+class Scan:
+    """What one walk has found. It is shared by threads, and nobody changes it."""
+
+    def __init__(self, table: Mapping[int, Facts], tokens: Mapping[int, str], *, quiet: bool) -> None:
+        self.table = table
+        """Every process that we may see, by its PID."""
+        self.quiet = quiet
+        """Whether nothing at all was born on this host from before the walk until after it."""
+        self._tokens = sorted((token, pid) for pid, token in tokens.items())
+
+    @cached_property
+    def never(self) -> frozenset[int]:
+        """Ourselves, all above us, and the system's first process: what no stop may ever touch."""
+        return line_of(self.table.get)
+
+    @cached_property
+    def children(self) -> Mapping[int, list[int]]:
+        """Whose parent is which process."""
+        return _grouped((found.ppid, pid) for pid, found in self.table.items())
+
+    @cached_property
+    def sessions(self) -> Mapping[int, list[int]]:
+        """Who is in which session."""
+        return _grouped((found.session, pid) for pid, found in self.table.items())
+
+    def carriers(self, prefix: str) -> Iterator[tuple[str, Facts]]:
+        """Every process whose generation begins so, with that generation; ourselves and our ancestors as well."""
+        for token, pid in self._tokens[bisect_left(self._tokens, (prefix, 0)) :] if prefix else ():
+            if not token.startswith(prefix):
+                return
+            yield token, self.table[pid]
+
+
+def walk(on_sight: Callable[[Facts, str], object] | None = None) -> Scan:
+    """Walk through all processes, now; each that carries a generation is told at the moment it is seen."""
+    newest = platform.newest_pid()
+    table: dict[int, Facts] = {}
+    tokens: dict[int, str] = {}
+    for pid in platform.pids():
+        seen = platform.sight(pid)
+        if seen is None:
+            continue
+        table[pid], token = seen
+        if token:
+            tokens[pid] = token
+            if on_sight:
+                on_sight(*seen)
+    return Scan(table, tokens, quiet=platform.newest_pid() == newest)
+
+
+def line_of(glance: Callable[[int], Facts | None]) -> frozenset[int]:
+    """Ourselves, all above us, and the system's first process."""
+    line = {0, 1}
+    pid = os.getpid()
+    while pid not in line:
+        line.add(pid)
+        found = glance(pid)
+        pid = found.ppid if found else 0
+    return frozenset(line)
+
+
+class SharedWalks:
+    """At most one walk at a time, for all threads of this program."""
+
+    def __init__(self, walks: Callable[[], Scan] = walk) -> None:
+        self._walks = walks
+        self._turn = threading.Condition()
+        self._begun = 0
+        self._waiting = 0
+        self._under_way = False
+        self._newest: tuple[int, Scan] | None = None
+        """Which walk came last, kept only while somebody waits for it."""
+
+    def scan(self) -> Scan:
+        """A walk that begins after this call. Where one fails, its error goes to one who asked, and the next tries."""
+        with self._turn:
+            wanted = self._begun + 1
+            self._waiting += 1
+            try:
+                while self._under_way and not self._answers(wanted):
+                    self._turn.wait()
+                if self._newest is not None and self._answers(wanted):
+                    return self._newest[1]
+                self._begun += 1
+                self._under_way = True
+            finally:
+                self._waiting -= 1
+                if not self._waiting:
+                    self._newest = None
+        return self._walked()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a walk that has not begun, or is under way for them."""
+        return self._waiting
+
+    def _answers(self, wanted: int) -> bool:
+        return self._newest is not None and self._newest[0] >= wanted
+
+    def _walked(self) -> Scan:
+        """Walk for all who wait. Only one thread is here at a time."""
+        scan = None
+        try:
+            scan = self._walks()
+            return scan
+        finally:
+            with self._turn:
+                self._under_way = False
+                if scan is not None and self._waiting:
+                    self._newest = self._begun, scan
+                self._turn.notify_all()
+
+
+def _grouped(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
+    groups: dict[int, list[int]] = {}
+    for key, pid in pairs:
+        groups.setdefault(key, []).append(pid)
+    return groups
+
+
+_walks = SharedWalks()
+
+
+def scan() -> Scan:
+    """All processes of this host, by a walk that begins after this call."""
+    return _walks.scan()
+
+
+def _forget_in_child() -> None:
+    """After a fork: the walk that was under way goes on in the parent only."""
+    global _walks  # noqa: PLW0603 (a condition held across a fork can't be waited for any more)
+    _walks = SharedWalks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def process_set(
+    generation: str,
+    leader: ProcessIdentity | None = None,
+    known: Iterable[ProcessIdentity] = (),
+    among: Scan | None = None,
+) -> tuple[Member, ...]:
+    """Who belongs to this launch and lives, the leader first: by a fresh look, or `among` those of one just made.
+
+    `generation` may be the beginning of one, which all launches of a worker share. `known` are members of an
+    earlier look. They count for as long as they live, because a process that left its session and lost its
+    parent meanwhile could not be found a second time without them.
+    """
+    among = among or scan()
+    table = among.table
+    seeds = {found.pid for _, found in among.carriers(generation)}
+    for identity in (*known, *((leader,) if leader else ())):
+        if (found := table.get(identity.pid)) and identity_of(found) == identity:
+            seeds.add(identity.pid)
+    first = leader.pid if leader else 0
+    pids = related(among, seeds, session=first)
+    alive = (table[pid] for pid in sorted(pids, key=lambda pid: (pid != first, pid)))
+    return tuple(Member(identity_of(found), found.name, found.state) for found in alive if not life_of(found).ended)
+
+
+def walk_with(generation: str, on_sight: Callable[[ProcessIdentity], object]) -> Scan:
+    """A walk of one's own, told of each carrier of the generation at the moment it is seen.
+
+    One that forks and ends all the time would be gone after the walk.
+    """
+    never = own_line()
+
+    def seen(found: Facts, token: str) -> None:
+        if generation and token.startswith(generation) and found.pid not in never:
+            on_sight(identity_of(found))
+
+    return walk(seen)
+
+
+def carriers(prefix: str) -> tuple[tuple[str, Facts], ...]:
+    """Every process whose generation begins so, with that generation. Never ourselves or our ancestors."""
+    among = scan()
+    return tuple((token, found) for token, found in among.carriers(prefix) if found.pid not in among.never)
+
+
+def related(among: Scan, seeds: set[int], *, session: int) -> set[int]:
+    """The seeds with all that hangs on them: descendants, and the members of sessions that are theirs.
+
+    A session is theirs where its leader is one of them; that of the worker itself (`session`) also after its
+    leader is gone, where one of them is still in it: only then its number can't belong to somebody else.
+    """
+    members: set[int] = set()
+    new = seeds - among.never
+    while new:
+        members |= new
+        theirs = {found.session for pid in new if (found := among.table[pid]).session in (pid, session)} - {0, 1}
+        hanging = (among.children.get(pid, ()) for pid in new), (among.sessions.get(number, ()) for number in theirs)
+        new = {pid for groups in hanging for group in groups for pid in group} - members - among.never
+    return members
+
+
+def own_line() -> frozenset[int]:
+    """Ourselves, all above us, and the system's first process: what no stop may ever touch."""
+    return line_of(platform.glance)

@@ -1,0 +1,157 @@
+"""Starting a worker: in a session of its own, its output to a file, on record before it exists."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from supervisor_core.common.errors import RefusedError, SupervisorError
+from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.processes import manager as processes_children
+from supervisor_core.processes.finding import Presence, find
+from supervisor_core.processes.output.files import FOLDER_MODE, opened_output
+from supervisor_core.processes.records import STARTING, Order, WorkerRecord, forget_record, new_generation, write_record
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """What to start. The environment is exactly `env`, and the generation of the launch."""
+
+    worker_id: str
+    command: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    log_path: Path
+    spec_hash: str = ""
+    order: Order | None = None
+    """Set for a launch on trial."""
+
+
+class LaunchError(SupervisorError):
+    """The worker could not be started."""
+
+
+def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
+    """Start a worker of which nothing runs. Call it with the worker's lock held.
+
+    That lock is what makes this safe against a `kill -9` at any point: the half-made child keeps it until it
+    has become the worker's program, and from then on its environment carries the generation.
+
+    The child inherits from us which signals are ignored; a supervisor ignores none that could stop a worker.
+    """
+    _refuse_second_copy(state_dir, spec.worker_id)
+    _check_spec(spec)
+    record = WorkerRecord(
+        worker_id=spec.worker_id,
+        generation=new_generation(state_dir, spec.worker_id),
+        state=STARTING,
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        command=spec.command,
+        log_path=str(spec.log_path),
+        spec_hash=spec.spec_hash,
+        order=spec.order,
+    )
+    with _opened_log(spec.log_path) as log:
+        write_record(state_dir, record)
+        try:
+            child = _spawn(spec, record.generation, log)
+        except BaseException:
+            forget_record(state_dir, spec.worker_id)
+            raise
+    identity = identify(child.pid)  # a child that has ended already is a zombie until we reap it: still known
+    if identity is None:
+        raise LaunchError(
+            f"Worker {spec.worker_id} (pid {child.pid}) was gone at once, and reaped by somebody else.",
+            remedy="Nothing in this program may ignore SIGCHLD or wait for any child.",
+        )
+    processes_children.register(identity, child)
+    record = record.running_as(identity)
+    write_record(state_dir, record)
+    return record
+
+
+def _refuse_second_copy(state_dir: Path, worker_id: str) -> None:
+    found = find(state_dir, worker_id, locked=True)
+    if found.identity is not None:
+        raise RefusedError(
+            f"Worker {worker_id} runs already, as pid {found.identity.pid}.", remedy="Restart it instead."
+        )
+    if found.presence is Presence.UNVERIFIABLE:
+        raise RefusedError(f"Worker {worker_id} may be running. {found.reason}")
+    if found.leftovers:
+        names = ", ".join(str(member) for member in found.leftovers)
+        raise RefusedError(f"Of an earlier start of {worker_id} there is still {names}.", remedy="Stop it first.")
+
+
+def _check_spec(spec: LaunchSpec) -> None:
+    if not spec.command or not spec.command[0]:
+        raise LaunchError(f"Worker {spec.worker_id} has no command.", remedy="Give it one in the configuration.")
+    if not spec.cwd.is_dir():
+        raise LaunchError(
+            f"The folder {spec.cwd}, in which worker {spec.worker_id} is to run, does not exist.",
+            remedy="Create it, or correct `cwd`.",
+        )
+
+
+@contextmanager
+def _opened_log(path: Path) -> Iterator[int]:
+    """The file for the output, appended to: its beginning may be cut off while the worker writes."""
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            descriptor = stack.enter_context(opened_output(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+        except UnreadableError as error:
+            raise LaunchError(f"Its output can't be captured: {error.message}", remedy=error.remedy) from error
+        except OSError as error:
+            raise LaunchError(f"Its output can't be captured in {path}: {error.strerror}.") from error
+        if hasattr(os, "O_NONBLOCK"):
+            os.set_blocking(descriptor, True)
+        yield descriptor
+
+
+def _spawn(spec: LaunchSpec, generation: str, log: int) -> processes_children.Child:
+    try:
+        return processes_children.Child(
+            list(spec.command),
+            cwd=spec.cwd,
+            env={GENERATION_VARIABLE: generation, **_without_generation(spec.env)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            close_fds=True,
+            **platform.launch_options(),
+        )
+    except (OSError, ValueError) as error:
+        raise LaunchError(
+            f"Worker {spec.worker_id} can't be started: {_why(spec, error)}.", remedy="Correct its `command`."
+        ) from error
+
+
+def _without_generation(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name != GENERATION_VARIABLE}
+
+
+def _why(spec: LaunchSpec, error: OSError | ValueError) -> str:
+    """What is wrong with the executable; the system's error does not even say which file it means."""
+    program = spec.command[0]
+    if isinstance(error, FileNotFoundError):
+        if os.sep in program and (spec.cwd / program).exists():
+            return f"{program} exists, but the interpreter that its first line names does not"
+        where = "" if os.sep in program else f" on the PATH {spec.env.get('PATH', os.defpath)!r}"
+        return f"there is no {program}{where}"
+    if isinstance(error, PermissionError):
+        found = shutil.which(program, path=spec.env.get("PATH", os.defpath)) if os.sep not in program else program
+        return f"{found or program} may not be executed"
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        return f"{program} is no program (a script needs a first line that names its interpreter)"
+    return f"{program}: {error.strerror if isinstance(error, OSError) and error.strerror else error}"

@@ -1,0 +1,314 @@
+"""The one door to worker processes: starting, finding, watching and ending them.
+
+`ProcessDoor` is what the rest of the house knows. `Processes` is the real one; `processes_fake` ships a fake
+that passes the same tests. What only `start` and `stop` need is imported when they are called.
+
+Our own children: reaped one by one when they end, their exit codes kept, left alone when we end first.
+
+Children belong to this whole program, so there is one registry of them. Nothing here waits for "any child":
+that would take the exit codes of children that others in this program have started.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import RefusedError
+from supervisor_core.host.process_facts import identity as processes_identity
+from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdentity
+from supervisor_core.processes.finding import FoundWorker, Presence, find
+
+if TYPE_CHECKING:
+    from supervisor_core.host.locks import FileLock
+    from supervisor_core.processes.claims import Claim, Claimant, Profile
+    from supervisor_core.processes.launch import LaunchSpec
+    from supervisor_core.processes.records import Order, WorkerRecord
+    from supervisor_core.processes.stopping import StopReport
+
+log = logging.getLogger(__name__)
+
+ORDER_MARGIN_SECONDS = 30.0
+"""An order holds so much longer than what was ordered may take: a busy host is slow to look."""
+
+# One at a time starts or stops a worker; the others wait for it. A stop may take its whole time limit.
+LOCK_WAIT_SECONDS = 60.0
+
+
+class ProcessDoor(Protocol):
+    """What can be done with worker processes. Every call may block; none of them belongs on an event loop."""
+
+    def identify(self, pid: int) -> ProcessIdentity | None:
+        """The identity of the process that has this PID now."""
+
+    def state(self, identity: ProcessIdentity) -> Life:
+        """Whether exactly this process lives."""
+
+    def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
+        """Wait until a process has ended, ours or not, for at most so long; whether it has."""
+
+    def start(self, spec: LaunchSpec) -> WorkerRecord:
+        """Start a worker. `RefusedError` where it, or something of it, may be running; `LaunchError` else."""
+
+    def find(self, worker_id: str) -> FoundWorker:
+        """Look for a worker, adopting one that runs without its record."""
+
+    def claimants(
+        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+    ) -> tuple[Claimant, ...]:
+        """Live processes that claim to be this worker, and are on record as none: those that its heartbeats name, those
+        that an earlier search has found and, with a `search` of all processes, those that look like it."""
+
+    def suspected(self, worker_id: str) -> bool:
+        """Whether an earlier look has found somebody who looked like this worker."""
+
+    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+        """Take a process that was started by hand for this worker, if none runs and nothing speaks against it."""
+
+    def members(self, worker_id: str) -> tuple[Member, ...]:
+        """A worker's process set, by a fresh look."""
+
+    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
+        """End a worker's whole set. To stop what does not run is success; what survives is in the report.
+
+        That its stop was ordered, and `why`, is on record before the first signal: whoever judges its end finds it.
+        `RefusedError` where nobody can tell whether the worker runs: then nothing was signalled.
+        """
+
+    def settle(self, worker_id: str) -> None:
+        """The trial of a launch is over: from now on its end is its own doing."""
+
+    def reap(self) -> tuple[Exit, ...]:
+        """The children of this program that have ended, each told once. Never waits."""
+
+    def exit_code(self, identity: ProcessIdentity) -> int | None:
+        """The exit code of a child of this program, negative for a signal; None where unknown."""
+
+
+def order(what: str, why: str, seconds: float) -> Order:
+    """An order that is given now and takes so long at most."""
+    from supervisor_core.processes.records import Order
+
+    return Order(what, why, processes_identity.platform.since_boot() + seconds + ORDER_MARGIN_SECONDS)
+
+
+class Processes:
+    """The real door. The records lie in `<state_dir>/workers/`."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._suspects: dict[str, tuple[ProcessIdentity, ...]] = {}
+        """Who looked like a worker when all processes were searched; they are looked at again without a search."""
+
+    def identify(self, pid: int) -> ProcessIdentity | None:
+        """The identity of the process that has this PID now."""
+        return processes_identity.identify(pid)
+
+    def state(self, identity: ProcessIdentity) -> Life:
+        """Whether exactly this process lives."""
+        return processes_identity.state(identity)
+
+    def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
+        """Wait until a process has ended, by a descriptor that the kernel makes readable then."""
+        from supervisor_core.host.process_facts.signals import wait_exit
+
+        return wait_exit(identity, timeout)
+
+    def start(self, spec: LaunchSpec) -> WorkerRecord:
+        """Start a worker, with its lock held from the look for another copy until the record is complete."""
+        from supervisor_core.processes.launch import launch
+
+        with self._lock(spec.worker_id, f"starting {spec.worker_id}").acquire(timeout=LOCK_WAIT_SECONDS):
+            return launch(self._state_dir, spec)
+
+    def find(self, worker_id: str) -> FoundWorker:
+        """Look for a worker, adopting one that runs without its record."""
+        return find(self._state_dir, worker_id)
+
+    def claimants(
+        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+    ) -> tuple[Claimant, ...]:
+        """Live processes that claim to be this worker, and are on record as none."""
+        from supervisor_core.processes.claims import claimants
+
+        found = claimants(self._state_dir, profile, named, self._suspects.get(worker_id, ()), search=search)
+        self._suspects[worker_id] = tuple(each.identity for each in found if each.alike and each.identity)
+        return found
+
+    def suspected(self, worker_id: str) -> bool:
+        """Whether an earlier look has found somebody who looked like this worker."""
+        return bool(self._suspects.get(worker_id))
+
+    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+        """Take a process that was started by hand for this worker, if none runs and nothing speaks against it."""
+        from supervisor_core.processes.claims import adopt
+
+        return adopt(self._state_dir, worker_id, profile, claimant)
+
+    def members(self, worker_id: str) -> tuple[Member, ...]:
+        """A worker's process set, by a fresh look."""
+        from supervisor_core.processes.finding import process_set
+
+        found = self.find(worker_id)
+        if found.identity is None or found.record is None:
+            return found.leftovers
+        return process_set(found.record.generation, found.identity)
+
+    def settle(self, worker_id: str) -> None:
+        """The trial of a launch is over: from now on its end is its own doing."""
+        from supervisor_core.processes.records import TRIAL, read_record, write_record
+
+        with self._lock(worker_id, f"starting {worker_id}").acquire(timeout=LOCK_WAIT_SECONDS):
+            record = read_record(self._state_dir, worker_id)
+            if record is not None and record.order is not None and record.order.what == TRIAL:
+                write_record(self._state_dir, record._replace(order=None))
+
+    def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
+        """End a worker's whole set. Its record goes with the last of it, and says `stuck` while something lives."""
+        from supervisor_core.processes.records import STOP, STUCK, forget_record, write_record
+        from supervisor_core.processes.stopping import StopReport, end, signal_number
+
+        number = signal_number(stop_signal)
+        lock = self._lock(worker_id, f"stopping {worker_id}")
+        with lock.acquire(timeout=timeout + LOCK_WAIT_SECONDS):
+            found = find(self._state_dir, worker_id, locked=True)
+            if found.presence is Presence.UNVERIFIABLE:
+                raise RefusedError(f"Worker {worker_id} is not stopped. {found.reason}")
+            report, record = StopReport(worker_id), found.record
+            if record is not None:
+                if found.identity is not None:  # one that has ended already did so by itself
+                    record = record._replace(order=order(STOP, why, timeout))
+                    try:
+                        write_record(self._state_dir, record)
+                    except OSError as error:  # a full disk: that it ends matters more than who judges its end
+                        log.warning("that the stop of %s was ordered could not be written down: %s", worker_id, error)
+                    crashpoints.reach("worker.stop:ordered")
+                report = end(
+                    worker_id,
+                    record.generation,
+                    record.identity,
+                    stop_signal=number,
+                    timeout=timeout,
+                )
+            if report.stopped:
+                forget_record(self._state_dir, worker_id)
+            elif record is not None:
+                write_record(self._state_dir, record._replace(state=STUCK))
+            return report
+
+    def reap(self) -> tuple[Exit, ...]:
+        """The children of this program that have ended, each told once. Never waits."""
+
+        return reap()
+
+    def exit_code(self, identity: ProcessIdentity) -> int | None:
+        """The exit code of a child of this program, negative for a signal; None where unknown."""
+
+        return exit_code(identity)
+
+    def _lock(self, worker_id: str, purpose: str) -> FileLock:
+        from supervisor_core.host.locks import FileLock
+        from supervisor_core.processes.records import lock_path, prepare_folder
+
+        path = lock_path(self._state_dir, worker_id)
+        prepare_folder(self._state_dir)
+        return FileLock(path, purpose)
+
+
+EXITS_KEPT = 1024  # of children long gone; whoever wants one asks within moments
+
+
+class Exit(NamedTuple):
+    """A child that has ended. `code` is negative for a signal, None where somebody else took it."""
+
+    identity: ProcessIdentity
+    code: int | None
+
+
+class Child(subprocess.Popen[bytes]):
+    """A worker that we started. It may outlive us, on purpose: no warning when the handle goes first."""
+
+    def __del__(self) -> None:
+        """Do nothing: a worker left running is no mistake."""
+
+
+_lock = threading.Lock()
+_children: dict[ProcessIdentity, Child] = {}
+_exits: OrderedDict[ProcessIdentity, int | None] = OrderedDict()
+_news: list[Exit] = []
+
+
+def register(identity: ProcessIdentity, child: Child) -> None:
+    """Look after a child from now on."""
+    with _lock:
+        _children[identity] = child
+
+
+def reap() -> tuple[Exit, ...]:
+    """Reap every child of ours that has ended, and tell of each exit once, whoever reaped it. Never waits."""
+    with _lock:
+        for identity in list(_children):
+            _reap_one(identity)
+        news = tuple(_news)
+        _news.clear()
+    return news
+
+
+def exit_code(identity: ProcessIdentity) -> int | None:
+    """The exit code of a child that has ended, negative for a signal.
+
+    None while it lives, for a process that is not our child, and where somebody else has reaped it.
+    """
+    with _lock:
+        _reap_one(identity)
+        return _exits.get(identity)
+
+
+def _reap_one(identity: ProcessIdentity) -> None:
+    child = _children.get(identity)
+    if child is None:
+        return
+    code: int | None
+    if sys.platform == "win32":
+        code = child.poll()
+        if code is None:
+            return
+    else:
+        # Not `poll`: where the code was taken by somebody else, that claims the child ended well.
+        try:
+            pid, status = os.waitpid(identity.pid, os.WNOHANG)
+        except ChildProcessError:
+            code = None
+        else:
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+        child.returncode = -1 if code is None else code  # tells the handle that its number is free again
+    del _children[identity]
+    _exits[identity] = code
+    _news.append(Exit(identity, code))
+    while len(_exits) > EXITS_KEPT:
+        _exits.popitem(last=False)
+    del _news[:-EXITS_KEPT]
+
+
+def _forget_in_child() -> None:
+    """After a fork: the parent's children are not ours, and its lock may have been held by another thread."""
+    global _lock  # noqa: PLW0603 (a lock held across a fork can't be opened any more)
+    _lock = threading.Lock()
+    _children.clear()
+    _news.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+__all__ = ["FoundWorker", "Life", "Member", "Presence", "ProcessDoor", "ProcessIdentity", "Processes"]

@@ -1,0 +1,157 @@
+"""The record of a worker: which launch it is and which process, written by whoever starts it.
+
+The record with its generation is on the disk before the process exists, and names the process after. Whoever
+comes later, even after a `kill -9` in between, finds the process by one of the two and starts no second one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from supervisor_core.common.errors import UsageError
+from supervisor_core.host.files import read_json, write_json
+from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+
+STARTING = "starting"
+RUNNING = "running"
+STUCK = "stuck"  # a stop left somebody alive; ends with the next stop that does not
+RECORD_MODE = 0o600
+FOLDER_MODE = 0o700
+
+_WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
+
+STOP, TRIAL = "stop", "trial"
+
+
+class Order(NamedTuple):
+    """What the supervisor itself does to a launch, on record before it does it: the end of that launch is no trouble.
+
+    A `STOP` ends it; a `TRIAL` starts it for a command that reports its end itself and puts things right.
+    """
+
+    what: str
+    why: str
+    until: float
+    """In seconds since boot. A process that is seen alive later than that didn't end because of this."""
+
+
+class WorkerRecord(NamedTuple):
+    """One launch of a worker. `identity` is None until its process is known."""
+
+    worker_id: str
+    generation: str
+    state: str
+    started_at: str = ""
+    command: tuple[str, ...] = ()
+    log_path: str = ""
+    spec_hash: str = ""
+    identity: ProcessIdentity | None = None
+    order: Order | None = None
+
+    def running_as(self, identity: ProcessIdentity) -> WorkerRecord:
+        """The same launch, now with its process."""
+        return self._replace(state=RUNNING, identity=identity)
+
+
+def record_path(state_dir: Path, worker_id: str) -> Path:
+    """Where a worker's record lies; an id that could lead elsewhere is refused."""
+    return _in_folder(state_dir, worker_id, "json")
+
+
+def lock_path(state_dir: Path, worker_id: str) -> Path:
+    """The lock that whoever starts or stops this worker holds meanwhile."""
+    return _in_folder(state_dir, worker_id, "lock")
+
+
+def prepare_folder(state_dir: Path) -> None:
+    """Make the folder of the records, readable by nobody else."""
+    (state_dir / "workers").mkdir(mode=FOLDER_MODE, exist_ok=True)
+
+
+def place_of(state_dir: Path, worker_id: str) -> str:
+    """What every generation of this worker under this state folder begins with.
+
+    By it a process is found whose record was lost, and never that of another installation on the same host.
+    """
+    from hashlib import sha256
+
+    return sha256(f"{state_dir.resolve()}\0{worker_id}".encode()).hexdigest()[:16]
+
+
+def new_generation(state_dir: Path, worker_id: str) -> str:
+    """A token that no other launch has."""
+    return place_of(state_dir, worker_id) + os.urandom(16).hex()
+
+
+def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
+    """The record; None where there is none, `UnreadableError` where it says nothing that can be relied on."""
+    path = record_path(state_dir, worker_id)
+    document = read_json(path)
+    if document is None:
+        return None
+    try:
+        record = _from_document(document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableError(f"{path} is no record of a worker: {error!r}.") from None
+    if record.worker_id != worker_id or not record.generation:
+        raise UnreadableError(f"{path} is the record of {record.worker_id!r}, not of {worker_id!r}.")
+    return record
+
+
+def write_record(state_dir: Path, record: WorkerRecord) -> None:
+    """Put the record on the disk, whole."""
+    prepare_folder(state_dir)
+    document = {
+        "worker_id": record.worker_id,
+        "generation": record.generation,
+        "state": record.state,
+        "pid": record.identity.pid if record.identity else None,
+        "start": record.identity.start if record.identity else None,
+        "boot_id": record.identity.boot_id if record.identity else None,
+        "started_at": record.started_at,
+        "command": list(record.command),
+        "log_path": record.log_path,
+        "spec_hash": record.spec_hash,
+        "order": record.order and record.order._asdict(),
+    }
+    write_json(record_path(state_dir, record.worker_id), document, mode=RECORD_MODE)
+
+
+def forget_record(state_dir: Path, worker_id: str) -> None:
+    """Remove the record of a worker of which nothing is left."""
+    record_path(state_dir, worker_id).unlink(missing_ok=True)
+
+
+def _from_document(document: dict[str, Any]) -> WorkerRecord:
+    identity = None
+    if document["pid"] is not None:
+        identity = ProcessIdentity(int(document["pid"]), int(document["start"]), str(document["boot_id"]))
+    if document["state"] not in {STARTING, RUNNING, STUCK} or (document["state"] == RUNNING and identity is None):
+        raise ValueError(f"state {document['state']!r}, pid {document['pid']!r}")
+    return WorkerRecord(
+        worker_id=str(document["worker_id"]),
+        generation=str(document["generation"]),
+        state=document["state"],
+        started_at=str(document["started_at"]),
+        command=tuple(str(part) for part in document["command"]),
+        log_path=str(document["log_path"]),
+        spec_hash=str(document["spec_hash"]),
+        identity=identity,
+        order=_order(document.get("order")),  # an earlier version wrote none
+    )
+
+
+def _order(document: dict[str, Any] | None) -> Order | None:
+    if not document:
+        return None
+    return Order(str(document["what"]), str(document["why"]), float(document["until"]))
+
+
+def _in_folder(state_dir: Path, worker_id: str, ending: str) -> Path:
+    if not _WORKER_ID.fullmatch(worker_id):
+        raise UsageError(f"{worker_id!r} is no worker id: up to 64 letters, digits, dots, hyphens, no dot first.")
+    return state_dir / "workers" / f"{worker_id}.{ending}"

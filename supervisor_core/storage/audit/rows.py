@@ -1,0 +1,241 @@
+"""The audit trail's rows: appended in the transaction of what they tell, asked for, and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from supervisor_core.common.text import canonical_json, storable
+from supervisor_core.storage.audit import search as audit_workers
+from supervisor_core.storage.audit.chain import ARCHIVED, GENESIS, AuditEntry, ChainHead, damage_of, row_hash
+from supervisor_core.storage.audit.search import AuditFilter, Row, as_text, numbered, search
+from supervisor_core.storage.tables import audit_anchors, audit_log
+
+COLUMNS = tuple(column.name for column in audit_log.columns)
+_CUT = ("actor", "action", "target_type", "target_id", "label")
+_WIDTHS = {name: getattr(audit_log.c[name].type, "length", 0) for name in _CUT}
+
+HASH = 64
+"""Characters of a hash."""
+
+MOST_FAULTS = 1000
+"""Faults that are named; a trail that was altered everywhere has one for each row."""
+
+APPENDED = "supervisor_audit_appended"
+"""Set in a connection's `info` by each append, so that a commit knows whether the chain has a new head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A row at which a chain isn't what was written."""
+
+    supervisor_id: str
+    audit_id: int | str
+    """Text where something else stands in the place of the row's number."""
+    what: str
+
+
+def append(connection: Connection, supervisor_id: str, entry: AuditEntry, now: datetime) -> ChainHead:
+    """Add a row to this host's chain, in the caller's transaction, which holds the write lock."""
+    newest = newest_row(connection, supervisor_id, lock=True)
+    row: dict[str, Any] = {
+        "supervisor_id": supervisor_id,
+        "audit_id": newest.audit_id + 1 if newest else 1,
+        "outcome": entry.outcome,
+        "actor": entry.actor,
+        "action": entry.action,
+        "target_type": entry.target_type,
+        "target_id": entry.target_id,
+        "label": entry.label,
+        "created_at": now,
+        "details_json": canonical_json(entry.details),
+        "task_id": entry.task_id,
+        "previous_hash": newest.hash if newest else GENESIS,
+    }
+    for name, width in _WIDTHS.items():
+        row[name] = row[name] and row[name][:width]  # cut before it is hashed: a database must not
+    row["hash"] = row_hash(row)
+    connection.execute(insert(audit_log), row)
+    audit_workers.add(connection, supervisor_id, row["audit_id"], entry.affected, row["task_id"], now)
+    connection.info[APPENDED] = True
+    return ChainHead(supervisor_id, row["audit_id"], row["hash"])
+
+
+def newest_row(connection: Connection, supervisor_id: str, *, lock: bool = False) -> ChainHead | None:
+    """The head of this host's chain, or None before its first row."""
+    query = (
+        select(audit_log.c.audit_id, audit_log.c.hash)
+        .where(audit_log.c.supervisor_id == supervisor_id, *numbered(connection))
+        .order_by(audit_log.c.audit_id.desc())
+        .limit(1)
+    )
+    row = connection.execute(query.with_for_update() if lock else query).first()
+    return ChainHead(supervisor_id, row.audit_id, _hash(row.hash)) if row else None
+
+
+def hash_of(connection: Connection, supervisor_id: str, audit_id: int) -> str | None:
+    """The hash of one row, or None where there is no such row."""
+    query = select(audit_log.c.hash).where(audit_log.c.supervisor_id == supervisor_id, audit_log.c.audit_id == audit_id)
+    row = connection.execute(query).first()
+    if row is None:
+        anchor = anchor_of(connection, supervisor_id)
+        return anchor.hash if anchor and anchor.audit_id == audit_id else None
+    return _hash(row.hash)
+
+
+def anchor_of(connection: Connection, supervisor_id: str) -> ChainHead | None:
+    """The last row of a chain that was archived; None where none was."""
+    return next((each for each in anchors(connection) if each.supervisor_id == supervisor_id), None)
+
+
+def anchors(connection: Connection) -> list[ChainHead]:
+    """The last archived row of each chain. One that was altered beyond recognition is none."""
+    found = connection.execute(select(audit_anchors.c.supervisor_id, audit_anchors.c.audit_id, audit_anchors.c.hash))
+    return [
+        ChainHead(name, audit_id, last_hash)
+        for name, audit_id, last_hash in found
+        if isinstance(name, str) and type(audit_id) is int and isinstance(last_hash, str)
+    ]
+
+
+def _hash(stored: object) -> str:
+    """What stands in the column, which may be no hash."""
+    return storable(as_text(stored))[:HASH]
+
+
+def targets_of(connection: Connection, task_id: str, action: str) -> list[str]:
+    """To whom this command has done this already; nobody, before it was dealt with."""
+    mine = (audit_log.c.task_id == task_id, audit_log.c.action == action)
+    query = select(audit_log.c.target_id).where(*mine).order_by(audit_log.c.audit_id)
+    return [as_text(target) for target in connection.execute(query).scalars()]
+
+
+def verify(connection: Connection, heads: Sequence[ChainHead] = ()) -> tuple[int, list[Fault]]:
+    """The number of rows that match their hashes, and every place where a chain isn't what was written.
+
+    `heads` are the newest rows as they are known outside the ledger. A chain without one may have lost its end, and
+    that is a fault.
+    """
+    known = {head.supervisor_id: head for head in heads}
+    archived = {anchor.supervisor_id: anchor for anchor in anchors(connection)}
+    count, faults = 0, []
+    with closing(stored_rows(connection)) as stored:
+        for chain, rows in groupby(stored, key=itemgetter("supervisor_id")):
+            walk = Walk(as_text(chain), known.pop(chain, None), archived.get(chain))
+            for row in rows:
+                walk.take(row)
+            faults += walk.end()
+            count += walk.whole
+    for chain in sorted(known):
+        faults += Walk(chain, known[chain]).end()
+    return count, faults[:MOST_FAULTS]
+
+
+class Walk:
+    """Follows one chain from row to row. A damaged row is named, and the walk goes on behind it.
+
+    The chain begins with its first row, or behind its `anchor`, the last row that was archived. With `anywhere` it may
+    begin with any row, as it does in a file.
+    """
+
+    def __init__(
+        self, chain: str, head: ChainHead | None = None, anchor: ChainHead | None = None, *, anywhere: bool = False
+    ) -> None:
+        self.whole = 0
+        self.faults: list[Fault] = []
+        self._chain = chain
+        self._head = head
+        self._anchor = anchor
+        self._anywhere = anywhere
+        self._expected = 1
+        self._previous: str | None = GENESIS
+        """The hash of the row before; None where that row is damaged, missing or archived."""
+        self._head_differs = False
+        self._begun = False
+        self._needs_record = False
+        """Whether the trail begins behind the anchor, and no row has recorded that archiving yet."""
+
+    def take(self, row: Row) -> bool:
+        """The next row, in the order of their numbers; False for one that is damaged or out of place."""
+        number, damage = row["audit_id"], damage_of(row)
+        if not self._begun and type(number) is int and number > 0:
+            self._begin(number)
+        if damage:
+            self._fault(number if type(number) is int else as_text(number)[:64], f"was altered: {damage}")
+            if number == self._expected:
+                self._expected, self._previous = number + 1, None
+            return False
+        self.whole += 1
+        if number < self._expected:
+            self._fault(number, "is out of place: the rows before it have higher numbers")
+            return False
+        if number > self._expected:
+            self._fault(self._expected, f"is missing: row {number} comes next")
+        elif self._previous not in (None, row["previous_hash"]):
+            # This row matches its hash, so the one before it was written anew, with a hash to match.
+            self._fault(max(number - 1, 1), "was altered: the row after it knows another hash")
+        if self._head and number == self._head.audit_id:
+            self._head_differs = row["hash"] != self._head.hash
+        self._look_for_the_record(row)
+        self._expected, self._previous = number + 1, row["hash"]
+        return True
+
+    def _begin(self, number: int) -> None:
+        """Decide where the chain begins, by the number of the first row that is there."""
+        self._begun = True
+        anchor = self._anchor
+        if self._anywhere and number > 1:
+            self._expected, self._previous = number, None
+        elif anchor and number > 1:
+            self._needs_record = True
+            if number > anchor.audit_id:
+                self._expected, self._previous = anchor.audit_id + 1, anchor.hash
+            else:  # archived rows that are still to be removed
+                self._expected, self._previous = number, None
+
+    def _look_for_the_record(self, row: Row) -> None:
+        anchor = self._anchor
+        if anchor and row["audit_id"] == anchor.audit_id and row["hash"] != anchor.hash:
+            self._fault(anchor.audit_id, "isn't the row that was archived")
+        if self._needs_record and row["action"] == ARCHIVED and anchor:
+            details = json.loads(row["details_json"])
+            self._needs_record = (details.get("last_id"), details.get("hash")) != (anchor.audit_id, anchor.hash)
+
+    def end(self) -> list[Fault]:
+        """All faults, with what the known head says of the end."""
+        head, last = self._head, self._expected - 1
+        if self.faults and not self.whole:
+            return self.faults  # a row whose supervisor_id was altered makes a chain of its own, with nothing before it
+        if head and head.audit_id > last:
+            self._fault(last + 1, f"is missing: the trail had {head.audit_id} rows and ends at {last}")
+        elif head and self._head_differs:
+            self._fault(head.audit_id, "isn't the row that was written: the trail was written anew")
+        elif not head and not self.faults:
+            self._fault(last + 1, "may be missing: the newest row isn't known outside the ledger")
+        if self._needs_record and self._anchor:
+            number = self._anchor.audit_id
+            self._fault(number, "and those before it are missing: no row records that they were archived")
+        return self.faults
+
+    def _fault(self, audit_id: int | str, what: str) -> None:
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(Fault(self._chain, audit_id, what))
+
+
+def stored_rows(connection: Connection) -> Generator[Row, None, None]:
+    """All chains one after the other, of any length, a thousand rows at a time."""
+    query = select(audit_log).order_by(audit_log.c.supervisor_id, audit_log.c.audit_id)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as result:
+        for row in result.mappings():
+            yield dict(row)
+
+
+__all__ = ["AuditFilter", "Fault", "append", "hash_of", "newest_row", "search", "targets_of", "verify"]

@@ -1,0 +1,366 @@
+"""Rows of the audit trail as they're shown, however damaged they're stored.
+
+The workers that an audit row affected beside its target: an index into the trail, made from what the row says.
+
+The row's own details, which its hash covers, say the same: this table only finds the row by each of its workers.
+
+Asking the audit trail: the newest rows that fit, from any place in it on, each filter served by an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Connection, Text, and_, cast, func, insert, literal, or_, select, tuple_
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+
+from supervisor_core.commands.labels import Affected
+from supervisor_core.common.text import is_plain
+from supervisor_core.common.times import to_text
+from supervisor_core.storage.audit.chain import damage_of
+from supervisor_core.storage.audit.trail import DECIDING, TELLING
+from supervisor_core.storage.tables import audit_log, audit_workers, jobs
+from supervisor_core.storage.tables import audit_workers as audit_workers_table
+
+Row = dict[str, Any]
+
+DAMAGED = "damaged"
+"""The key under which a row that was altered says what's wrong with it. Other rows lack the key."""
+
+LARGEST_ID = 2**53 - 1
+"""No trail has that many rows. A larger number was put there."""
+
+LONGEST_CELL = 2_000
+"""Characters of a cell of a damaged row, which may hold a gigabyte."""
+
+
+def shown(row: Mapping[str, Any]) -> Row:
+    """A stored row under the names of its columns, with times as text."""
+    damage = damage_of(row)
+    if not damage:
+        return {**row, "created_at": to_text(row["created_at"])}
+    return {**{name: _shown(name, value) for name, value in row.items()}, DAMAGED: damage}
+
+
+def as_text(value: object) -> str:
+    """The value of a cell as text that every database, file and terminal takes."""
+    if isinstance(value, datetime):
+        return to_text(value)
+    if isinstance(value, str):
+        value = value.encode("utf-8", "surrogateescape") if not is_plain(value) else value
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    return "" if value is None else str(value)
+
+
+def as_stored(value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
+    """The value of a cell in a form that a query can compare with: no driver takes text that isn't UTF-8."""
+    if isinstance(value, str) and not is_plain(value):
+        return cast(literal(value.encode("utf-8", "surrogateescape")), Text)
+    return value
+
+
+def numbered(connection: Connection) -> list[ColumnElement[bool]]:
+    """The rows that have a number: SQLite takes anything in its place."""
+    number = audit_log.c.audit_id
+    within = [number >= 1, number <= LARGEST_ID]
+    return [*within, func.typeof(number) == "integer"] if connection.dialect.name == "sqlite" else within
+
+
+def _shown(name: str, value: object) -> Any:  # noqa: ANN401
+    if (name == "audit_id" and type(value) is int) or (value is None and audit_log.c[name].nullable):
+        return value
+    text = as_text(value)
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+
+
+MOST = 1000
+"""Workers of one row. A larger fleet on one checkout is found by the named worker alone."""
+
+_AT_ONCE = 200
+
+
+def add(
+    connection: Connection, supervisor_id: str, audit_id: int, affected: Affected, task_id: str | None, at: datetime
+) -> None:
+    """Have the row found by these workers, except those whose own row of the same command tells of them."""
+    if not affected:
+        return
+    named = select(jobs.c.worker_id).where(jobs.c.task_id == task_id) if task_id else None
+    own = set(connection.execute(named).scalars()) if named is not None else set()
+    key = {"supervisor_id": supervisor_id, "audit_id": audit_id, "created_at": at}
+    rows = [{**key, "worker_id": each, "role": role} for each, role in affected.items() if each not in own]
+    if rows:
+        connection.execute(insert(audit_workers), rows[:MOST])
+
+
+def of_rows(connection: Connection, places: Iterable[tuple[Any, Any]]) -> dict[tuple[str, int], dict[str, str]]:
+    """The workers that these rows affected, with their roles."""
+    found: dict[tuple[str, int], dict[str, str]] = {}
+    key = tuple_(audit_workers.c.supervisor_id, audit_workers.c.audit_id)
+    wanted = sorted({place for place in places if _is_whole(place)})
+    for begin in range(0, len(wanted), _AT_ONCE):
+        query = select(audit_workers).where(key.in_(wanted[begin : begin + _AT_ONCE]))
+        for row in connection.execute(query).mappings():
+            found.setdefault((row["supervisor_id"], row["audit_id"]), {})[row["worker_id"]] = row["role"]
+    return found
+
+
+def _is_whole(place: tuple[Any, Any]) -> bool:
+    """Whether a row could have this place: in an altered one anything may stand."""
+    host, number = place
+    return isinstance(host, str) and is_plain(host) and type(number) is int and 0 < number <= LARGEST_ID
+
+
+def between(connection: Connection, chain: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Those of these rows of a chain, which follow on each other."""
+    number, first, last = audit_workers.c.audit_id, rows[0]["audit_id"], rows[-1]["audit_id"]
+    mine = (audit_workers.c.supervisor_id == chain, number >= first, number <= last)
+    return [dict(row) for row in connection.execute(select(audit_workers).where(*mine)).mappings()]
+
+
+Columns = ReadOnlyColumnCollection[str, Column[Any]]
+"""Those of the trail, or of the workers that its rows affected: both say when, which host, and which row."""
+
+AFFECTED = "affected"
+"""The key under which a row says which workers it affected beside its target, with their roles."""
+
+MOST_COUNTED = 200_000
+"""Entries of an index that are counted to find the narrowest: that many take some ten milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """What to look for; None means any."""
+
+    worker: str | None = None
+    issuer: str | None = None
+    action: str | None = None
+    command: str = ""
+    """Where all rows of a command are meant, whatever became of it: its name, beside the action of its executions."""
+    since: datetime | None = None
+    limit: int = 50
+    targets: tuple[str, ...] = ()
+    """One of these, where several are meant."""
+    target_type: str | None = None
+    """A worker may have the name of its supervisor."""
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What it is about, each of them once; empty for anything."""
+        return tuple(dict.fromkeys(self.targets)) or ((self.worker,) if self.worker else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the trail: beside this row, which is not in what follows."""
+
+    supervisor_id: Any
+    audit_id: Any
+    """As it's stored: of a damaged row it may be anything."""
+
+
+def search(
+    connection: Connection, wanted: AuditFilter, beside: Place | None = None, *, newer: bool = False
+) -> list[Row]:
+    """The newest rows that fit, newest first, under the names of their columns, times as text. A row that was altered
+    says so under `damaged`, and under `affected` which workers it affected beside its target.
+
+    With `beside`, those that come after this row in that order; with `newer`, those before it, the nearest first.
+    """
+    rows = found(connection, wanted, beside, newer=newer)
+    others = of_rows(connection, [(row["supervisor_id"], row["audit_id"]) for row in rows])
+    return [{**shown(row), AFFECTED: others.get((row["supervisor_id"], row["audit_id"]), {})} for row in rows]
+
+
+def found(
+    connection: Connection, wanted: AuditFilter, beside: Place | None = None, *, newer: bool = False
+) -> list[Row]:
+    """The same rows as they are stored. A row is about its target and about each worker that it affected beside."""
+    rows = _walked(connection, wanted, beside, newer=newer)
+    if wanted.about and wanted.target_type in (None, "worker"):
+        unique = {place_of(row): row for row in (*rows, *_affecting(connection, wanted, beside, newer=newer))}
+        rows = in_order(unique.values(), newer=newer)[: wanted.limit]
+    return rows
+
+
+def _affecting(connection: Connection, wanted: AuditFilter, beside: Place | None, *, newer: bool) -> list[Row]:
+    """The rows that fit and affected one of the wanted workers beside their target."""
+    each = audit_workers_table.c
+    these: list[ColumnElement[bool]] = [each.created_at >= wanted.since] if wanted.since else []
+    these += _beyond(beside, newer=newer, columns=each) if beside else ()
+    these += [func.coalesce(column, "").in_(values) for column, values in _filters(connection, wanted, about=False)]
+    these += [of_action(wanted)] if wanted.command else []
+    same = and_(audit_log.c.supervisor_id == each.supervisor_id, audit_log.c.audit_id == each.audit_id)
+    query = select(audit_log).join(audit_workers_table, same).order_by(*_order(newer=newer, columns=each))
+    rows: list[Row] = []
+    for worker in wanted.about:
+        looked = connection.execute(query.where(each.worker_id == worker, *these).limit(wanted.limit)).mappings()
+        rows += [dict(row) for row in looked]
+    return rows
+
+
+def _walked(connection: Connection, wanted: AuditFilter, beside: Place | None, *, newer: bool) -> list[Row]:
+    """The rows that fit by their own columns."""
+    when: list[ColumnElement[bool]] = [audit_log.c.created_at >= wanted.since] if wanted.since else []
+    when += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
+    when += _beyond(beside, newer=newer) if beside else ()
+    narrow = _filters(connection, wanted)
+    walked = _narrowest(connection, narrow, when)
+    others: list[ColumnElement[bool]] = [
+        func.coalesce(column, "").in_(values) for column, values in narrow if column is not walked
+    ]
+    others += [of_action(wanted)] if wanted.command else []
+    values: Sequence[str | None] = next((values for column, values in narrow if column is walked), [None])
+    rows: list[Row] = []
+    # One look for each value, so that the index has its rows in order: those of several would have to be sorted.
+    for value in values:
+        these = [] if walked is None else [walked == value]
+        these += _before(rows[-1], newer=newer) if len(rows) == wanted.limit else []
+        query = select(audit_log).where(and_(True, *these, *others, *when))
+        looked = connection.execute(query.order_by(*_order(newer=newer)).limit(wanted.limit)).mappings()
+        rows += [dict(row) for row in looked]
+        rows = in_order(rows, newer=newer)[: wanted.limit]
+    return rows
+
+
+def actors_called(connection: Connection, who: str) -> list[str]:
+    """Whoever this may be: by the actor (`cli:anna`), by its last part (`anna`, `U0OPER`), or by the name that their
+    newest labelled row shows. The id of somebody in Slack is nobody else's name."""
+    named = _named_actors(connection)
+    of_slack = [actor for actor in named if actor.rpartition("/")[2] == who and "/" in actor]
+    if of_slack:
+        return of_slack
+    lowered = who.lower()
+    return [
+        actor
+        for actor, label in named.items()
+        if who in (actor, actor.rpartition(":")[2]) or label.partition(" - ")[0].lower() == lowered
+    ]
+
+
+def of_action(wanted: AuditFilter) -> ColumnElement[bool]:
+    """Whether a row is of this action or command, in a form that no planner takes for a use of an index."""
+    action = func.coalesce(audit_log.c.action, "")
+    executed = action == wanted.action
+    if not wanted.command:
+        return executed
+    # In the text as it is stored a quote inside a value has a backslash before it, so that no value is taken for this.
+    told = (
+        f'"command":"{wanted.command}"',
+        f'"command":"{wanted.command} ',
+        f'"handler":"{str(wanted.action).lower()}"',
+    )
+    said = or_(*(audit_log.c.details_json.contains(each, autoescape=True) for each in told))
+    return or_(executed, and_(action.in_(TELLING), said))
+
+
+def in_order(rows: Iterable[Row], *, newer: bool = False) -> list[Row]:
+    """Sorted as the trail is shown and as the database sorts: the newest first, or with `newer` the oldest."""
+    ordered = sorted(rows, key=lambda row: _collated(row["audit_id"]), reverse=not newer)
+    ordered.sort(key=lambda row: _collated(row["supervisor_id"]), reverse=newer)
+    ordered.sort(key=lambda row: _collated(row["created_at"]), reverse=not newer)
+    return ordered
+
+
+def _collated(value: object) -> tuple[int, Any]:
+    """SQLite's order of values of any type: numbers, then text, then bytes."""
+    if isinstance(value, datetime):
+        return 1, to_text(value).encode()
+    if isinstance(value, str):
+        return 1, value.encode("utf-8", "surrogateescape")
+    return (2, value) if isinstance(value, bytes) else (0, value)
+
+
+def place_of(row: Row) -> Place:
+    """The place of a row."""
+    return Place(row["supervisor_id"], row["audit_id"])
+
+
+def _named_actors(connection: Connection) -> dict[str, str]:
+    """All actors there are, each with its newest label. The index is walked from one to the next, however many rows
+    each of them has."""
+    actor, label = audit_log.c.actor, audit_log.c.label
+    walk = select(func.min(actor).label("actor")).cte("walk", recursive=True)
+    after = select(func.min(actor)).where(actor > walk.c.actor).correlate(walk).scalar_subquery()
+    walk = walk.union_all(select(after).where(walk.c.actor.is_not(None)))
+    newest = (
+        select(label)
+        .where(actor == walk.c.actor, label.is_not(None), audit_log.c.action.not_in(DECIDING))
+        .order_by(audit_log.c.created_at.desc())
+        .limit(1)
+        .correlate(walk)
+        .scalar_subquery()
+    )
+    rows = connection.execute(select(walk.c.actor, newest).where(walk.c.actor.is_not(None)))
+    # An altered cell is nobody's name.
+    return {
+        name: called if isinstance(called, str) and is_plain(called) else ""
+        for name, called in rows
+        if isinstance(name, str) and is_plain(name)
+    }
+
+
+def _filters(
+    connection: Connection, wanted: AuditFilter, *, about: bool = True
+) -> list[tuple[Column[str], Sequence[str]]]:
+    """Which columns must have which values; a column without any value has no row."""
+    filters: list[tuple[Column[str], Sequence[str]]] = []
+    if wanted.issuer:
+        filters.append((audit_log.c.actor, actors_called(connection, wanted.issuer)))
+    if wanted.about and about:
+        filters.append((audit_log.c.target_id, wanted.about))
+    if wanted.action:
+        filters.append((audit_log.c.action, (wanted.action, *(TELLING if wanted.command else ()))))
+    return filters
+
+
+def _narrowest(
+    connection: Connection, filters: Sequence[tuple[Column[str], Sequence[str]]], when: Sequence[ColumnElement[bool]]
+) -> Column[str] | None:
+    """The column by whose index the fewest rows are looked at; the others are compared row by row, in a form that no
+    planner takes for a use of theirs. A planner without statistics would guess, and walk a million rows for none."""
+    if len(filters) < 2:
+        return filters[0][0] if filters else None
+    best, fewest = filters[0][0], MOST_COUNTED
+    for column, values in filters:
+        number = 0
+        for value in values:
+            some = select(audit_log.c.created_at).where(column == value, *when).limit(fewest - number).subquery()
+            number += connection.execute(select(func.count()).select_from(some)).scalar_one()
+            if number >= fewest:
+                break
+        if number < fewest:
+            best, fewest = column, number
+        if not fewest:
+            break
+    return best
+
+
+def _order(*, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[Any], ...]:
+    at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
+    return (at.asc(), host.desc(), number.asc()) if newer else (at.desc(), host.asc(), number.desc())
+
+
+def _before(last: Row, *, newer: bool) -> list[ColumnElement[bool]]:
+    """Not after this row, the last of as many as are wanted: what comes after it is not needed any more."""
+    at, moment = audit_log.c.created_at, last["created_at"]
+    if not isinstance(moment, datetime):
+        return []
+    return [at <= moment if newer else at >= moment]
+
+
+def _beyond(beside: Place, *, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[bool], ...]:
+    """What comes after this row, in the order of the trail or against it. Of a row that is not there: nothing."""
+    at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
+    its_host, its_number = as_stored(beside.supervisor_id), as_stored(beside.audit_id)
+    row = audit_log.alias("beside")
+    moment = select(row.c.created_at).where(row.c.supervisor_id == its_host, row.c.audit_id == its_number)
+    its_time = moment.scalar_subquery()
+    same = and_(host == its_host, number > its_number if newer else number < its_number)
+    if newer:
+        return at >= its_time, or_(at > its_time, host < its_host, same)
+    return at <= its_time, or_(at < its_time, host > its_host, same)

@@ -1,0 +1,228 @@
+"""The audit trail as people ask for it: one entry for each command, of all the rows that share its task id. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from supervisor_core.commands.catalog import CATALOG, by_handler, find
+from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.labels import SEPARATOR, Affected, in_words
+from supervisor_core.common.errors import UsageError
+from supervisor_core.common.text import nearest
+from supervisor_core.config.changes import APPLIED, TARGET
+from supervisor_core.config.changes import REFUSED as CONFIG_REFUSED
+from supervisor_core.storage.audit.chain import ARCHIVED
+
+OTHER_ACTIONS = (
+    "APPROVAL_REQUESTED",
+    "APPROVED",
+    "DENIED",
+    "CANCELLED",
+    "EXPIRED",
+    "STALE",
+    "REFUSED",
+    "ALERT_ACKNOWLEDGED",
+    "ALERT_SNOOZED",
+    "MUTED",
+    "UNMUTED",
+    "SCHEDULE_ADDED",
+    "SCHEDULE_REMOVED",
+    ARCHIVED,
+    APPLIED,
+    CONFIG_REFUSED,
+)
+"""What is in the trail beside the executions."""
+
+DECIDING = ("APPROVED", "DENIED", "CANCELLED", "EXPIRED", "STALE")
+"""What is done about somebody else's command: the audit label of such a row has that person's name."""
+
+TELLING = ("APPROVAL_REQUESTED", *DECIDING, "REFUSED")
+"""What is done about a command beside carrying it out: which command that is, the details of such a row say."""
+
+_ENDED: Mapping[str, str] = {
+    "DENIED": "denied",
+    "CANCELLED": "cancelled",
+    "EXPIRED": "expired before it was approved",
+    "STALE": "not carried out: what was approved was no longer so",
+    "REFUSED": "refused",
+    "APPROVED": "approved, and not carried out yet",
+    "APPROVAL_REQUESTED": "waits for an approval",
+}
+"""What became of a command that was not carried out, by the row that says it, the last word first."""
+
+_ASKING = ("APPROVAL_REQUESTED",)
+_SCHEDULING = {"SCHEDULE_ADDED": "schedule add", "SCHEDULE_REMOVED": "schedule remove"}
+"""Such a row has the command that is scheduled in its details: that is not what was done."""
+
+_NAMED = 3
+_WORD = {"success": "succeeded", "failure": "failed", "interrupted": "was interrupted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command, or one thing that somebody did."""
+
+    supervisor_id: str
+    audit_id: int | None
+    """Of its newest row that fits: its place in the trail. None where a damaged row doesn't say."""
+    at: datetime | None
+    """None where a damaged row doesn't say."""
+    command: str
+    """What was done: the name of a command, else the action in words."""
+    about: str
+    """To whom; empty where that is said by the command."""
+    asked: Issuer
+    label: str
+    approved: tuple[Issuer, ...]
+    outcome: str
+    """What came of it, in a word or two."""
+    well: bool | None
+    """Whether that is good; None while it is not known yet."""
+    error: str
+    task_id: str
+    affected: str = ""
+    """The other workers that it affected and how; of those that were asked about, where it affected any."""
+    damaged: str = ""
+    """What is wrong with a row that was altered. The other fields then repeat what it says."""
+
+
+def entry_of(
+    row: Mapping[str, Any],
+    details: Mapping[str, Any],
+    siblings: Sequence[Mapping[str, Any]],
+    affected: Affected | None = None,
+    about: Sequence[str] = (),
+) -> Entry:
+    """The entry of this row, which has these details, and of all rows of its command, the newest first. `about`: the
+    workers that somebody asks about."""
+    rows = siblings or (row,)
+    executed = [each for each in rows if by_handler(str(each["action"]).lower()) is not None]
+    asking = executed or [each for each in rows if each["action"] in _ASKING] or [row]
+    first = asking[-1]
+    outcome, well = _outcome(row, rows, executed)
+    return Entry(
+        supervisor_id=str(row["supervisor_id"]),
+        audit_id=int(row["audit_id"]),
+        at=row["created_at"],
+        command=_command(first, details),
+        about=_about(executed or [first]) + _scheduled(first, details),
+        asked=issuer_of(first),
+        label=str(details.get("label") or "") or _label(first),
+        approved=_approved(rows, details),
+        outcome=outcome,
+        well=well,
+        error=" ".join(str(details.get("error") or "").split()) if well is False else "",
+        task_id=str(row["task_id"] or ""),
+        affected=in_words(affected, cause_of(first), about) if affected else "",
+    )
+
+
+def damaged_entry(row: Mapping[str, Any], place: int | None, at: object) -> Entry:
+    """The entry of a row that was altered, as it can be shown."""
+    return Entry(
+        supervisor_id=str(row["supervisor_id"]),
+        audit_id=place,
+        at=at if isinstance(at, datetime) else None,
+        command=f"row {row['audit_id']}",
+        about=" ".join(str(row[name]) for name in ("action", "target_id", "actor")),
+        asked=Issuer(str(row["actor"]), ""),
+        label="",
+        approved=(),
+        outcome="damaged",
+        well=False,
+        error="",
+        task_id="",
+        damaged=str(row["damaged"]),
+    )
+
+
+def cause_of(row: Mapping[str, Any]) -> str:
+    """What the workers were affected with that a row affected beside its target."""
+    return "the configuration" if row["target_type"] == TARGET else str(row["target_id"])
+
+
+def issuer_of(row: Mapping[str, Any]) -> Issuer:
+    """Who is the actor of a row; their name is in its audit label, unless they decided about somebody else's."""
+    name = "" if row["action"] in DECIDING else str(row["label"] or "").partition(SEPARATOR)[0]
+    return Issuer(str(row["actor"]), name)
+
+
+def names_in(details: Mapping[str, Any]) -> dict[str, str]:
+    """The names of those who decided about a command, by their ids, as the details of one of its rows have them."""
+    known = [*_listed(details, "approvals"), *_listed(details, "votes")]
+    return {str(each.get("id")): str(each.get("name") or "") for each in known}
+
+
+def action_of(command: str) -> tuple[str, str]:
+    """The action that a command's executions are recorded under, and its name; or this action itself, and no name."""
+    definition = find(command)
+    if definition is not None and definition.audit_action:
+        return definition.audit_action, definition.name
+    known = {*OTHER_ACTIONS, *(each.audit_action for each in CATALOG.values() if each.audit_action)}
+    if command.upper() in known:
+        return command.upper(), ""
+    near = nearest(command, [*CATALOG, *known])
+    raise UsageError(f"{command!a} is no command that leaves a trace.", remedy=f"Did you mean {near}?" if near else "")
+
+
+def _command(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    if row["action"] in _SCHEDULING:
+        return _SCHEDULING[str(row["action"])]
+    definition = by_handler(str(row["action"]).lower())
+    if definition is None:
+        return str(details.get("command") or "") or str(row["action"]).replace("_", " ").lower()
+    steps = (details.get("params") or {}).get("steps") if isinstance(details.get("params"), Mapping) else None
+    return f"{definition.name} {steps}" if isinstance(steps, int) else definition.name
+
+
+def _about(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(str(row["target_id"]) for row in reversed(rows) if row["target_id"] != "-"))
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _scheduled(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    """What the schedule runs, of a row about a schedule."""
+    command = str(details.get("command") or "") if row["action"] in _SCHEDULING else ""
+    return f" ({command})" if command else ""
+
+
+def _approved(rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any]) -> tuple[Issuer, ...]:
+    names = names_in(details)
+    voted = [str(each["actor"]) for each in reversed(rows) if each["action"] == "APPROVED"]
+    noted = [str(each.get("id")) for each in _listed(details, "approvals")]
+    return tuple(Issuer(actor, names.get(actor, "")) for actor in dict.fromkeys([*noted, *voted]))
+
+
+def _listed(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = details.get(name)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return str(row["label"] or "").partition(SEPARATOR)[2]
+
+
+def _outcome(
+    row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], executed: Sequence[Mapping[str, Any]]
+) -> tuple[str, bool | None]:
+    if not executed:
+        there = {str(each["action"]) for each in rows}
+        ended = next((action for action in _ENDED if action in there), None)
+        if ended is None:
+            return ("done", True) if row["outcome"] == "success" else (_word(row), False)
+        return _ENDED[ended], None if ended in ("APPROVED", "APPROVAL_REQUESTED") else False
+    counted = Counter(_word(each) for each in executed)
+    if len(executed) == 1:
+        return _word(executed[0]), executed[0]["outcome"] == "success"
+    words = [f"{word} on {number} of {len(executed)}" for word, number in sorted(counted.items())]
+    well = set(counted) == {_WORD["success"]}
+    return (f"succeeded on all {len(executed)}" if well else ", ".join(words)), well
+
+
+def _word(row: Mapping[str, Any]) -> str:
+    return _WORD.get(str(row["outcome"]), str(row["outcome"]))

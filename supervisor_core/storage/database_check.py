@@ -1,0 +1,328 @@
+"""What a database says of itself in one session: its time, its name, its time zone; the same on all three kinds.
+
+Verifying a database: can it be reached, which is it, can its tables be read, is its session in UTC.
+
+A server that is frozen accepts and never answers, and no driver gives up by itself everywhere. So each question is
+asked in a thread of its own; when its time is over, its connection is cut, which ends the thread as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func, make_url, select, table, text
+from sqlalchemy.sql import quoted_name
+
+from supervisor_core.common.text import one_line
+from supervisor_core.common.times import from_text, to_text
+from supervisor_core.storage import ledger_file
+from supervisor_core.storage.engine import CONNECT_SECONDS, shared_engine
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 5.0
+
+OF_THE_TIME_ALLOWED = 0.9
+"""MariaDB is told to give up a little before we stop listening, so that it can still say so."""
+
+ZERO = "+00:00"
+NAMES_OF_UTC = frozenset({ZERO, "UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "GMT", "Etc/GMT", "<+00>-00"})
+"""The last is what PostgreSQL calls an offset of nothing. London is at +00:00 as well, for half of the year."""
+
+
+class Session(NamedTuple):
+    """One session, as the database tells it."""
+
+    time: datetime
+    name: str
+    zone: str
+    """`+00:00`, or what it is instead."""
+
+
+def open_session(url: str, query_timeout: float) -> Engine:
+    """An engine for questions only. On SQLite the file is neither made nor changed."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return sqlite_reader(Path((parsed.database or "").removeprefix("file:")), query_timeout)
+    return shared_engine(url, query_timeout)
+
+
+def sqlite_reader(path: Path, busy_seconds: float) -> Engine:
+    """An engine that only reads this file, which must be there."""
+    # Another thread ends a query that takes too long.
+    creator = partial(ledger_file.connect, path, "ro", busy_seconds, any_thread=True)
+    return create_engine("sqlite://", creator=creator, poolclass=NullPool)
+
+
+def look(path: Path, question: Callable[[Connection], T]) -> T:
+    """The answer to a question about a ledger that isn't open; it changes nothing and waits for no writer."""
+    engine = sqlite_reader(path, BUSY_SECONDS)
+    try:
+        with engine.connect() as connection:
+            return question(connection)
+    finally:
+        engine.dispose()
+
+
+def limit(connection: Connection, query_timeout: float) -> None:
+    """Have the server itself give up a query after so long, where that is a matter of each session."""
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        return
+    seconds = query_timeout * OF_THE_TIME_ALLOWED
+    if getattr(connection.dialect, "is_mariadb", False):
+        connection.execute(text("SET SESSION max_statement_time = :limit"), {"limit": seconds})
+    else:
+        connection.execute(text("SET SESSION max_execution_time = :limit"), {"limit": max(int(seconds * 1000), 1)})
+
+
+def reach(connection: Connection) -> None:
+    """The smallest question that needs the database itself to answer."""
+    connection.execute(text("PRAGMA schema_version" if connection.dialect.name == "sqlite" else "SELECT 1")).scalar()
+
+
+def session(connection: Connection) -> Session:
+    """Ask a session about itself."""
+    if connection.dialect.name == "sqlite":
+        return _sqlite(connection)
+    return _postgresql(connection) if connection.dialect.name == "postgresql" else _mysql(connection)
+
+
+def _sqlite(connection: Connection) -> Session:
+    """SQLite knows no zones: its own time is UTC, always."""
+    moment = connection.execute(text("SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')")).scalar_one()
+    file = connection.execute(text("SELECT file FROM pragma_database_list WHERE name = 'main'")).scalar_one()
+    return Session(from_text(moment), Path(file).name, ZERO)
+
+
+def _postgresql(connection: Connection) -> Session:
+    row = connection.execute(
+        text("SELECT now(), current_database(), current_setting('TimeZone'), extract(timezone FROM now())")
+    ).one()
+    return Session(row[0].astimezone(UTC), row[1], _zone(row[2], int(row[3])))
+
+
+def _mysql(connection: Connection) -> Session:
+    row = connection.execute(
+        text("SELECT utc_timestamp(6), database(), @@session.time_zone, timestampdiff(SECOND, utc_timestamp(), now())")
+    ).one()
+    return Session(row[0].replace(tzinfo=UTC), row[1] or "", _zone(row[2], int(row[3])))
+
+
+def _zone(name: str, offset_seconds: int) -> str:
+    if offset_seconds == 0 and name in NAMES_OF_UTC:
+        return ZERO
+    sign, minutes = "-" if offset_seconds < 0 else "+", abs(offset_seconds) // 60
+    return f"{name} ({sign}{minutes // 60:02d}:{minutes % 60:02d})"
+
+
+WHOLE_SECONDS = 45.0
+"""For all questions together: `send --wait` waits for a minute."""
+
+GRACE_SECONDS = 0.5
+"""A server that gives up by itself, in time, can still say so."""
+
+CLOSING_SECONDS = 1.0
+
+LONGEST_WORDS = 300  # characters of what a driver says
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question, and what came of it."""
+
+    name: str
+    passed: bool
+    seconds: float
+    message: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For details and reports."""
+        duration = round(self.seconds, 3)
+        return {"name": self.name, "passed": self.passed, "duration_seconds": duration, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All that was asked, in order, and what the database said of itself."""
+
+    asked: tuple[Asked, ...]
+    session: Session | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is as it should be."""
+        return all(each.passed for each in self.asked)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the database answered at all."""
+        return self.asked[0].passed
+
+    @property
+    def failures(self) -> tuple[Asked, ...]:
+        """What is not as it should be."""
+        return tuple(each for each in self.asked if not each.passed)
+
+    def facts(self) -> dict[str, Any]:
+        """`db_time`, `db_name` and `tz`; None where they could not be asked."""
+        found = self.session
+        return {
+            "db_time": to_text(found.time) if found else None,
+            "db_name": found.name if found else None,
+            "tz": found.zone if found else None,
+        }
+
+
+class _Unreachable(Exception):
+    """There is no connection to ask in."""
+
+
+class _Wrong(Exception):
+    """The answer is not what it should be."""
+
+
+def verify(url: str, tables: Sequence[str], query_timeout: float, whole_seconds: float = WHOLE_SECONDS) -> Verification:
+    """Ask everything. It comes back in time whatever the server does, and raises for nothing that is the server's."""
+    asker = _Asker(url, query_timeout, whole_seconds)
+    try:
+        asker.ask("connection", _reached)
+        told = asker.ask("time and name", _told)
+        for name in tables:
+            asker.ask(f"table {name}", partial(_counted, name=name))
+        asker.ask("time zone", _in_utc)
+    finally:
+        asker.close()
+    return Verification(tuple(asker.asked), told)
+
+
+class _Asker:
+    """Asks one question after the other, each within its time and all within theirs."""
+
+    def __init__(self, url: str, query_timeout: float, whole_seconds: float) -> None:
+        self.asked: list[Asked] = []
+        self._url = url
+        self._timeout = query_timeout
+        self._deadline = time.monotonic() + whole_seconds
+        self._engine: Engine | None = None
+        self._open: list[Any] = []
+        self._no_use = ""
+
+    def ask(self, name: str, question: Callable[[Connection], tuple[str, Any]]) -> Any:  # noqa: ANN401 (its answer)
+        """What the question brought, None where it failed."""
+        begun = time.monotonic()
+        passed, words, value = self._answer(question) if not self._no_use else (False, self._no_use, None)
+        self.asked.append(Asked(name, passed, time.monotonic() - begun, words))
+        return value
+
+    def _answer(self, question: Callable[[Connection], tuple[str, Any]]) -> tuple[bool, str, Any]:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            return False, "not asked: the time for all questions was over", None
+        most = min(self._timeout + GRACE_SECONDS + (0 if self.asked else CONNECT_SECONDS), left)
+        future = _begun(partial(self._in_a_session, question))
+        try:
+            return True, *future.result(most)
+        except FutureTimeout:
+            self._cut()
+            if not self.asked:
+                self._no_use = "not asked: there is no connection"
+            return False, f"no answer within {most:.3g} s", None
+        except _Unreachable as error:
+            self._no_use = "not asked: there is no connection"
+            return False, str(error), None
+        except _Wrong as error:
+            return False, str(error), None
+        except Exception as error:  # noqa: BLE001 (whatever a driver raises is what came of this question)
+            return False, _words(error), None
+
+    def _in_a_session(self, question: Callable[[Connection], tuple[str, Any]]) -> tuple[str, Any]:
+        try:
+            if self._engine is None:
+                self._engine = open_session(self._url, self._timeout)
+                event.listen(self._engine, "connect", lambda driver, _: self._open.append(driver), insert=True)
+            connection = self._engine.connect()
+        except Exception as error:
+            raise _Unreachable(_words(error)) from error
+        with connection:
+            limit(connection, self._timeout)
+            return question(connection)
+
+    def _cut(self) -> None:
+        """End what waits for an answer: a query of SQLite is interrupted, a server's connection is shut."""
+        for driver in self._open:
+            with contextlib.suppress(Exception):  # it may be closed already
+                if hasattr(driver, "interrupt"):
+                    driver.interrupt()
+                elif hasattr(driver, "fileno"):
+                    with socket.socket(fileno=os.dup(driver.fileno())) as shared:
+                        shared.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+    def close(self) -> None:
+        """Let go of the connections; closing one that hangs must keep nobody."""
+        if self._engine is not None:
+            closing = _begun(self._engine.dispose)
+            with contextlib.suppress(Exception):
+                closing.result(CLOSING_SECONDS)
+
+
+def _begun(work: Callable[[], Any]) -> Future[Any]:
+    """Have it done in a thread that keeps nobody, not even the end of the program."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 (the edge of the thread: whoever asked is told)
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="database-question", daemon=True).start()
+    return future
+
+
+def _reached(connection: Connection) -> tuple[str, None]:
+    reach(connection)
+    return "the database answers", None
+
+
+def _told(connection: Connection) -> tuple[str, Session]:
+    found = session(connection)
+    ahead = (found.time - datetime.now(UTC)).total_seconds()
+    compared = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours"
+    return f"{found.name}; its time is {to_text(found.time)}, {compared}", found
+
+
+def _counted(connection: Connection, name: str) -> tuple[str, int]:
+    """The name is an identifier, by the configuration's word, and quoted all the same."""
+    schema, _, plain = name.rpartition(".")
+    quoted = table(quoted_name(plain, quote=True), schema=quoted_name(schema, quote=True) if schema else None)
+    count = connection.execute(select(func.count()).select_from(quoted)).scalar_one()
+    return f"{count} rows", count
+
+
+def _in_utc(connection: Connection) -> tuple[str, str]:
+    zone = session(connection).zone
+    if zone != ZERO:
+        raise _Wrong(f"the session is at {zone}, not at {ZERO}: times would be misread")
+    return f"the session is at {ZERO}", zone
+
+
+def _words(error: Exception) -> str:
+    """What the driver said, in a line; a code that it puts in front of its words comes after them."""
+    found = getattr(error, "orig", None) or error
+    if len(found.args) > 1 and isinstance(found.args[0], int):
+        return one_line(f"{found.args[1]} ({found.args[0]})", LONGEST_WORDS)
+    said = next((line for line in str(found).splitlines() if line.strip()), "") or type(found).__name__
+    return one_line(said, LONGEST_WORDS)

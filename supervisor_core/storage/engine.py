@@ -1,0 +1,203 @@
+"""Engines for the three databases, each with its session pinned: UTC, strict, durable, and never waiting for ever.
+
+Column types that mean the same on SQLite, MariaDB and PostgreSQL.
+
+The ledger's troubles: what the driver says, in words that a person can act on.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    TIMESTAMP,
+    BigInteger,
+    Connection,
+    Dialect,
+    Engine,
+    Integer,
+    String,
+    Text,
+    TypeDecorator,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.types import TypeEngine
+
+from supervisor_core.common.times import from_text, require_aware, to_text
+
+BUSY_SECONDS = 30
+"""How long a writer waits for another process's transaction; ours last milliseconds, so this is never reached."""
+
+CONNECT_SECONDS = 5
+READING = "supervisor_reading"
+
+
+def ledger_engine(path: Path) -> Engine:
+    """The local SQLite file: write-ahead log, full synchronous writes, writers take their lock at the start."""
+    _create_private(path)
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS}, hide_parameters=True)
+    _pin_sqlite(engine)
+    return engine
+
+
+def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
+    """The database that the fleet reads, of any of the three kinds."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        engine = create_engine(parsed, connect_args={"timeout": query_timeout_seconds}, hide_parameters=True)
+        _pin_sqlite(engine)
+        return engine
+    if parsed.get_backend_name() == "postgresql":
+        options = f"-c timezone=UTC -c statement_timeout={int(query_timeout_seconds * 1000)}"
+        arguments: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "options": options}
+        engine = create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
+        event.listen(engine, "connect", _read_any_moment)
+        return engine
+    arguments = {
+        "connect_timeout": CONNECT_SECONDS,
+        "read_timeout": query_timeout_seconds,
+        "write_timeout": query_timeout_seconds,
+        "charset": "utf8mb4",
+        "init_command": "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+    }
+    return create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
+
+
+def reading(engine: Engine) -> Engine:
+    """The same engine for those who only look: on SQLite they take no write lock."""
+    return engine.execution_options(**{READING: True})
+
+
+def text_of(stored: bytes) -> str:
+    """The text of a cell of SQLite. Bytes that aren't UTF-8 become lone surrogates: one damaged cell must not keep
+    all other rows from being read."""
+    return stored.decode("utf-8", "surrogateescape")
+
+
+def _read_any_moment(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
+    """PostgreSQL holds moments that Python has no value for, such as `infinity`. They are read as text."""
+    from psycopg import DataError
+    from psycopg.types.datetime import TimestamptzLoader
+
+    class Loader(TimestamptzLoader):
+        def load(self, data: Any) -> Any:  # noqa: ANN401 (a buffer of the driver's)
+            try:
+                return super().load(data)
+            except DataError:
+                return bytes(data).decode()
+
+    dbapi.adapters.register_loader("timestamptz", Loader)
+
+
+def _create_private(path: Path) -> None:
+    """Make the file ours alone before SQLite does; its companions (-wal, -shm) take the same mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _pin_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _on_connect(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
+        dbapi.isolation_level = None  # we say BEGIN ourselves
+        dbapi.text_factory = text_of
+        cursor = dbapi.cursor()
+        _enter_wal_mode(cursor)
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        reads = connection.get_execution_options().get(READING)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _enter_wal_mode(cursor: Any) -> None:  # noqa: ANN401 (a driver's cursor)
+    """Switching to the write-ahead log ignores the busy timeout, and several programs may open a new file at once."""
+
+    deadline = time.monotonic() + BUSY_SECONDS
+    while cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+RowId = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up by itself on INTEGER alone
+
+
+class LongText(TypeDecorator[str]):
+    """Text of any length; a plain TEXT of MariaDB ends at 64 KB."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name in ("mysql", "mariadb"):
+            from sqlalchemy.dialects.mysql import LONGTEXT  # slow to import, and not needed on SQLite
+
+            return dialect.type_descriptor(LONGTEXT())
+        return dialect.type_descriptor(Text())
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware moment in UTC, to the microsecond. What is naive does not get in.
+
+    SQLite keeps text of fixed width, which sorts as the moments do; MariaDB a DATETIME(6) that is UTC because the
+    session's zone is pinned; PostgreSQL a timestamp that knows its zone.
+    """
+
+    impl = String(27)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name in ("mysql", "mariadb"):
+            from sqlalchemy.dialects.mysql import DATETIME
+
+            return dialect.type_descriptor(DATETIME(fsp=6))
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(TIMESTAMP(timezone=True))
+        return dialect.type_descriptor(String(27))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401
+        if value is None:
+            return None
+        moment = require_aware(value)
+        if dialect.name in ("mysql", "mariadb"):
+            return moment.replace(tzinfo=None)
+        return moment if dialect.name == "postgresql" else to_text(moment)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401, ARG002
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return from_text(value)
+        moment: datetime = value
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+class StoredMoment(UtcDateTime):
+    """A moment of the audit trail: where the database holds something else in its place, that is what's read.
+
+    On SQLite only the one written form counts as a moment. Another spelling of the same moment is an altered cell.
+    """
+
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+        if not isinstance(value, str):
+            return super().process_result_value(value, dialect) if isinstance(value, datetime) else value
+        try:
+            moment = from_text(value)
+        except ValueError:
+            return value
+        return moment if dialect.name != "sqlite" or to_text(moment) == value else value

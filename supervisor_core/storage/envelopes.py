@@ -1,0 +1,76 @@
+"""What a chat sent, kept before it is acknowledged: each once by its key, until it has been dealt with.
+
+The key is what makes two deliveries the same; it is kept longer than anybody delivers again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from supervisor_core.common.text import canonical_json
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.steps import Message, Step
+from supervisor_core.storage.tables import envelopes
+
+RECEIVED, HANDLED, FAILED = "received", "handled", "failed"
+
+DEALT_WITH = (HANDLED, FAILED)
+"""They stay for a day: Slack delivers an event for the last time about five minutes after the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One envelope that has not been dealt with."""
+
+    key: str
+    kind: str
+    payload: Mapping[str, Any]
+    received_at: datetime
+
+
+def keep(connection: Connection, arrived: Sequence[Received]) -> list[bool]:
+    """Keep what arrived together; for each whether it is the first with its key, and so was kept."""
+    keys = [each.key for each in arrived]
+    known = set(connection.scalars(select(envelopes.c.key).where(envelopes.c.key.in_(keys))))
+    firsts, rows = [], []
+    for each in arrived:
+        firsts.append(each.key not in known)
+        if firsts[-1]:
+            known.add(each.key)
+            rows.append(_row(each))
+    if rows:
+        connection.execute(insert(envelopes), rows)
+    return firsts
+
+
+def _row(each: Received) -> dict[str, Any]:
+    content = {"kind": each.kind, "payload_json": canonical_json(each.payload), "received_at": each.received_at}
+    return {"key": each.key, "state": RECEIVED, **content}
+
+
+def unhandled(connection: Connection) -> list[Received]:
+    """What was acknowledged and not dealt with, in the order in which it came."""
+    query = select(envelopes).where(envelopes.c.state == RECEIVED).order_by(envelopes.c.received_at, envelopes.c.key)
+    return [
+        Received(row["key"], row["kind"], json.loads(row["payload_json"]), row["received_at"])
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def handled(
+    envelope: Received, now: datetime, entry: AuditEntry | None = None, messages: Sequence[Message] = ()
+) -> Step:
+    """received → handled, with what the trail must say of it, and what must be said to people."""
+    return Step(envelopes, {"key": envelope.key}, (RECEIVED,), HANDLED, {"handled_at": now}, entry, messages)
+
+
+def failed(envelope: Received, error: str, now: datetime, messages: Sequence[Message] = ()) -> Step:
+    """received → failed: it can't be dealt with, and trying again would not help."""
+    values = {"handled_at": now, "error": error}
+    return Step(envelopes, {"key": envelope.key}, (RECEIVED,), FAILED, values, None, messages)

@@ -1,0 +1,166 @@
+"""The ledger's file, opened with SQLite's own driver: importing SQLAlchemy would cost more than these looks do.
+
+Nothing here creates the file, upgrades it, or waits for a writer longer than a moment. A pass that has nothing to do
+writes its heartbeats here as well. `doctor`, `status` and such a pass use it; everybody else uses `store.Ledger`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from supervisor_core.common.times import from_text, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from supervisor_core.workers.heartbeats.rows import Execute
+
+FILE_NAME = "ledger.db"
+
+VERSION = "0001"
+"""The newest revision in `migrations/versions`; a test compares the two."""
+
+READER_SECONDS = 2.0
+WRITER_SECONDS = 30.0
+"""The wait for another process's transaction; ours last milliseconds."""
+
+STEPS = 10_000
+"""Steps of SQLite's between two looks at the clock: some milliseconds."""
+
+_JOBS_AND_RESULTS = """
+SELECT 1 FROM jobs_t WHERE worker_id = ? AND state IN ('queued', 'claimed', 'started')
+UNION ALL SELECT 1 FROM outbox_t WHERE kind = 'result_file' AND state = 'pending' AND due_at <= ? LIMIT 1
+"""
+_TEAMS = """
+SELECT team_id, name, objective, ended_at FROM teams_t WHERE supervisor_id = ? ORDER BY name
+"""
+_MEMBERS = """
+SELECT team_id, agent_id, role, joined_at, left_at FROM team_members_t WHERE supervisor_id = ?
+ORDER BY joined_at, active_agent_id IS NOT NULL, left_at, agent_id
+"""
+
+
+def connect(path: Path, mode: str, busy_seconds: float, *, any_thread: bool = False) -> sqlite3.Connection:
+    """A connection in mode `ro` or `rw` to a file that must be there."""
+    address = f"file:{quote(str(path))}?mode={mode}"
+    return sqlite3.connect(
+        address, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=not any_thread
+    )
+
+
+class FileState(NamedTuple):
+    """The state of a ledger's file."""
+
+    version: str | None
+    """The revision of its tables; None where there are none."""
+    damage: str
+    """The first damage that SQLite found in the file; empty where it found none."""
+    whole: bool
+    """Whether all of the file was looked at before the time was over."""
+    triggers: frozenset[str] = frozenset()
+    """The names of its triggers."""
+
+
+def file_state(path: Path, seconds: float) -> FileState:
+    """The state of a ledger, after at most so long; `sqlite3.Error` for a file that isn't a database."""
+    with closing(connect(path, "ro", READER_SECONDS)) as connection:
+        version = _version(connection)
+        named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        triggers = frozenset(str(name) for (name,) in named)
+        deadline = time.monotonic() + seconds
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+        try:
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            return FileState(version, "", False, triggers)
+        return FileState(version, "" if found == "ok" else str(found), True, triggers)
+
+
+def _version(connection: sqlite3.Connection) -> str | None:
+    tables = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
+    if connection.execute(tables).fetchone() is None:
+        return None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return str(row[0]) if row else None
+
+
+def received(path: Path, kind: str) -> tuple[datetime, datetime] | None:
+    """When the first and the last kept envelope of this kind came; None where none is known."""
+    try:
+        with closing(connect(path, "ro", READER_SECONDS)) as connection:
+            query = "SELECT min(received_at), max(received_at) FROM envelopes_t WHERE kind = ?"
+            first, last = connection.execute(query, (kind,)).fetchone()
+    except sqlite3.Error:
+        return None
+    return (from_text(first), from_text(last)) if first else None
+
+
+class MemberSeen(NamedTuple):
+    """One agent's time in a team; the times as they stand in the file."""
+
+    agent_id: str
+    role: str
+    joined_at: str
+    left_at: str | None
+
+
+class TeamSeen(NamedTuple):
+    """A team and its present and former members, in the order in which they came."""
+
+    team_id: str
+    name: str
+    objective: str | None
+    ended_at: str | None
+    members: tuple[MemberSeen, ...]
+
+
+def teams_seen(path: Path, supervisor_id: str) -> list[TeamSeen]:
+    """The teams of this supervisor, ended ones included. A file that can't be read has none: `doctor` reports it."""
+    try:
+        with closing(connect(path, "ro", READER_SECONDS)) as connection:
+            connection.execute("BEGIN")
+            teams = connection.execute(_TEAMS, (supervisor_id,)).fetchall()
+            members = connection.execute(_MEMBERS, (supervisor_id,)).fetchall()
+    except sqlite3.Error:
+        return []
+    seen = []
+    for team_id, name, objective, ended_at in teams:
+        mine = tuple(MemberSeen(*member) for team, *member in members if team == team_id)
+        seen.append(TeamSeen(team_id, name, objective, ended_at, mine))
+    return seen
+
+
+def nothing_waits(path: Path, worker_id: str, now: datetime) -> bool:
+    """Whether the ledger is at our version, without a job of this worker or a result that is due.
+
+    False wherever something is odd: then the pass opens the ledger itself, which repairs it or reports what is wrong.
+    """
+    try:
+        with closing(connect(path, "rw", WRITER_SECONDS)) as connection:
+            versions = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+            waits = connection.execute(_JOBS_AND_RESULTS, (worker_id, to_text(now))).fetchone()
+    except sqlite3.Error:
+        return False
+    return versions == [(VERSION,)] and waits is None
+
+
+def write(path: Path, work: Callable[[Execute], None]) -> bool:
+    """Run plain SQL in one transaction, as durable as every other; False where that isn't possible."""
+    try:
+        with closing(connect(path, "rw", WRITER_SECONDS)) as connection:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            work(connection.execute)
+            connection.execute("COMMIT")
+    except sqlite3.Error:
+        return False
+    return True

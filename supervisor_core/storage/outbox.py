@@ -1,0 +1,254 @@
+"""The outbox: what must still happen outside, each as a row that waits until it did.
+
+What stands in the thread of another message, as rows: it is told once that message stands, and never before it.
+
+It is ordered in the transaction of the change that it tells of, and only where there is a message to stand below: a
+command that nobody is shown has no thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, delete, exists, func, select, update
+
+from supervisor_core.common.text import canonical_json
+from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message, Step, record
+from supervisor_core.storage.tables import outbox
+
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+"""A drive that comes back finds its results within a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One row that has not been sent."""
+
+    outbox_id: int
+    version: int
+    kind: str
+    subject: str
+    payload: Mapping[str, Any]
+    address: Mapping[str, Any]
+    """Where it was put when it was sent for the first time: what an edit needs. Empty before that."""
+    attempts: int
+    created_at: datetime
+    due_at: datetime
+    last_error: str
+    """Why it could not be sent the last time; empty where nothing went wrong yet."""
+
+
+def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[Waiting]:
+    """What of this kind is due, oldest first."""
+    query = (
+        select(outbox)
+        .where(outbox.c.state == PENDING, outbox.c.kind == kind, outbox.c.due_at <= now)
+        .order_by(outbox.c.due_at, outbox.c.outbox_id)
+        .limit(limit)
+    )
+    return [_waiting(row) for row in connection.execute(query).mappings()]
+
+
+def waiting(
+    connection: Connection, kinds: Collection[str], now: datetime, shut: Collection[str] = (), limit: int = 1000
+) -> list[Waiting]:
+    """What waits of these kinds, due or about to be, in the order in which it was first ordered.
+
+    Left out is what has failed and waits a while of its own, and what is for a channel in `shut` and for nobody in
+    particular: it can't be told there now, and may be more than fits. And what stands below a message that itself
+    waits: a reply is told once that one stands.
+    """
+    channel, person = (func.json_extract(outbox.c.payload_json, f"$.{name}") for name in ("channel", "user"))
+    mine = (outbox.c.state == PENDING) & outbox.c.kind.in_(tuple(kinds))
+    mine &= (outbox.c.due_at <= now) | (outbox.c.attempts == 0)
+    if shut:
+        mine &= channel.is_(None) | channel.not_in(tuple(shut)) | person.is_not(None)
+    above = outbox.alias("above")
+    kind, subject = (func.json_extract(outbox.c.payload_json, f"$.below.{name}") for name in ("kind", "subject"))
+    mine &= ~exists().where(above.c.kind == kind, above.c.subject == subject, above.c.state == PENDING)
+    query = select(outbox).where(mine).order_by(outbox.c.outbox_id).limit(limit)
+    return [_waiting(row) for row in connection.execute(query).mappings()]
+
+
+def waiting_of(connection: Connection, kind: str, limit: int) -> list[Waiting]:
+    """What waits of this kind, due or not, in the order in which it was first ordered."""
+    query = select(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
+    rows = connection.execute(query.order_by(outbox.c.outbox_id).limit(limit)).mappings()
+    return [_waiting(row) for row in rows]
+
+
+def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapping[str, Any]] | None:
+    """The subject and the payload of the last that was ordered, sent or not, whose subject begins so."""
+    query = (
+        select(outbox.c.subject, outbox.c.payload_json)
+        .where(outbox.c.kind == kind, outbox.c.subject.startswith(beginning, autoescape=True))
+        .order_by(outbox.c.outbox_id.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    return (row.subject, json.loads(row.payload_json)) if row else None
+
+
+def place_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+    """Where this message stands, or belongs while it was not told; None where none was ordered."""
+    query = select(outbox.c.payload_json, outbox.c.address_json).where(
+        outbox.c.kind == kind, outbox.c.subject == subject
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    address: Mapping[str, Any] = json.loads(row.address_json or "{}")
+    belongs: Mapping[str, Any] = json.loads(row.payload_json)
+    return address if address.get("ts") else {"channel": belongs.get("channel")}
+
+
+def thread_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+    """Where a reply to this message belongs, and whoever it is for where that place takes nothing; None where the
+    message stands nowhere. A message that is itself a reply has no thread of its own."""
+    query = select(outbox.c.payload_json, outbox.c.address_json).where(
+        outbox.c.kind == kind, outbox.c.subject == subject
+    )
+    row = connection.execute(query).first()
+    address: Mapping[str, Any] = json.loads(row.address_json or "{}") if row else {}
+    if row is None or not address.get("ts"):
+        return None
+    belongs: Mapping[str, Any] = json.loads(row.payload_json)
+    home = str(belongs.get("channel") or "")
+    at_home = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
+    thread = (belongs.get("thread_ts") if at_home else None) or address["ts"]
+    return {"channel": address["channel"], "thread_ts": thread, "user": belongs.get("user")}
+
+
+def payloads(connection: Connection, kind: str) -> dict[str, Mapping[str, Any]]:
+    """What was ordered last of this kind, by subject; without what was dropped."""
+    query = select(outbox.c.subject, outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.state != DROPPED)
+    return {row.subject: json.loads(row.payload_json) for row in connection.execute(query)}
+
+
+def payload_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+    """What was ordered last for this subject; None where nothing ever was."""
+    query = select(outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.subject == subject)
+    text = connection.execute(query).scalar()
+    return json.loads(text) if text else None
+
+
+def forget(connection: Connection, kind: str, subjects: Collection[str]) -> int:
+    """Let go of these, but of none that waits; how many were let go."""
+    old = (outbox.c.kind == kind) & outbox.c.subject.in_(tuple(subjects)) & (outbox.c.state != PENDING)
+    return connection.execute(delete(outbox).where(old)).rowcount
+
+
+def _waiting(row: RowMapping) -> Waiting:
+    return Waiting(
+        outbox_id=row["outbox_id"],
+        version=row["version"],
+        kind=row["kind"],
+        subject=row["subject"],
+        payload=json.loads(row["payload_json"]),
+        address=json.loads(row["address_json"] or "{}"),
+        attempts=row["attempts"],
+        created_at=row["created_at"],
+        due_at=row["due_at"],
+        last_error=row["last_error"] or "",
+    )
+
+
+def sent(message: Waiting, now: datetime, address: Mapping[str, Any] | None = None) -> Step:
+    """pending → sent, with where it stands; unless it was ordered anew meanwhile: then it stays pending."""
+    values: dict[str, Any] = {"sent_at": now, "last_error": None}
+    if address is not None:
+        values["address_json"] = canonical_json(address)
+    return Step(outbox, _this(message), (PENDING,), SENT, values)
+
+
+def dropped(message: Waiting, reason: str, now: datetime) -> Step:
+    """pending → dropped: it can't be told to anybody any more, and the row says why."""
+    return Step(outbox, _this(message), (PENDING,), DROPPED, {"sent_at": now, "last_error": reason})
+
+
+def _this(message: Waiting) -> dict[str, int]:
+    return {"outbox_id": message.outbox_id, "version": message.version}
+
+
+def addressed(connection: Connection, message: Waiting, address: Mapping[str, Any]) -> None:
+    """Note where it was put; an order that came meanwhile changes nothing about that."""
+    connection.execute(
+        update(outbox).where(outbox.c.outbox_id == message.outbox_id).values(address_json=canonical_json(address))
+    )
+
+
+def postpone(connection: Connection, message: Waiting, error: str, now: datetime, seconds: float | None = None) -> None:
+    """It could not be sent: try again, later each time, or when the other side said."""
+    delay = (
+        seconds
+        if seconds is not None
+        else min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(message.attempts, 10))
+    )
+    connection.execute(
+        update(outbox)
+        .where(
+            outbox.c.outbox_id == message.outbox_id,
+            outbox.c.version == message.version,  # one that was ordered anew meanwhile is due
+            outbox.c.state == PENDING,
+        )
+        .values(attempts=message.attempts + 1, last_error=error, due_at=now + timedelta(seconds=delay))
+    )
+
+
+CARD = "card"
+"""The kind of outbox row that becomes the one message of a command, edited as the command goes on. It is ordered once,
+by whoever knows where it belongs, with the task id as its subject; each step then has it told anew."""
+
+ASKED = "approval"
+"""The kind of outbox row that asks for an approval in a channel of its own, beside the command's card."""
+
+DETAILS = "details"
+"""The kind of outbox row that becomes a reply below a card or a question. What it says is made from the rows when it is
+told; where it would add nothing to the message above it, it is dropped."""
+
+FILE = "file"
+"""The kind of outbox row that becomes a file: in a thread, in a channel, or with one person alone. Told once."""
+
+OUTCOME, PREVIEW = "outcome", "preview"
+"""What a reply is about."""
+
+REPORTS = 5
+"""Reports of one command that are brought to its thread; where more workers were asked, it is said where they are."""
+
+
+def below(kind: str, subject: str) -> Mapping[str, Any]:
+    """The place below a message: in its thread, wherever it stands by the time when this is told."""
+    return {"below": {"kind": kind, "subject": subject}}
+
+
+def details(about: str, kind: str, task_id: str, by: str = "") -> Message:
+    """A reply below one of a command's messages. `by`: who has just ended it, and need not be told."""
+    content = {**below(kind, task_id), "task_id": task_id, "about": about, "by": by}
+    return Message(DETAILS, f"{task_id}/{about}/{kind}", content)
+
+
+def end(connection: Connection, supervisor_id: str, task_id: str, now: datetime, by: str = "") -> None:
+    """Order what is said in the threads of a command that has come to its end."""
+    messages = [details(OUTCOME, kind, task_id, by) for kind in _ordered(connection, (CARD, ASKED), task_id)]
+    record(connection, supervisor_id, None, messages, now)
+
+
+def report(
+    connection: Connection, supervisor_id: str, task_id: str, worker_id: str, path: str, sha256: str, now: datetime
+) -> None:
+    """Order that a report be posted in the thread of its command's card. It's read when it's posted, and then its
+    content must have this digest."""
+    content = {**below(CARD, task_id), "task_id": task_id, "worker_id": worker_id, "report": path, "sha256": sha256}
+    messages = [Message(FILE, f"{task_id}/report/{worker_id}", content)]
+    record(connection, supervisor_id, None, messages if _ordered(connection, (CARD,), task_id) else (), now)
+
+
+def _ordered(connection: Connection, kinds: Iterable[str], task_id: str) -> list[str]:
+    """Which of these messages the command has, told or not."""
+    query = select(outbox.c.kind).where(outbox.c.kind.in_(tuple(kinds)), outbox.c.subject == task_id)
+    return list(connection.execute(query.order_by(outbox.c.outbox_id)).scalars())

@@ -1,0 +1,92 @@
+"""How far a ledger's rows have been brought to the shared database, and what still waits.
+
+What counts is the row in the shared database, written in the transaction of the rows that it tells of. The ledger has a
+copy of it, for one purpose: to say how much waits while the database is away.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
+
+from supervisor_core.common.text import is_plain
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.search import as_stored
+from supervisor_core.storage.tables import audit_log, forwarding, jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Up to where everything is there."""
+
+    jobs_changed: int = 0
+    audit_rows: int = 0
+    forwarded_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose rows: a ledger that is made anew, or is given another name, begins from the start."""
+
+    ledger_id: str
+    supervisor_id: str
+
+
+def origin_of(connection: Connection, supervisor_id: str) -> Origin:
+    """Who this ledger is; decided the first time that anybody asks, in a transaction that may write."""
+    found = connection.execute(select(forwarding.c.ledger_id).limit(1)).scalar()
+    origin = Origin(found or uuid.uuid4().hex, supervisor_id)
+    read(connection, origin)
+    return origin
+
+
+def read(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks:
+    """The marks; they begin where there are none. With `lock`, nobody else forwards this ledger meanwhile."""
+    marks = noted(connection, origin, lock=lock)
+    if marks is None:
+        names = {"ledger_id": origin.ledger_id, "supervisor_id": origin.supervisor_id}
+        connection.execute(insert(forwarding), {**names, "jobs_changed": 0, "audit_rows": 0})
+        return Marks()
+    return marks
+
+
+def noted(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks | None:
+    """The marks as they are; None where there are none."""
+    query = select(forwarding).where(*_mine(origin))
+    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+    return Marks(row["jobs_changed"], row["audit_rows"], row["forwarded_at"]) if row else None
+
+
+def write(connection: Connection, origin: Origin, marks: Marks) -> None:
+    """Set them."""
+    values = {name: getattr(marks, name) for name in ("jobs_changed", "audit_rows", "forwarded_at")}
+    connection.execute(update(forwarding).where(*_mine(origin)).values(values))
+
+
+def _mine(origin: Origin) -> tuple[ColumnElement[bool], ...]:
+    return (forwarding.c.ledger_id == origin.ledger_id, forwarding.c.supervisor_id == origin.supervisor_id)
+
+
+def chains(connection: Connection) -> Iterator[str]:
+    """The audit chains of a ledger: one, unless the supervisor was called otherwise before. A look for each, not a
+    walk through all rows. What isn't text is no name of a chain."""
+    chain: str | None = ""
+    while chain := connection.execute(
+        select(func.min(audit_log.c.supervisor_id)).where(audit_log.c.supervisor_id > as_stored(chain))
+    ).scalar():
+        if not isinstance(chain, str):
+            return
+        if is_plain(chain):
+            yield chain
+
+
+def waiting(connection: Connection, marks: Marks) -> int:
+    """How many rows of the ledger are not in the shared database."""
+    count = select(func.count()).select_from(jobs).where(jobs.c.changed > marks.jobs_changed)
+    newest = [audit.newest_row(connection, chain) for chain in chains(connection)]
+    rows = sum(head.audit_id for head in newest if head)
+    return connection.execute(count).scalar_one() + max(0, rows - marks.audit_rows)

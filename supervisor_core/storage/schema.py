@@ -1,0 +1,131 @@
+"""The schema's version: is it ours, and how it becomes ours. Alembic is imported only where something must change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.storage.ledger_file import VERSION
+from supervisor_core.storage.tables import metadata
+
+HEAD = VERSION
+"""The newest revision in `migrations/versions`."""
+
+NEVER_RELEASED = frozenset(f"{number:04}" for number in range(2, 17))
+"""Revisions from the time before the first release. The next migration is 0017, so none of them ever means another."""
+
+NAMED = 3
+"""Missing columns in a message."""
+
+_REVISION = re.compile(r"\d{4}")
+
+UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server
+_LOCK_SECONDS = 5
+"""How long MariaDB has us wait for another upgrade; less than the shortest usual time limit of a query."""
+
+
+class SchemaError(SupervisorError):
+    """The database has tables of another version."""
+
+
+class ForeignTables(SchemaError):
+    """The database has another program's tables under our names."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"The database isn't the supervisor's: {what}. Nothing was changed in it.",
+            remedy="Create a database of its own for the supervisor, and name it in database.url.",
+        )
+
+
+def current(connection: Connection) -> str | None:
+    """The revision that this database is at; None for an empty one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def unknown(found: str) -> SchemaError:
+    """The error for a database at a revision that this program has no migration for."""
+    if found in NEVER_RELEASED:
+        return SchemaError(
+            f"The database is at version {found}, which was never released. It can't be upgraded.",
+            remedy="Start over. For the ledger, move ledger.db* and audit_head.json out of supervisor.state_dir. For a "
+            "shared database, name an empty one in database.url.",
+        )
+    return SchemaError(
+        f"The database is at version {found}, which this program does not know: it was made by a newer one.",
+        remedy="Install that version again, or point to another database.",
+    )
+
+
+def check_ours(connection: Connection) -> str | None:
+    """The revision that this database is at; `ForeignTables` where tables of our names are another program's.
+
+    At our version no column may be missing. At another one some are, also after an upgrade that was cut off; a table
+    that lacks most of them was never ours.
+    """
+    found = current(connection)
+    if found is not None and not _REVISION.fullmatch(found):
+        raise ForeignTables(f"another program migrates it (revision {found})")
+    there = inspect(connection)
+    names = sorted(set(there.get_table_names()) & set(metadata.tables))
+    for name in names:
+        ours = [column.name for column in metadata.tables[name].columns]
+        theirs = {column["name"] for column in there.get_columns(name)}
+        missing = [column for column in ours if column not in theirs]
+        if len(missing) > (0 if found == HEAD else len(ours) // 2):
+            more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+            raise ForeignTables(f"its table {name} has no {', '.join(missing[:NAMED])}{more}")
+    return found
+
+
+def ensure(engine: Engine) -> None:
+    """Bring the database to our version. Any number of processes may do this at once; one of them does the work."""
+    with engine.connect() as connection:
+        if current(connection) == HEAD:
+            return
+    with engine.connect() as connection, _lock(connection):
+        found = current(connection)
+        if found != HEAD:
+            _upgrade(connection, found)
+            connection.commit()
+
+
+@contextmanager
+def _lock(connection: Connection) -> Iterator[None]:
+    """One upgrade at a time. SQLite needs none: its transactions begin with the write lock."""
+    if connection.dialect.name == "postgresql":  # let go of by the end of the transaction
+        connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": UPGRADE_LOCK})
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        yield
+        return
+    # The connection's, whatever becomes of its transaction, until it is let go of or the connection is closed.
+    locked = text("SELECT GET_LOCK('supervisor_schema', :seconds)")
+    if not connection.execute(locked, {"seconds": _LOCK_SECONDS}).scalar():
+        raise SchemaError("Somebody else is upgrading the database at the moment.", remedy="Try again in a minute.")
+    try:
+        yield
+    finally:
+        with suppress(SQLAlchemyError):  # a connection that is gone holds no lock
+            connection.execute(text("SELECT RELEASE_LOCK('supervisor_schema')"))
+
+
+def _upgrade(connection: Connection, found: str | None) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config.attributes["connection"] = connection
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if found is not None and found not in known:
+        raise unknown(found)
+    command.upgrade(config, "head")

@@ -1,0 +1,117 @@
+"""`step`, the one mechanism that changes a state.
+
+A compare-and-set on a row, the audit row that tells of it and the outbox rows that follow from it, in one
+transaction. Whoever finds the row in another state than expected has lost the race, changes nothing, and is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Table, and_, bindparam, insert, update
+
+from supervisor_core.common.text import canonical_json
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.tables import outbox
+
+PENDING, SENT, DROPPED = "pending", "sent", "dropped"
+
+ORDERED = "outbox: ordered"
+"""The mark that a transaction carries, on its connection, once it has ordered a message: the kinds of those."""
+
+# Made once: a storm orders a thousand messages, and most of the time would go into making these.
+_SAME = update(outbox).where(outbox.c.kind == bindparam("its_kind"), outbox.c.subject == bindparam("its_subject"))
+_AGAIN = _SAME.values(
+    version=outbox.c.version + 1,
+    state=bindparam("state"),
+    attempts=bindparam("attempts"),
+    due_at=bindparam("due_at"),
+)
+_ANEW = _AGAIN.values(payload_json=bindparam("payload_json"))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something that must happen outside after the step: a result file now, a card in Slack later.
+
+    There is one row for each kind and subject. Its version rises with each order, so that whoever sends one never
+    takes a newer one for sent.
+    """
+
+    kind: str
+    subject: str
+    payload: Mapping[str, Any] | None
+    """None: whatever it was; tell anew what has been ordered before, and nothing where nothing was."""
+    delay_seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of state, with all that follows from it."""
+
+    table: Table
+    key: Mapping[str, Any]
+    expected: Sequence[str]
+    to: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    audit: AuditEntry | None = None
+    outbox: Sequence[Message] = ()
+    column: str = "state"
+    """The one that holds the state."""
+    follow: Callable[[Connection, str, datetime], object] | None = None
+    """What it does to other rows, in the same transaction, once it is taken."""
+
+    @property
+    def name(self) -> str:
+        """`jobs_t.done`: what its crash points are called."""
+        return f"{self.table.name}.{self.to}"
+
+
+def take(connection: Connection, supervisor_id: str, step: Step, now: datetime) -> bool:
+    """Do the whole step in the caller's transaction; False where the row was not in an expected state."""
+    where = [step.table.c[name] == value for name, value in step.key.items()]
+    where.append(step.table.c[step.column].in_(step.expected))
+    values = {step.column: step.to, **step.values}
+    changed = connection.execute(update(step.table).where(and_(*where)).values(values))
+    if changed.rowcount != 1:
+        return False
+    record(connection, supervisor_id, step.audit, step.outbox, now)
+    if step.follow is not None:
+        step.follow(connection, supervisor_id, now)
+    return True
+
+
+def record(
+    connection: Connection,
+    supervisor_id: str,
+    entry: AuditEntry | None,
+    messages: Sequence[Message],
+    now: datetime,
+) -> None:
+    """The rows that follow from a change: one audit row, any number of outbox rows."""
+    if entry is not None:
+        audit.append(connection, supervisor_id, entry, now)
+    for message in messages:
+        _order(connection, message, now)
+
+
+def _order(connection: Connection, message: Message, now: datetime) -> None:
+    """Order a message; one of the same kind and subject is told anew, and what waited of it need not be told first."""
+    connection.info.setdefault(ORDERED, set()).add(message.kind)
+    content: dict[str, Any] = {
+        "state": PENDING,
+        "attempts": 0,
+        "due_at": now + timedelta(seconds=message.delay_seconds),
+    }
+    if message.payload is not None:
+        content["payload_json"] = canonical_json(message.payload)
+    this = {"its_kind": message.kind, "its_subject": message.subject}
+    known = connection.execute(_AGAIN if message.payload is None else _ANEW, {**this, **content}).rowcount
+    if known or message.payload is None:
+        return
+    names = {"kind": message.kind, "subject": message.subject, "version": 1, "created_at": now}
+    connection.execute(insert(outbox), {**names, **content})

@@ -1,0 +1,231 @@
+"""The ledger as the rest of the program sees it: open it, write through one writer, read beside it.
+
+One way to read and write, whether the rows are in this host's ledger or in a database that several share.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError
+from supervisor_core.storage import ledger_file, schema, steps
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
+from supervisor_core.storage.engine import ledger_engine, reading
+from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
+from supervisor_core.storage.writer import Writer
+
+T = TypeVar("T")
+
+FILE_NAME = ledger_file.FILE_NAME
+
+log = logging.getLogger(__name__)
+
+
+class HeadKeeper(Protocol):
+    """Where the newest row of an audit chain is noted outside the ledger."""
+
+    def read(self, supervisor_id: str) -> ChainHead | None:
+        """The head as it was last kept."""
+
+    def keep(self, head: ChainHead) -> None:
+        """Note a newer head."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Listener:
+    """Who wants to hear of orders, and of which kinds; of all where none is named."""
+
+    ordered: Callable[[], object]
+    kinds: frozenset[str]
+
+
+class Ledger:
+    """One host's SQLite file. Any number of processes may have it open; each writes through one thread of its own."""
+
+    def __init__(self, path: Path, supervisor_id: str, heads: HeadKeeper) -> None:
+        self.path = path
+        self.supervisor_id = supervisor_id
+        self._heads = heads
+        self._engine = ledger_engine(path)
+        self._reader = reading(self._engine)
+        try:
+            schema.ensure(self._engine)
+            self._begin_chain()
+        except BaseException as error:
+            self._engine.dispose()
+            if trouble := of_ledger(path, error):
+                raise trouble from error
+            raise
+        self._listeners: tuple[_Listener, ...] = ()
+        self._damage: LedgerDamaged | None = None
+        self._writer = Writer(self._engine, path, self._before_commit, self._after_commit)
+
+    @contextmanager
+    def listening(self, ordered: Callable[[], object], kinds: Collection[str] = ()) -> Iterator[None]:
+        """Have this called, in the writer's thread, after each commit of ours with which messages were ordered; of
+        these kinds alone, where some are named."""
+        listener = _Listener(ordered, frozenset(kinds))
+        self._listeners += (listener,)
+        try:
+            yield
+        finally:
+            self._listeners = tuple(each for each in self._listeners if each is not listener)
+
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Write without waiting; the future is set once it is on disk."""
+        return self._writer.submit(work)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Write, and come back once it is on disk."""
+        return self.submit(work).result()
+
+    def read(self, look: Callable[[Connection], T]) -> T:
+        """Look at one consistent picture, without waiting for those who write."""
+        try:
+            with self._reader.connect() as connection:
+                return look(connection)
+        except DBAPIError as error:
+            trouble = of_ledger(self.path, error, "read")
+            if trouble is None:
+                raise
+            if isinstance(trouble, LedgerDamaged):
+                self._damage = trouble
+            raise trouble from error
+
+    @property
+    def trouble(self) -> LedgerUnavailable | None:
+        """Why the ledger can't be used; None while it can. Damage stays until it is opened anew."""
+        if isinstance(self._writer.trouble, LedgerDamaged):
+            self._damage = self._writer.trouble
+        return self._damage or self._writer.trouble
+
+    def check(self, seconds: float) -> None:
+        """Look through the file for damage, for so long; what is found is a `trouble` from then on."""
+        try:
+            damage = ledger_file.file_state(self.path, seconds).damage
+        except sqlite3.Error as error:
+            trouble = of_ledger(self.path, error, "read")
+            self._damage = trouble if isinstance(trouble, LedgerDamaged) else self._damage
+        else:
+            self._damage = LedgerDamaged(self.path, " ".join(damage.split())) if damage else self._damage
+
+    def step(self, step: steps.Step, now: datetime | None = None) -> bool:
+        """Change one row's state with all that follows from it; False where somebody else was first."""
+        moment = now or datetime.now(UTC)
+        crashpoints.reach(f"{step.name}:before")
+        taken = self.write(lambda connection: steps.take(connection, self.supervisor_id, step, moment))
+        crashpoints.reach(f"{step.name}:after")
+        return taken
+
+    def audit(self, entry: AuditEntry, now: datetime | None = None) -> ChainHead:
+        """Add a row to the audit trail that tells of no step: a refusal, a reading."""
+        moment = now or datetime.now(UTC)
+        return self.write(lambda connection: audit.append(connection, self.supervisor_id, entry, moment))
+
+    def order(self, messages: Sequence[steps.Message], now: datetime | None = None) -> None:
+        """Order messages that follow from no change of state."""
+        moment = now or datetime.now(UTC)
+        self.write(lambda connection: steps.record(connection, self.supervisor_id, None, messages, moment))
+
+    def close(self) -> None:
+        """Write what waits and let the file go."""
+        self._writer.close()
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _new_head(self, connection: Connection) -> ChainHead | None:
+        """The head that this transaction made, unless the chain no longer holds the one that was kept before it.
+
+        Then the trail has been altered. Its head stays where it was, so that `audit verify` finds the place; a
+        command is not refused for it.
+        """
+        if not connection.info.pop(audit.APPENDED, False):
+            return None
+        try:
+            kept = self._heads.read(self.supervisor_id)
+        except (OSError, SupervisorError):
+            log.exception("the head of the audit trail can't be read; it stays where it was")
+            return None
+        if kept is None:
+            log.error("the head of the audit trail is missing: run `supervisor audit verify`")
+            return None
+        if kept.audit_id and audit.hash_of(connection, self.supervisor_id, kept.audit_id) != kept.hash:
+            log.error(
+                "the audit trail was altered at or before row %d: run `supervisor audit verify`",
+                kept.audit_id,
+            )
+            return None
+        return audit.newest_row(connection, self.supervisor_id)
+
+    def _begin_chain(self) -> None:
+        """Note the head of a chain that has no row yet, so that from then on a missing head means something."""
+        if self.read(lambda connection: audit.newest_row(connection, self.supervisor_id)) is None:
+            try:
+                if self._heads.read(self.supervisor_id) is None:
+                    self._heads.keep(ChainHead(self.supervisor_id, 0, GENESIS))
+            except Exception:  # whatever it is, the trail itself can be written
+                log.exception("the head of the audit trail can't be noted")
+
+    def _before_commit(self, connection: Connection) -> tuple[ChainHead | None, frozenset[str]]:
+        return self._new_head(connection), frozenset(connection.info.pop(steps.ORDERED, ()))
+
+    def _after_commit(self, note: tuple[ChainHead | None, frozenset[str]]) -> None:
+        head, ordered = note
+        try:
+            if head is not None:
+                self._heads.keep(head)
+        finally:
+            for listener in self._listeners if ordered else ():
+                if not listener.kinds or listener.kinds & ordered:
+                    listener.ordered()
+
+
+class Transactions(Protocol):
+    """What a `Ledger` has."""
+
+    def read(self, look: Callable[[Connection], T]) -> T:
+        """Look at one consistent picture."""
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Write, and come back once it is committed."""
+
+
+class OfEngine:
+    """The same for a database without a writer of its own: each write is a transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._reader = reading(engine)
+
+    def read(self, look: Callable[[Connection], T]) -> T:
+        """Look at one consistent picture."""
+        with self._reader.connect() as connection:
+            return look(connection)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Write, and come back once it is committed."""
+        with self._engine.begin() as connection:
+            return work(connection)
+
+
+def transactions(database: Transactions | Engine) -> Transactions:
+    """A ledger is one by itself."""
+    return OfEngine(database) if isinstance(database, Engine) else database

@@ -1,0 +1,278 @@
+"""The life of a supervisor as one table, and when another one counts as unresponsive.
+
+    spawning ─ start ─→ active ─ pause ─→ paused ─ resume ─→ active
+        └──── fail ────────┴──→ failed ─ start ─→ active
+                active, paused, failed ─ stop ─→ terminated
+
+Terminated is the end of a life. The next process with the same name begins a new one, at spawning.
+
+Supervisors as rows: one for each name, moved by steps of the process that lives under it, and by no other.
+
+Each process gives its life a name of its own. A row that has another one belongs to a successor: neither a step nor a
+heartbeat of a process that was thought dead gets into it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import one_line
+from supervisor_core.common.times import to_text
+from supervisor_core.storage.steps import Step, take
+from supervisor_core.storage.store import Transactions
+from supervisor_core.storage.tables import supervisors
+
+MOST_MISSED = 3
+"""Heartbeats that may fail to come: one is a busy host, two a slow network, the third is due when somebody looks."""
+
+
+class SupervisorStatus(StrEnum):
+    """Where a supervisor's life stands."""
+
+    SPAWNING = "SPAWNING"
+    ACTIVE = "ACTIVE"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    TERMINATED = "TERMINATED"
+
+
+class Move(StrEnum):
+    """What can be asked of it."""
+
+    START = "start"
+    STOP = "stop"
+    PAUSE = "pause"
+    RESUME = "resume"
+    FAIL = "fail"
+
+
+class IllegalMove(SupervisorError):
+    """The supervisor can't do that from where it stands."""
+
+
+_S, _M = SupervisorStatus, Move
+
+# Where a move leads. To where one stands already: nothing changes, and a warning says so. What is not here is illegal.
+MOVES: Mapping[SupervisorStatus, Mapping[Move, SupervisorStatus]] = MappingProxyType(
+    {
+        _S.SPAWNING: MappingProxyType({_M.START: _S.ACTIVE, _M.FAIL: _S.FAILED, _M.STOP: _S.SPAWNING}),
+        _S.ACTIVE: MappingProxyType(
+            {
+                _M.START: _S.ACTIVE,
+                _M.PAUSE: _S.PAUSED,
+                _M.RESUME: _S.ACTIVE,
+                _M.FAIL: _S.FAILED,
+                _M.STOP: _S.TERMINATED,
+            }
+        ),
+        _S.PAUSED: MappingProxyType({_M.RESUME: _S.ACTIVE, _M.PAUSE: _S.PAUSED, _M.STOP: _S.TERMINATED}),
+        _S.FAILED: MappingProxyType({_M.START: _S.ACTIVE, _M.STOP: _S.TERMINATED}),
+        _S.TERMINATED: MappingProxyType({_M.STOP: _S.TERMINATED}),
+    }
+)
+
+ALIVE = frozenset({SupervisorStatus.ACTIVE, SupervisorStatus.PAUSED})
+"""Where heartbeats are written, and waited for."""
+
+_INSTEAD: Mapping[tuple[SupervisorStatus, Move], str] = MappingProxyType(
+    {
+        (_S.PAUSED, _M.START): "It is up, and rests because somebody paused it; `resume` ends that.",
+        (_S.SPAWNING, _M.PAUSE): "It is just coming up; try again in a moment.",
+        (_S.SPAWNING, _M.RESUME): "It is just coming up; try again in a moment.",
+        (_S.FAILED, _M.RESUME): "Nothing rests; `start` brings it back.",
+        (_S.PAUSED, _M.FAIL): "Only one that is spawning or active fails; stop it, or resume it first.",
+    }
+)
+
+
+def after(status: SupervisorStatus, move: Move) -> SupervisorStatus:
+    """Where this move leads from there; the same status where it changes nothing; `IllegalMove` where it may not be."""
+    try:
+        return MOVES[status][move]
+    except KeyError:
+        can = [str(each) for each, to in MOVES[status].items() if to is not status]
+        usual = f"From there it can {' or '.join(can)}." if can else "Only a new process begins a new life."
+        raise IllegalMove(
+            f"A supervisor that is {status} can't {move}.", remedy=_INSTEAD.get((status, move), usual)
+        ) from None
+
+
+def missed_heartbeats(last: datetime | None, since: datetime, every_seconds: float, now: datetime) -> int:
+    """How many heartbeats were due and have not come, `since` its start where none ever came."""
+    if every_seconds <= 0:
+        return 0  # none is promised
+    silent = (now - (last or since)).total_seconds()
+    return max(0, int(silent // every_seconds))
+
+
+def is_unresponsive(
+    status: SupervisorStatus, last: datetime | None, since: datetime, every_seconds: float, now: datetime
+) -> bool:
+    """Whether a supervisor that should be there has been silent for three of its own heartbeats."""
+    return status in ALIVE and missed_heartbeats(last, since, every_seconds, now) >= MOST_MISSED
+
+
+HOSTNAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorRow:
+    """A supervisor as its row tells of it. What the process really does, only a look at it can say."""
+
+    supervisor_id: str
+    life: str
+    status: SupervisorStatus
+    paused: bool
+    """Monitoring rests, or will as soon as it is up: somebody asked for it and nobody has ended it."""
+    heartbeat_seconds: float
+    hostname: str
+    pid: int
+    version: str
+    started_at: datetime
+    changed_at: datetime
+    last_heartbeat_at: datetime | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unresponsive:
+    """A supervisor that should be there and is silent."""
+
+    row: SupervisorRow
+    missed: int
+
+    def in_words(self) -> str:
+        """For a log or a person."""
+        row = self.row
+        said = (
+            f"its last heartbeat came at {to_text(row.last_heartbeat_at)}"
+            if row.last_heartbeat_at
+            else f"it has sent none since it started at {to_text(row.started_at)}"
+        )
+        return (
+            f"Supervisor {row.supervisor_id} on {row.hostname} (pid {row.pid}) is unresponsive: "
+            f"{self.missed} heartbeats are missing, {said}."
+        )
+
+
+def begin(
+    connection: Connection, supervisor_id: str, facts: Mapping[str, Any], now: datetime
+) -> tuple[SupervisorRow, SupervisorRow | None]:
+    """Begin a new life, whatever became of the last one; it as it is now, and the last one as it was left.
+
+    What a person asked for outlives the process: a pause, with its reason.
+    """
+    before = find(connection, supervisor_id)
+    values = {
+        **facts,
+        "hostname": one_line(facts["hostname"], HOSTNAME),
+        "life": uuid.uuid4().hex,
+        "started_at": now,
+        "changed_at": now,
+        "last_heartbeat_at": None,
+        "reason": before.reason if before and before.paused else None,
+    }
+    if before is None:
+        first = {"supervisor_id": supervisor_id, "status": SupervisorStatus.SPAWNING, "paused": False}
+        connection.execute(insert(supervisors), {**first, **values})
+    else:
+        again = _step(before, tuple(SupervisorStatus), SupervisorStatus.SPAWNING, values)
+        if not take(connection, supervisor_id, again, now):
+            raise RuntimeError(f"another process has begun a life as {supervisor_id} at this very moment")
+    row = find(connection, supervisor_id)
+    if row is None:  # pragma: no cover (it was written in this transaction)
+        raise RuntimeError(f"the row of {supervisor_id} is gone")
+    return row, before
+
+
+def move(
+    row: SupervisorRow,
+    begun: SupervisorStatus,
+    to: SupervisorStatus,
+    now: datetime,
+    **also: Any,  # noqa: ANN401 (values of the other columns)
+) -> Step:
+    """One move of this life, a sign of it as well. No audit row: the trail tells of commands, and this is none."""
+    if to in ALIVE and row.heartbeat_seconds > 0:
+        also["last_heartbeat_at"] = now
+    return _step(row, (begun,), to, {"changed_at": now, **also})
+
+
+def walk(
+    database: Transactions, row: SupervisorRow, path: Sequence[Step], now: datetime
+) -> tuple[bool, SupervisorRow | None]:
+    """Take moves one after the other, all or none; whether that was done, and the row as it is now."""
+
+    def work(connection: Connection) -> tuple[bool, SupervisorRow | None]:
+        for number, step in enumerate(path):
+            if not take(connection, row.supervisor_id, step, now):
+                if number:
+                    raise RuntimeError(f"no move leads to where {step.name} begins")
+                return False, find(connection, row.supervisor_id)
+        return True, find(connection, row.supervisor_id)
+
+    for step in path:
+        crashpoints.reach(f"{step.name}:before")
+    done = database.write(work)
+    for step in path:
+        crashpoints.reach(f"{step.name}:after")
+    return done
+
+
+def beat(connection: Connection, row: SupervisorRow, now: datetime) -> bool:
+    """This life is still there; False where the row is no longer its own, or the life is over."""
+    mine = (supervisors.c.supervisor_id == row.supervisor_id, supervisors.c.life == row.life)
+    alive = supervisors.c.status.in_(sorted(ALIVE))
+    done = connection.execute(update(supervisors).where(*mine, alive).values(last_heartbeat_at=now))
+    return done.rowcount == 1
+
+
+def find(connection: Connection, supervisor_id: str) -> SupervisorRow | None:
+    """The supervisor of this name."""
+    query = select(supervisors).where(supervisors.c.supervisor_id == supervisor_id)
+    found = connection.execute(query).mappings().first()
+    return _row(found) if found else None
+
+
+def resting(connection: Connection, supervisor_id: str) -> str:
+    """Why monitoring rests, as far as somebody said; empty where it does not."""
+    row = find(connection, supervisor_id)
+    return (row.reason or "paused") if row is not None and row.status is SupervisorStatus.PAUSED else ""
+
+
+def everyone(connection: Connection) -> list[SupervisorRow]:
+    """All supervisors that this database knows, by name."""
+    query = select(supervisors).order_by(supervisors.c.supervisor_id)
+    return [_row(found) for found in connection.execute(query).mappings()]
+
+
+def unresponsive(connection: Connection, now: datetime, besides: str = "") -> list[Unresponsive]:
+    """Those, besides one, that should be there and whose heartbeats are missing three times over."""
+    return [
+        Unresponsive(row, missed_heartbeats(row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now))
+        for row in everyone(connection)
+        if row.supervisor_id != besides
+        and is_unresponsive(row.status, row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now)
+    ]
+
+
+def _step(
+    row: SupervisorRow, expected: tuple[SupervisorStatus, ...], to: SupervisorStatus, values: Mapping[str, Any]
+) -> Step:
+    key = {"supervisor_id": row.supervisor_id, "life": row.life}
+    return Step(supervisors, key, expected, to, values, column="status")
+
+
+def _row(found: RowMapping) -> SupervisorRow:
+    values = dict(found)
+    return SupervisorRow(**{**values, "status": SupervisorStatus(values["status"])})

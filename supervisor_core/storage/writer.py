@@ -1,0 +1,154 @@
+"""The one writer of a process: whatever waits is written in one transaction, so that many share one fsync."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from supervisor_core.common.errors import LedgerUnavailable
+from supervisor_core.storage.ledger_errors import of_ledger
+
+MOST_PER_TRANSACTION = 200
+"""Bounds how long others wait for the write lock; at 200 small writes a transaction lasts some milliseconds."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Callable[[Connection], Any]
+    future: Future[Any]
+
+
+class Writer:
+    """A thread that takes writes in the order in which they came, and commits all that wait together.
+
+    Each write is a savepoint of its own: one that raises is undone alone, and the others of its group stay.
+    `before_commit` sees each transaction last; what it returns is given to `after_commit`, before anybody is told,
+    for what must never lag behind what people saw.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        path: Path,
+        before_commit: Callable[[Connection], Any],
+        after_commit: Callable[[Any], None],
+    ) -> None:
+        self._engine = engine
+        self._path = path
+        self.trouble: LedgerUnavailable | None = None
+        """Why the newest change could not be written; None where it was."""
+        self._before_commit = before_commit
+        self._after_commit = after_commit
+        self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[Connection], Any]) -> Future[Any]:
+        """Have `work` done inside a transaction; the future is set once it is on disk."""
+        future: Future[Any] = Future()
+        with self._closing:
+            if self._closed:
+                raise RuntimeError("the ledger is closed")
+            self._waiting.put(_Job(work, future))
+        return future
+
+    def close(self) -> None:
+        """Write what waits, then end."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            group = [self._waiting.get()]
+            while len(group) < MOST_PER_TRANSACTION and not self._waiting.empty():
+                group.append(self._waiting.get())
+            open_ = None not in group
+            jobs = [job for job in group if job is not None and job.future.set_running_or_notify_cancel()]
+            if jobs:
+                self._write(jobs)
+
+    def _write(self, jobs: list[_Job]) -> None:
+        results: list[tuple[_Job, Any, BaseException | None]] = []
+        changed = False
+        try:
+            with self._engine.begin() as connection:
+                changes = _changes(connection)
+                for job in jobs:
+                    results.append(_attempt(connection, job))
+                    if not _is_open(connection):  # a commit would say nothing
+                        raise results[-1][2] or LedgerUnavailable(f"The ledger {self._path} lost its transaction.")
+                note = self._before_commit(connection)
+                changed = _changes(connection) > changes
+            self._follow_up(note)
+        except BaseException as error:  # noqa: BLE001 (the edge of the thread: everybody who waits is told)
+            results = [(job, None, error) for job in jobs]
+        told = [(job, value, problem and self._in_our_words(problem)) for job, value, problem in results]
+        trouble = next((problem for _, _, problem in told if isinstance(problem, LedgerUnavailable)), None)
+        if trouble or changed:  # a transaction without a change also goes through on a full disk
+            self.trouble = trouble
+        for job, value, problem in told:
+            if problem is None:
+                job.future.set_result(value)
+            else:
+                job.future.set_exception(problem)
+
+    def _in_our_words(self, problem: BaseException) -> BaseException:
+        """What a full or broken disk does to SQLite, as the ledger's trouble; everything else as it is."""
+        trouble = of_ledger(self._path, problem, "written")
+        if trouble is None and isinstance(problem, OSError):
+            trouble = LedgerUnavailable(
+                f"The ledger {self._path} can't be written: {problem}.", remedy="Is the state folder away?"
+            )
+        if trouble is None:
+            return problem
+        trouble.__cause__ = problem
+        return trouble
+
+    def _follow_up(self, note: Any) -> None:  # noqa: ANN401 (what `before_commit` returned)
+        """What is written stays written, and nobody may be told otherwise."""
+        try:
+            self._after_commit(note)
+        except Exception:
+            log.exception("what follows a commit went wrong; the commit holds")
+
+
+def _attempt(connection: Connection, job: _Job) -> tuple[_Job, Any, BaseException | None]:
+    savepoint = connection.begin_nested()
+    try:
+        value = job.work(connection)
+        savepoint.commit()
+    except Exception as error:  # noqa: BLE001 (it belongs to whoever asked for this write)
+        try:
+            savepoint.rollback()
+        except DBAPIError:
+            if _is_open(connection):
+                raise
+        return job, None, error
+    return job, value, None
+
+
+def _is_open(connection: Connection) -> bool:
+    """Whether the transaction is still there: a disk that is full or broken can make SQLite undo all of it."""
+    return getattr(connection.connection.dbapi_connection, "in_transaction", True)
+
+
+def _changes(connection: Connection) -> int:
+    """How many rows this connection has changed so far."""
+    return getattr(connection.connection.dbapi_connection, "total_changes", 0)

@@ -1,0 +1,182 @@
+"""The conditions of a host, decided purely from what was seen of its parts: its drive, its disk, its clock, the shared
+database, commands that were cut off, and the supervisors beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from supervisor_core.workers.conditions.rules import (
+    CLOCK,
+    COMMAND,
+    DATABASE,
+    DISK,
+    DRIVE,
+    SUPERVISOR,
+    Condition,
+    Reading,
+    Sight,
+    Target,
+)
+from supervisor_core.workers.health import Health, WorkerState
+
+GIB = 1024**3
+
+LOW_PERCENT, LOW_BYTES = 5.0, 20 * GIB
+"""Less than both is little: a twentieth of a large disk is room for months, and 20 GiB of a small one nearly all."""
+
+LEAST_BYTES = GIB // 2
+"""Less than this is little whatever the disk: one update with its packages, and a day of logs."""
+
+ENOUGH_AGAIN = 1.25
+"""So much more must be free before it is enough again: else an alert comes and goes with each file."""
+
+SKEWED_LEAST, SKEWED_SHARE = 2, 0.5
+"""One worker from the future has a wrong clock in its code; half of them share one, and that is the host's."""
+
+INTERRUPTED_FOR = timedelta(days=1)
+"""So long somebody is asked to look after a command that was cut off, unless they say that they do."""
+
+
+class Found(NamedTuple):
+    """A condition of a part of the host."""
+
+    target: Target
+    reading: Reading
+
+
+class Room(NamedTuple):
+    """How much of a disk is free, in bytes."""
+
+    free: int
+    total: int
+
+
+class Trouble(NamedTuple):
+    """What is wrong, in words, and since when."""
+
+    words: str
+    since: datetime
+
+
+class CutOff(NamedTuple):
+    """The newest command for a worker that was interrupted."""
+
+    worker_id: str
+    words: str
+    at: datetime
+    seen_to: bool = False
+    """Whether somebody has acknowledged it, or its day is over already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was seen of a host at one moment. What could not be looked at is None, and what was known of it holds."""
+
+    host: str
+    at: datetime
+    drive: Trouble | None = None
+    """Why the drive can't be reached."""
+    drive_room: Room | None = None
+    disk_room: Room | None = None
+    disk: str = ""
+    """Where the disk is."""
+    shared_database: bool = False
+    """Whether there is one."""
+    database: Trouble | None = None
+    running: int = 0
+    """Workers that run and are heard."""
+    skewed: Collection[str] = ()
+    """Those of them whose heartbeats are in the future."""
+    cut_off: Collection[CutOff] = ()
+    silent: Mapping[str, str] | None = None
+    """Other supervisors that are silent, each with words about it."""
+    known: Mapping[Target, Condition] = field(default_factory=dict)
+    """How the parts of the host were found to be before."""
+
+
+def found(facts: Facts) -> list[Found]:
+    """How each part of the host is."""
+    host, at = facts.host, facts.at
+    answers = [Found(Target(DRIVE, host), _drive(facts))]
+    if facts.disk_room is not None:
+        low = facts.known.get(Target(DISK, host)) is Condition.DISK_LOW
+        answers.append(Found(Target(DISK, host), _disk(facts.disk_room, facts.disk, at, low=low)))
+    if facts.shared_database:
+        away = facts.database
+        well = Reading(Condition.WELL, "the shared database answers", at)
+        reading = Reading(Condition.DATABASE_UNREACHABLE, away.words, away.since) if away else well
+        answers.append(Found(Target(DATABASE, host), reading))
+    answers.append(Found(Target(CLOCK, host), _clock(facts)))
+    return [*answers, *_commands(facts), *_supervisors(facts)]
+
+
+def is_skewed(sight: Sight) -> bool:
+    """Whether this worker runs, and its heartbeat is in the future."""
+    seen = sight.seen
+    return seen.state is WorkerState.RUNNING and sight.verdict.health is Health.UNKNOWN and seen.heartbeat_known
+
+
+def _drive(facts: Facts) -> Reading:
+    """That it can't be reached is worse than that it is full."""
+    if facts.drive is not None:
+        return Reading(Condition.DRIVE_UNREACHABLE, facts.drive.words, facts.drive.since)
+    if facts.drive_room is None:
+        return Reading(Condition.WELL, "the drive answers", facts.at)
+    low = facts.known.get(Target(DRIVE, facts.host)) is Condition.DISK_LOW
+    return _disk(facts.drive_room, "the drive", facts.at, low=low)
+
+
+def _disk(room: Room, where: str, at: datetime, *, low: bool) -> Reading:
+    factor = ENOUGH_AGAIN if low else 1.0
+    percent = 100.0 * room.free / room.total if room.total else 0.0
+    little = percent < LOW_PERCENT * factor and room.free < LOW_BYTES * factor
+    if little or room.free < LEAST_BYTES * factor:
+        words = f"{room.free / GIB:.1f} GiB are free of {room.total / GIB:.1f} GiB ({where}): remove what is not needed"
+        return Reading(Condition.DISK_LOW, words, at)
+    return Reading(Condition.WELL, f"{room.free / GIB:.1f} GiB are free", at)
+
+
+def _clock(facts: Facts) -> Reading:
+    """By the heartbeats of its workers, which have no other clock."""
+    skewed = len(facts.skewed)
+    if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
+        words = "heartbeats of its workers are in the future: the clock was set back; have the system keep its time"
+        return Reading(Condition.CLOCK_SKEW, words, facts.at)
+    return Reading(Condition.WELL, "it agrees with the heartbeats of its workers", facts.at)
+
+
+def _commands(facts: Facts) -> list[Found]:
+    """Those that nobody has seen to, and those that somebody has by now."""
+    answers = [Found(Target(COMMAND, each.worker_id), _command(each, facts.at)) for each in facts.cut_off]
+    there = {answer.target for answer in answers}
+    for target, condition in facts.known.items():
+        if target.kind == COMMAND and not condition.fine and target not in there:
+            answers.append(Found(target, Reading(Condition.WELL, "it was a day ago", facts.at)))
+    news = (not facts.known.get(each.target, Condition.WELL).fine for each in answers)
+    return [each for each, other in zip(answers, news, strict=True) if other or not each.reading.condition.fine]
+
+
+def _command(cut: CutOff, at: datetime) -> Reading:
+    if cut.seen_to:
+        return Reading(Condition.WELL, "somebody has seen to it", at)
+    if cut.at + INTERRUPTED_FOR <= at:
+        return Reading(Condition.WELL, "it was a day ago", at)
+    return Reading(Condition.INTERRUPTED, cut.words, cut.at)
+
+
+def _supervisors(facts: Facts) -> list[Found]:
+    """Those that are silent, and those that were."""
+    if facts.silent is None:
+        return []
+    answers = [
+        Found(Target(SUPERVISOR, each), Reading(Condition.SUPERVISOR_SILENT, words, facts.at))
+        for each, words in sorted(facts.silent.items())
+    ]
+    for target, condition in facts.known.items():
+        if target.kind == SUPERVISOR and not condition.fine and target.id not in facts.silent:
+            answers.append(Found(target, Reading(Condition.WELL, "it is heard of again, or has ended", facts.at)))
+    return answers

@@ -1,0 +1,284 @@
+"""The condition of a worker or of a part of its host, decided purely: what is so, since when it truly is, and when it
+may be different although nobody looks.
+
+A look that says nothing gives no condition at all, and what was known before goes on to hold: while a worker is being
+started or stopped on purpose, while the drive with its heartbeat is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from supervisor_core.workers.health import FROZEN_SECONDS, Health, Observation, Verdict, WorkerState, progressed_at
+from supervisor_core.workers.restarts.policy import Decision, Next
+from supervisor_core.workers.restarts.policy import Reason as RestartReason
+
+HEALING_SECONDS = 10.0
+"""A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
+
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""What is later than that is no moment at which to look: a clock was set wrong."""
+
+WORKER = "worker"
+DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
+    "drive",
+    "database",
+    "disk",
+    "clock",
+    "command",
+    "supervisor",
+    "link",
+)
+"""Other kinds of targets. A command that was cut off has the id of its worker, a supervisor its own; the rest are parts
+of the host, and have the host's."""
+
+PARTS = (DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK)
+FLAPPING = "flapping"
+"""That a worker comes and goes is a trouble of its own, under the worker's name."""
+
+
+class Target(NamedTuple):
+    """What has a condition: a worker, or a part of the host (`drive`, `disk`, `database` …) with the host's name."""
+
+    kind: str
+    id: str
+
+    @property
+    def worker(self) -> str:
+        """The worker that it is about; empty for a part of the host."""
+        return self.id if self.kind in (WORKER, FLAPPING) else ""
+
+
+class Condition(StrEnum):
+    """What can be so of a target, in one word."""
+
+    WELL = "well"
+    PAUSED = "paused"
+    """Nobody wants it to run: paused, not enabled, quarantined by a person, ended well, removed."""
+    DEGRADED = "degraded"
+    CLOCK_SKEW = "clock_skew"
+    UNKNOWN = "unknown"
+    """Nobody can tell whether it runs; before the first look, nobody has told yet."""
+    MISSING = "missing"
+    """It runs and has said nothing since it was started."""
+    STALE = "stale"
+    FROZEN = "frozen"
+    STUCK = "stuck"
+    """Processes of it could not be ended; or it is alive, says so, and gets nowhere."""
+    DOWN = "down"
+    RESTART_LIMIT = "restart_limit"
+    """It was started too often, and was given up until a person says otherwise."""
+    FLAPPING = "flapping"
+    DISK_LOW = "disk_low"
+    DRIVE_UNREACHABLE = "drive_unreachable"
+    DATABASE_UNREACHABLE = "database_unreachable"
+    INTERRUPTED = "interrupted"
+    SUPERVISOR_SILENT = "supervisor_silent"
+    DEAF = "deaf"
+    STORM = "storm"
+    """Many are in trouble at once."""
+
+    @property
+    def fine(self) -> bool:
+        """Whether nobody need look."""
+        return self in (Condition.WELL, Condition.PAUSED)
+
+    @property
+    def severity(self) -> Severity:
+        """How much it matters."""
+        return Severity.WARNING if self in _WARNINGS else Severity.CRITICAL
+
+    @property
+    def rank(self) -> int:
+        """Which of two is worse: the one with the higher rank."""
+        return _RANKS[self]
+
+
+class Severity(StrEnum):
+    """Whether it may wait until morning."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+_WARNINGS = frozenset(
+    {
+        Condition.WELL,
+        Condition.PAUSED,
+        Condition.DEGRADED,
+        Condition.CLOCK_SKEW,
+        Condition.FLAPPING,
+        Condition.DISK_LOW,
+        Condition.INTERRUPTED,
+        Condition.DEAF,
+    }
+)
+_RANKS: Mapping[Condition, int] = {each: rank for rank, each in enumerate(Condition)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is known of one worker at one moment."""
+
+    worker_id: str
+    at: datetime
+    state: WorkerState
+    """Where its life stands, with what is in hand."""
+    seen: Observation
+    verdict: Verdict
+    rests: str = ""
+    """Why nobody wants it to run, in words; empty where somebody does."""
+    died: bool = False
+    """It was started, nobody stopped it, and its process is gone."""
+    ended_at: datetime | None = None
+    """When that process ended; None where nobody heard it."""
+    ending: str = ""
+    """How it ended, in words; empty where nobody knows."""
+    decision: Decision | None = None
+    """What follows on its end."""
+    start_error: str = ""
+    """Why it could not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The condition of a target, as one look shows it."""
+
+    condition: Condition
+    reason: str
+    since: datetime
+    """When it truly began, as well as anybody can tell."""
+    held_until: datetime | None = None
+    """Until then it is not held against it: it was just started, or is about to be started again."""
+    healing: bool = False
+    """That is because its restart policy brings it back."""
+    severity: Severity | None = None
+    """How much it matters, where its condition does not say."""
+
+
+def read(sight: Sight, grace: timedelta = timedelta(0)) -> Reading | None:
+    """The condition of this worker; None where the look says nothing new. `grace`: for so long after its start a
+    running worker is not accused."""
+    if sight.rests:
+        return Reading(Condition.PAUSED, sight.rests, sight.at)
+    seen = sight.seen
+    if seen.state is WorkerState.RUNNING:
+        return _running(sight, grace)
+    if seen.state is WorkerState.STUCK:
+        condition = Condition.UNKNOWN if seen.unverifiable else Condition.STUCK
+        return Reading(condition, sight.verdict.reason, sight.at)
+    if seen.state is WorkerState.QUARANTINED:
+        return Reading(Condition.RESTART_LIMIT, seen.quarantine, sight.ended_at or sight.at)
+    return _not_running(sight)
+
+
+def changes_at(seen: Observation, at: datetime) -> datetime | None:
+    """When a worker that looks like this at that moment must be looked at again, because its condition may be another
+    one by then although nothing happens: its heartbeat turns stale, its last progress is too long ago, its stop by a
+    signal becomes a freeze."""
+    if seen.state is not WorkerState.RUNNING:
+        return None
+    moments = []
+    if seen.frozen_seconds is not None and seen.frozen_seconds < FROZEN_SECONDS:
+        moments.append(at + timedelta(seconds=FROZEN_SECONDS - seen.frozen_seconds))
+    if seen.max_age_seconds > 0 and seen.heartbeat_known:
+        said = seen.heartbeat.at if seen.heartbeat else None
+        from_when = max((each for each in (said, seen.started_at) if each is not None), default=None)
+        late = _limit(seen)
+        moments += [each + late for each in (from_when, progressed_at(seen)) if each is not None and each <= LATEST]
+    return min((moment for moment in moments if moment > at), default=None)
+
+
+def _limit(seen: Observation) -> timedelta:
+    """How old a heartbeat or a progress may be."""
+    return timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
+
+
+def _running(sight: Sight, grace: timedelta) -> Reading | None:
+    seen, verdict, at = sight.seen, sight.verdict, sight.at
+    if seen.quarantine:
+        return Reading(Condition.RESTART_LIMIT, verdict.reason, at)
+    condition = _by_health(sight)
+    if condition is None:
+        return None
+    since = min(_since(condition, seen, at), at)
+    if condition is Condition.WELL:
+        return Reading(condition, verdict.reason, since)
+    begun = seen.started_at
+    young = begun is not None and begun + grace > at and condition is not Condition.FROZEN
+    return Reading(condition, _in_words(condition, sight), since, begun + grace if young and begun else None)
+
+
+def _by_health(sight: Sight) -> Condition | None:
+    """What the judgement of a running worker's health amounts to; None where that can't be told at the moment."""
+    match sight.verdict.health:
+        case Health.HEALTHY:
+            return Condition.WELL
+        case Health.STALE:
+            return Condition.STALE
+        case Health.MISSING:
+            return Condition.MISSING
+        case Health.FROZEN:
+            return Condition.FROZEN
+        case Health.DEGRADED:
+            return Condition.STUCK if sight.verdict.stalled else Condition.DEGRADED
+        case Health.UNKNOWN:
+            return Condition.CLOCK_SKEW if sight.seen.heartbeat_known else None
+
+
+def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
+    """When it truly began, by what the worker and the kernel say."""
+    said = seen.heartbeat.at if seen.heartbeat else None
+    limit, progressed = _limit(seen), progressed_at(seen)
+    if condition is Condition.FROZEN:
+        return at - timedelta(seconds=seen.frozen_seconds or 0.0)
+    if condition is Condition.STALE and said is not None:
+        return said + limit
+    if condition is Condition.MISSING and seen.started_at is not None:
+        return seen.started_at + limit
+    if condition is Condition.STUCK and progressed is not None:
+        return progressed + limit
+    if condition is Condition.WELL and (said is None or seen.max_age_seconds == 0):
+        return seen.started_at or at
+    return at if said is None or seen.probe_failing else said
+
+
+def _in_words(condition: Condition, sight: Sight) -> str:
+    """Why, without figures that are others at each look: people read it long after."""
+    seen = sight.seen
+    if condition is Condition.STALE:
+        return f"it runs, and its heartbeat is older than {seen.max_age_seconds:g} s, which is its limit"
+    if condition is Condition.MISSING:
+        return f"it runs, and has sent no heartbeat in the {seen.max_age_seconds:g} s after its start"
+    if condition is Condition.STUCK:
+        return f"it runs and beats, and has made no progress for {seen.max_age_seconds:g} s, which is its limit"
+    if condition is Condition.FROZEN:
+        return "it is alive but stopped by a signal, and does nothing until it is continued"
+    if condition is Condition.CLOCK_SKEW:
+        return "its heartbeat is in the future: compare the clocks of this host and of whoever writes it"
+    return sight.verdict.reason
+
+
+def _not_running(sight: Sight) -> Reading | None:
+    """Stopped, or on its way up or down."""
+    decision, at = sight.decision, sight.at
+    if sight.state is WorkerState.STOPPING:
+        return None
+    if decision is not None and decision.what is Next.REST and decision.reason is RestartReason.ENDED_WELL:
+        return Reading(Condition.PAUSED, decision.words, sight.ended_at or at)
+    if sight.start_error:
+        return Reading(Condition.DOWN, sight.start_error, sight.ended_at or at)
+    if decision is not None and decision.what is Next.REST:
+        return Reading(Condition.DOWN, decision.words, sight.ended_at or at)
+    if decision is None and not sight.died:  # it is just being started, and nobody has missed it yet
+        return None
+    since = sight.ended_at or at
+    soon = since + timedelta(seconds=HEALING_SECONDS)
+    comes_at = decision.due_at if decision is not None else None
+    held_until = soon if comes_at is None or comes_at <= soon else None
+    words = decision.words if decision is not None else sight.ending or "its process has ended"
+    return Reading(Condition.DOWN, words, since, held_until, healing=held_until is not None)

@@ -1,0 +1,91 @@
+"""What a handler works with: the doors of its host, and the one signature that all handlers have.
+
+What the daemon's services share.
+
+The doors of one host, opened as its configuration says. No ledger here: `status` looks without a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host.drive import Drive, DriveIdentity
+from supervisor_core.host.inbox import Inbox
+from supervisor_core.processes.manager import ProcessDoor, Processes
+from supervisor_core.workers.pauses import Pauses
+from supervisor_core.workers.restarts.limits import Quarantines
+
+if TYPE_CHECKING:
+    from supervisor_core.storage.store import Ledger
+
+
+def _to_nobody(_words: str) -> None:
+    """Nobody waits to hear it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The doors of this host. Handlers get them here and open none of their own."""
+
+    config: SupervisorConfig
+    drive: Drive
+    inbox: Inbox
+    pauses: Pauses
+    processes: ProcessDoor
+    quarantines: Quarantines
+    ledger: Ledger | None = None
+    """What was done before; None for whoever only looks at workers."""
+    deadline: float | None = None
+    """The moment of the monotonic clock by which a look at code must end; None: each call has only its own limit."""
+    unlocked: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Gives the checkout of a job that changes code to others while a remote is asked: their pauses and restarts don't
+    wait for it. What was seen of the checkout before must be looked at again."""
+    progress: Callable[[str], None] = _to_nobody
+    """Says what the handler is doing now, in a few words: `stopping OrionMX, pid 4711`. It comes back soon and without
+    an error, whatever becomes of the words."""
+
+    def now(self) -> datetime:
+        """The wall clock, in aware UTC."""
+        return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Parts:
+    """The host's doors and its ledger.
+
+    With a new configuration `host` is replaced in one assignment, so it is read anew each time; its doors stay.
+    """
+
+    host: Host
+    ledger: Ledger
+
+
+def open_drive(config: SupervisorConfig) -> Drive:
+    """The drive of this configuration, known again by the host that has worked with it."""
+    identity = DriveIdentity(config.state_dir, config.nas.root, config.folder("state"), config.nas.file_mode)
+    return Drive(config.nas.root, identity=identity)
+
+
+def open_doors(config: SupervisorConfig) -> Host:
+    """The doors of the host that this configuration describes."""
+    drive = open_drive(config)
+    return Host(
+        config=config,
+        drive=drive,
+        inbox=Inbox(config.nas.root, config.folder("inbox"), config.nas.file_mode),
+        pauses=Pauses(
+            config.state_dir,
+            config.folder("state"),
+            drive,
+            config.nas.file_mode,
+            secret=config.inbox.secret.get_secret_value(),
+            supervisor_id=config.supervisor.id,
+        ),
+        processes=Processes(config.state_dir),
+        quarantines=Quarantines(config.state_dir),
+    )

@@ -1,0 +1,234 @@
+"""Heartbeat files on the drive: the worker's, which is read, and the supervisor's, which is written.
+
+Every call here touches the drive, and may hang as long as it does: whoever must not wait calls through `Drive`.
+
+What a supervisor says of itself after a pass: the file's content, and the line that fits its column.
+
+How old a worker's heartbeat was, over the last week: one sample for each five minutes, in a small file of its own.
+
+A sample is the oldest that the heartbeat was seen within its five minutes. The file is appended to, and begun anew with
+its newer half when it has twice as many as are kept. It is a picture's worth and no record: what is cut off by a crash,
+or can't be written, is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from supervisor_core.common.text import one_line
+from supervisor_core.common.times import to_text
+from supervisor_core.host import drive_files
+from supervisor_core.workers.health import Health, Heartbeat, Verdict, WorkerState, read_heartbeat
+
+FILE_MODE = 0o640
+
+
+def heartbeat_path(state_folder: Path, worker_id: str) -> Path:
+    """Where a worker writes its heartbeat."""
+    return state_folder / f"watcher_heartbeat_{worker_id}.json"
+
+
+def worker_of(name: str) -> str | None:
+    """Whose heartbeat a file of this name is; None where it is none."""
+    inner = name.removeprefix("watcher_heartbeat_").removesuffix(".json")
+    return inner if inner and name == f"watcher_heartbeat_{inner}.json" else None
+
+
+def known_workers(root: Path, state_folder: Path) -> set[str]:
+    """The workers, of any host, that have a heartbeat file on the drive, their own or their supervisor's."""
+    found: set[str] = set()
+    try:
+        entries = drive_files.list_folder(root, state_folder, ".json")
+    except FileNotFoundError:
+        return found
+    for entry in entries:
+        for prefix in ("watcher_heartbeat_", "supervisor_heartbeat_"):
+            if entry.name.startswith(prefix):
+                found.add(entry.name.removeprefix(prefix).removesuffix(".json"))
+    return found
+
+
+def supervisor_heartbeat_path(state_folder: Path, worker_id: str) -> Path:
+    """Where a supervisor says how its last pass for this worker went."""
+    return state_folder / f"supervisor_heartbeat_{worker_id}.json"
+
+
+def read_heartbeat_file(path: Path) -> dict[str, Any] | None:
+    """What a heartbeat file says; None where there is none, or none that can be understood."""
+    return drive_files.read_json(path.parent, path.name, tolerant=True)
+
+
+def read_watcher_heartbeat(state_folder: Path, worker_id: str) -> dict[str, Any] | None:
+    """What this worker last said of itself; None where it said nothing that can be understood."""
+    return read_heartbeat_file(heartbeat_path(state_folder, worker_id))
+
+
+def get_heartbeat_age_seconds(path: Path, now: datetime | None = None) -> float | None:
+    """How old the file is, whatever is in it; None where there is none. Below zero: it is from the future."""
+    written = _written_at(path.parent, path)
+    return None if written is None else ((now or datetime.now(UTC)) - written).total_seconds()
+
+
+def last_beat(root: Path, state_folder: Path, worker_id: str) -> Heartbeat | None:
+    """The worker's heartbeat as a value, with the time of its file where it says none itself."""
+    path = heartbeat_path(state_folder, worker_id)
+    document = drive_files.read_json(root, path, tolerant=True)
+    return None if document is None else read_heartbeat(document, _written_at(root, path))
+
+
+def write_supervisor_heartbeat_file(
+    state_folder: Path,
+    worker_id: str,
+    heartbeat: Mapping[str, Any],
+    *,
+    mode: int = FILE_MODE,
+    root: Path | None = None,
+) -> Path:
+    """Replace the supervisor's heartbeat; a reader sees the old one or the new one. Returns its path.
+
+    Links below `root` aren't followed. Without a root, the path of the folder is trusted.
+    """
+    path = supervisor_heartbeat_path(state_folder, worker_id)
+    drive_files.write_json(root or state_folder, path, heartbeat, mode)
+    return path
+
+
+def _written_at(root: Path, path: Path) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(drive_files.stat(root, path).st_mtime, UTC)
+    except FileNotFoundError:
+        return None
+    except (ValueError, OverflowError):  # a file's time may be anything, and no date has so large a number
+        return None
+
+
+LONGEST_SUMMARY = 255
+"""Characters: what `status_summary` holds, and a MariaDB in its strict mode refuses one more."""
+
+
+class SupervisorHeartbeat(NamedTuple):
+    """A pass, as it went. `state` is how its worker was at the end, in a word or two."""
+
+    supervisor_id: str
+    worker_id: str
+    at: datetime
+    success: bool
+    error: str | None
+    actions: tuple[str, ...]
+    state: str
+
+    def as_json(self) -> dict[str, Any]:
+        """What the heartbeat file says."""
+        return {
+            "supervisor_id": self.supervisor_id,
+            "worker_id": self.worker_id,
+            "timestamp": to_text(self.at),
+            "success": self.success,
+            "error": self.error,
+            "actions": list(self.actions),
+        }
+
+    def summary(self) -> str:
+        """The same in one line, cut to its column; of an error the middle goes and the state stays."""
+        if self.success:
+            done = f" Actions: {', '.join(self.actions)}" if self.actions else " Actions: none"
+            return one_line(f"Supervisor OK - {self.state}.{done}", LONGEST_SUMMARY)
+        begin, end = "Supervisor ERROR - ", f". State: {one_line(self.state, LONGEST_SUMMARY // 2)}"
+        error = one_line((self.error or "unknown").rstrip("."), LONGEST_SUMMARY - len(begin) - len(end))
+        return f"{begin}{error}{end}"
+
+
+def row_name(worker_id: str) -> str:
+    """The supervisor's own row in `workers_t`, which never overwrites the worker's."""
+    return f"supervisor_{worker_id}"
+
+
+def in_words(state: WorkerState, verdict: Verdict, *, paused: bool) -> str:
+    """How a worker is, in a word or two: `running, healthy` · `paused` · `stopped, missing`."""
+    if paused and state is WorkerState.STOPPED:
+        return "paused"
+    life = f"{state} and paused" if paused else str(state)
+    resting = verdict.fine and verdict.health is Health.UNKNOWN
+    return life if resting else f"{life}, {verdict.health}"
+
+
+STEP_SECONDS = 300
+FORGOTTEN_STEPS = 12  # an hour: a worker that wasn't looked at for so long was removed
+KEPT = 7 * 24 * 3600 // STEP_SECONDS + 1
+SAMPLE = struct.Struct("<If")
+"""The time in seconds since 1970, and the age in seconds."""
+
+PRIVATE = 0o600
+
+
+class Age(NamedTuple):
+    """At one moment."""
+
+    at: datetime
+    seconds: float
+
+
+class BeatAges:
+    """Keeps samples of the workers of one host. For whoever looks at them regularly, in one thread at a time."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._oldest: dict[str, tuple[int, float]] = {}
+        """For each worker the five minutes that are under way, and the oldest so far."""
+
+    def seen(self, worker_id: str, age_seconds: float, now: datetime) -> None:
+        """So old it is now. Nothing is raised: of what can't be written there is no picture."""
+        step, age = int(now.timestamp()) // STEP_SECONDS, max(age_seconds, 0.0)
+        known = self._oldest.get(worker_id)
+        if known is not None and known[0] == step:
+            self._oldest[worker_id] = (step, max(known[1], age))
+            return
+        self._oldest = {each: held for each, held in self._oldest.items() if step - held[0] <= FORGOTTEN_STEPS}
+        self._oldest[worker_id] = (step, age)
+        if known is not None:
+            with contextlib.suppress(OSError, struct.error):
+                _append(_path(self._state_dir, worker_id), known[0] * STEP_SECONDS, known[1])
+
+
+def read_ages(state_dir: Path, worker_id: str, since: datetime, until: datetime) -> list[Age]:
+    """The samples between these moments, oldest first; those that are damaged are left out."""
+    try:
+        data = _path(state_dir, worker_id).read_bytes()
+    except OSError:
+        return []
+    first, last = int(since.timestamp()), int(until.timestamp())
+    whole = data[: len(data) - len(data) % SAMPLE.size]
+    found = ((at, age) for at, age in SAMPLE.iter_unpack(whole) if first <= at <= last and math.isfinite(age))
+    return [Age(datetime.fromtimestamp(at, UTC), age) for at, age in _in_order(found) if age >= 0]
+
+
+def _in_order(found: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    """A clock that was set back leaves some twice: the newer ones count."""
+    return sorted(dict(found).items())
+
+
+def _append(path: Path, at: int, age: float) -> None:
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, PRIVATE), "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        size -= size % SAMPLE.size  # of one that was cut off nothing is left
+        if size >= 2 * KEPT * SAMPLE.size:
+            file.seek(size - KEPT * SAMPLE.size)
+            newer = file.read(KEPT * SAMPLE.size)
+            file.seek(0)
+            file.write(newer)
+            size = len(newer)
+        file.seek(size)
+        file.write(SAMPLE.pack(at, age))
+        file.truncate()
+
+
+def _path(state_dir: Path, worker_id: str) -> Path:
+    return state_dir / "workers" / f"{worker_id}.ages"

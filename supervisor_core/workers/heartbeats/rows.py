@@ -1,0 +1,72 @@
+"""What workers and supervisors last said of themselves, as rows of `workers_t`: one each, overwritten.
+
+Plain SQL that SQLite's own driver and SQLAlchemy both take: a pass with nothing to do writes its rows without the
+import of SQLAlchemy, which would cost more than all else that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from supervisor_core.common.text import one_line
+from supervisor_core.common.times import to_text
+from supervisor_core.workers.health import Heartbeat
+from supervisor_core.workers.heartbeats.files import LONGEST_SUMMARY, SupervisorHeartbeat, row_name
+
+HOSTNAME, STATUS = 255, 64
+"""Characters that the columns hold; a worker may write anything."""
+
+Execute = Callable[[str, dict[str, Any]], object]
+"""Runs a statement with named parameters: of a driver's connection, or SQLAlchemy's `exec_driver_sql`."""
+
+_UPSERT = """
+INSERT INTO workers_t (worker_id, last_heartbeat_at, pid, hostname, status, poll_seconds, status_summary)
+VALUES (:worker_id, :last_heartbeat_at, :pid, :hostname, :status, :poll_seconds, :status_summary)
+ON CONFLICT (worker_id) DO UPDATE SET
+  last_heartbeat_at = excluded.last_heartbeat_at, pid = excluded.pid, hostname = excluded.hostname,
+  status = excluded.status, poll_seconds = excluded.poll_seconds, status_summary = excluded.status_summary
+"""
+
+
+class HeartbeatRow(NamedTuple):
+    """One row of `workers_t`."""
+
+    worker_id: str
+    last_heartbeat_at: datetime | None
+    pid: int | None
+    hostname: str
+    status: str
+    poll_seconds: float | None
+    status_summary: str
+
+
+def row_of_worker(worker_id: str, beat: Heartbeat, summary: str) -> HeartbeatRow:
+    """The worker's own row, from its heartbeat file; the summary is what we think of it."""
+    return HeartbeatRow(worker_id, beat.at, beat.pid, beat.hostname, beat.status, beat.poll_seconds, summary)
+
+
+def put(execute: Execute, row: HeartbeatRow) -> None:
+    """Insert this row or update it, in the caller's transaction on the ledger."""
+    execute(_UPSERT, _values(row))
+
+
+def report_supervisor_heartbeat_to_database(
+    execute: Execute, heartbeat: SupervisorHeartbeat, *, pid: int, hostname: str
+) -> None:
+    """Insert or update the row of a worker's supervisor, in the caller's transaction on the ledger."""
+    status = "ok" if heartbeat.success else "error"
+    name = row_name(heartbeat.worker_id)
+    put(execute, HeartbeatRow(name, heartbeat.at, pid, hostname, status, None, heartbeat.summary()))
+
+
+def _values(row: HeartbeatRow) -> dict[str, Any]:
+    values: Mapping[str, Any] = row._asdict()
+    return {
+        **values,
+        "last_heartbeat_at": to_text(row.last_heartbeat_at) if row.last_heartbeat_at else None,
+        "hostname": one_line(row.hostname, HOSTNAME),
+        "status": one_line(row.status, STATUS),
+        "status_summary": one_line(row.status_summary, LONGEST_SUMMARY),
+    }

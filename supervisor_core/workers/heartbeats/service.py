@@ -1,0 +1,276 @@
+"""Telling how a supervisor and its worker are: the file on the drive, the rows in the ledger. The pass and the daemon
+tell it alike.
+
+The service that tells, again and again, how this supervisor and its workers are: on the drive and in the ledger.
+
+A heartbeat in the background: written again and again, and ended by nothing but being asked to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from sqlalchemy import Connection
+
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
+from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.common.service_names import HEARTBEAT
+from supervisor_core.workers.conditions.rules import Sight
+from supervisor_core.workers.context import Host, Parts
+from supervisor_core.workers.health import Health, WorkerState
+from supervisor_core.workers.heartbeats.files import BeatAges, SupervisorHeartbeat
+from supervisor_core.workers.heartbeats.writer import tell_drive, tell_ledger, unwell
+from supervisor_core.workers.observation import Seen
+
+GATHER_SECONDS = 0.5
+"""Workers that start together change together; their heartbeats are written together."""
+
+LOOK_SECONDS = 15.0
+"""A look at the workers that takes longer has failed; the drive is not waited for so long."""
+
+log = logging.getLogger(__name__)
+
+Told = tuple[SupervisorHeartbeat, Seen | None]
+
+
+RETRY_SECONDS = 5.0
+"""After an error; well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
+
+LAST_SECONDS = 2.0
+"""What the end gives to a write that is just under way; it takes milliseconds, unless the database hangs."""
+
+
+class Heartbeat:
+    """Calls `beat` at once and then every so many seconds, 0 for never; where that fails, again after 5 s."""
+
+    def __init__(self, beat: Callable[[], Awaitable[None]], every_seconds: float) -> None:
+        self.every_seconds = every_seconds
+        self.problem = ""
+        """Why the last one was not written, in words."""
+        self._beat = beat
+        self._task: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+
+    def begin(self) -> None:
+        """Beat from now on, unless it does already."""
+        if self.every_seconds > 0 and self._task is None:
+            self._ending.clear()
+            self._task = asyncio.create_task(self._for_ever(), name="supervisor heartbeat")
+
+    async def end(self) -> None:
+        """Beat no more; no task is left. A write that hangs is left to its thread, and must be harmless when late."""
+        task, self._task = self._task, None
+        if task is not None:
+            self._ending.set()
+            await asyncio.wait({task}, timeout=LAST_SECONDS)
+            task.cancel()
+            await asyncio.wait({task})
+        self.problem = ""
+
+    async def _for_ever(self) -> None:
+        told: set[type[Exception]] = set()
+        while not self._ending.is_set():
+            delay = self.every_seconds
+            try:
+                await self._beat()
+            except Exception as error:  # the edge: whatever it is, the next one is tried
+                known = isinstance(error, SupervisorError)  # then its words say it all
+                self.problem = describe(error)
+                if type(error) not in told:
+                    told.add(type(error))
+                    words = "the supervisor's heartbeat was not written, and is tried again every %g s: %s"
+                    log.error(words, min(RETRY_SECONDS, delay), self.problem, exc_info=not known)  # noqa: TRY400
+                delay = min(RETRY_SECONDS, delay)
+            else:
+                if told:
+                    log.info("the supervisor's heartbeat is written again")
+                told.clear()
+                self.problem = ""
+            await wait_until(None, self._ending, delay)
+
+
+class Heartbeats(Service):
+    """Writes the heartbeats of all workers each `supervisor.heartbeat_seconds`, and that of one whose condition has
+    changed at once; with 0 it must not be made.
+
+    The rows come first, so that a drive that hangs keeps nobody from being told of; what it does is told in the rows.
+    """
+
+    name = HEARTBEAT
+
+    def __init__(self, parts: Parts, blocking: Blocking, look: Callable[[], Awaitable[list[Seen]]]) -> None:
+        super().__init__()
+        self._parts = parts
+        self._blocking = blocking
+        self._look = look
+        self._ages = BeatAges(parts.host.config.state_dir)
+        self._every = parts.host.config.supervisor.heartbeat_seconds
+        self._conditions: dict[str, tuple[WorkerState, Health]] = {}
+        self._changed: set[str] = set()
+        """Whose condition isn't what was last written."""
+        self._woken = asyncio.Event()
+        self._troubles: dict[str, str] = {}
+        """By what it is about: the look, the drive, the ledger."""
+
+    def problem(self) -> str:
+        """Why the last ones were not all written, in words."""
+        return "; ".join(self._troubles.values())
+
+    def see(self, sights: Iterable[Sight]) -> None:
+        """Workers were just looked at; on the event loop."""
+        for sight in sights:
+            condition = sight.state, sight.verdict.health
+            if self._conditions.get(sight.worker_id) != condition:
+                self._conditions[sight.worker_id] = condition
+                self._changed.add(sight.worker_id)
+                self._woken.set()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Write them at once, and then at fixed distances or when one has changed; until asked to stop."""
+        clock = asyncio.get_running_loop().time
+        due = clock()
+        while not stopping.is_set():
+            self.pulse.beat()
+            self._woken.clear()
+            changed, self._changed = self._changed, set()
+            all_due = clock() >= due or not changed
+            before = self.problem()
+            if not await self._written(stopping, None if all_due else changed):
+                return  # a write that is under way is left to its thread: late, it does no harm
+            self._say_what_changed(before)
+            if all_due or self.problem():
+                due = next_due(due, self._every, clock(), failed=bool(self.problem()))
+            await self._sleep(stopping, due - clock())
+
+    async def _written(self, stopping: asyncio.Event, only: Collection[str] | None) -> bool:
+        """Write them, or those of some workers; False where we were asked to stop before that was done."""
+        work = asyncio.ensure_future(self._beat(only))
+        try:
+            await wait_until(work, stopping)
+            if not work.done():
+                return False
+            work.result()
+            return True
+        finally:
+            work.cancel()
+
+    async def _sleep(self, stopping: asyncio.Event, seconds: float) -> None:
+        """Until all are due, or one has changed; then those that change with it are waited for."""
+        seconds = max(seconds, 0.0)
+        self.pulse.beat(within=seconds)
+        await wait_until(self._woken, stopping, seconds)
+        if self._woken.is_set():
+            await wait_until(None, stopping, min(GATHER_SECONDS, seconds))
+
+    async def shut_down(self) -> None:
+        """Begin anew next time."""
+        self._troubles.clear()
+
+    async def _beat(self, only: Collection[str] | None) -> None:
+        """One heartbeat of each worker, or of some. What goes wrong in it is a trouble to be told, no error."""
+        host = self._parts.host  # this one throughout: a new configuration may replace it in the middle
+        seen: dict[str, Seen] = {}
+        with self._trouble("look", "the workers could not be looked at"):
+            async with asyncio.timeout(LOOK_SECONDS):
+                seen = {each.worker.id: each for each in await self._look()}
+        if only is None:
+            await self._blocking(self.keep_ages, list(seen.values()))
+        await self._rows(host, seen, only)
+        before = self._troubles.get("drive")
+        with self._trouble("drive", "heartbeats are not on the drive"):
+            await self._blocking(tell_drive, host, [said for said, _ in self._told(host, seen, only)])
+        if self._troubles.get("drive") != before:
+            await self._rows(host, seen, only)
+
+    def keep_ages(self, looked: Sequence[Seen]) -> None:
+        """Note how old the heartbeat of each running worker is, for the pictures of `history`."""
+        for seen in looked:
+            beat = seen.observation.heartbeat
+            if beat is not None and beat.at is not None and seen.observation.pid is not None:
+                self._ages.seen(seen.worker.id, (seen.at - beat.at).total_seconds(), seen.at)
+
+    async def _rows(self, host: Host, seen: dict[str, Seen], only: Collection[str] | None) -> None:
+        with self._trouble("ledger", "heartbeats are not in the ledger"):
+            failed = await self._blocking(self._write, self._told(host, seen, only))
+            if failed:
+                raise SupervisorError(f"{', '.join(failed)} could not be written; the log has the details")
+
+    def _told(self, host: Host, seen: dict[str, Seen], only: Collection[str] | None) -> list[Told]:
+        return [
+            (self._heartbeat(host, worker_id, seen.get(worker_id)), seen.get(worker_id))
+            for worker_id in host.config.workers
+            if only is None or worker_id in only
+        ]
+
+    def _heartbeat(self, host: Host, worker_id: str, seen: Seen | None) -> SupervisorHeartbeat:
+        not_seen = self._troubles.get("look") or f"{worker_id} was not among those looked at"
+        problems = [unwell(seen) if seen else not_seen, self._troubles.get("drive", "")]
+        error = "; ".join(each for each in problems if each)
+        return SupervisorHeartbeat(
+            supervisor_id=host.config.supervisor.id,
+            worker_id=worker_id,
+            at=datetime.now(UTC),
+            success=not error,
+            error=error or None,
+            actions=(),
+            state=seen.in_words() if seen else "not known",
+        )
+
+    def _write(self, all_told: Sequence[Told]) -> list[str]:
+        """All in one transaction; where that fails, each worker in its own. Those that can't be written are named."""
+        ledger = self._parts.ledger
+        try:
+            ledger.write(partial(_put, told=all_told))
+        except LedgerUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 (the edge: somebody's words do not fit into a row)
+            failed = []
+            for told in all_told:
+                try:
+                    ledger.write(partial(_put, told=[told]))
+                except LedgerUnavailable:
+                    raise
+                except Exception:
+                    log.exception("the heartbeat of %s could not be written", told[0].worker_id)
+                    failed.append(told[0].worker_id)
+            return failed
+        return []
+
+    @contextlib.contextmanager
+    def _trouble(self, what: str, words: str) -> Iterator[None]:
+        """The edge of one step: what it raises is kept as a trouble, which the next success takes away."""
+        try:
+            yield
+        except Exception as error:  # whatever it is, the next step and the next beat are tried
+            known = isinstance(error, SupervisorError | OSError)
+            late = isinstance(error, TimeoutError) and not str(error)
+            why = "it took too long" if late else str(error) if known else describe(error)
+            if not known and self._troubles.get(what) is None:
+                log.exception("%s", words)
+            self._troubles[what] = f"{words}: {why}"
+        else:
+            self._troubles.pop(what, None)
+
+    def _say_what_changed(self, before: str) -> None:
+        now = self.problem()
+        if now and now != before:
+            log.error("%s; tried again every %g s", now, min(RETRY_SECONDS, self._every))
+        elif before and not now:
+            log.info("heartbeats are written again")
+
+
+def next_due(due: float, every: float, now: float, *, failed: bool) -> float:
+    """When the next one is written: at a fixed distance from the last, never two at once for what was missed."""
+    if failed:
+        return now + min(RETRY_SECONDS, every)
+    return due + every if due + every > now else now + every
+
+
+def _put(connection: Connection, told: Sequence[Told]) -> None:
+    for said, seen in told:
+        tell_ledger(connection.exec_driver_sql, said, seen)

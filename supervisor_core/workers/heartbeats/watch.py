@@ -1,0 +1,124 @@
+"""Hearing at once of a heartbeat that says something new, or of a pause flag that came or went.
+
+The kernel tells of files that this host's workers write on this host, and of no others: on a shared drive the ticks and
+the rounds find the rest. An event is a hint: what is so, a look will tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.folder_watch import FolderWatch
+from supervisor_core.workers.context import Parts
+from supervisor_core.workers.health import GOOD_WORDS, Heartbeat
+from supervisor_core.workers.heartbeats.files import last_beat, worker_of
+from supervisor_core.workers.pauses import paused_by
+
+AGAIN_SECONDS, SOON_SECONDS = 30.0, 1.0
+"""Between two looks whether the folder is still the one that is watched; and between two tries while none is: at the
+beginning it may not have been made yet."""
+
+GATHER_SECONDS = 0.1
+"""What comes within so long is read in one call to the drive."""
+
+log = logging.getLogger(__name__)
+
+
+class BeatWatch(Service):
+    """A service of the daemon that works behind the others. `fine` says of each worker that runs whether it is well;
+    `look` has one looked at now. Both belong to the event loop."""
+
+    name = "beats"
+
+    def __init__(
+        self, parts: Parts, blocking: Blocking, fine: Callable[[], Mapping[str, bool]], look: Callable[[str], None]
+    ) -> None:
+        super().__init__()
+        self._parts = parts
+        self._blocking = blocking
+        self._fine = fine
+        self._look = look
+        self._watch: FolderWatch | None = None
+        self._heard: set[str] = set()
+        self._woken = asyncio.Event()
+
+    async def initialise(self) -> None:
+        """Have the kernel tell of new files, where it can."""
+        self._watch = FolderWatch(every_change=True)
+        descriptor = self._watch.fileno()
+        if descriptor is not None:
+            asyncio.get_running_loop().add_reader(descriptor, self._something_new)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Listen until asked to stop."""
+        while not stopping.is_set():
+            self.pulse.beat()
+            seconds = AGAIN_SECONDS if await self._listen() else SOON_SECONDS
+            self.pulse.beat(within=seconds)
+            await wait_until(self._woken, stopping, seconds)
+            self._woken.clear()
+            if self._heard and not stopping.is_set():
+                await wait_until(None, stopping, GATHER_SECONDS)
+                await self._follow()
+
+    async def shut_down(self) -> None:
+        """Listen no more."""
+        watch, self._watch = self._watch, None
+        if watch is None:
+            return
+        descriptor = watch.fileno()
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+        watch.close()
+
+    async def _listen(self) -> bool:
+        """Have the folder watched; False where that may work soon."""
+        watch, drive = self._watch, self._parts.host.drive
+        folder = self._parts.host.config.folder("state")
+        if watch is None or watch.fileno() is None:
+            return True  # never
+        with contextlib.suppress(DriveUnavailable, OSError):
+            return await self._blocking(drive.call, watch.watch, folder, drive.root)
+        return False
+
+    def _something_new(self) -> None:
+        names = self._watch.drain() if self._watch is not None else []
+        for name in names:
+            if (paused := paused_by(name)) is not None:
+                self._look(paused)
+        heard = {worker_id for name in names if (worker_id := worker_of(name)) is not None}
+        if heard:
+            self._heard |= heard
+            self._woken.set()
+
+    async def _follow(self) -> None:
+        """Who is unwell is looked at: it may be well again. Of who is well it is read what they say."""
+        heard, self._heard = self._heard, set()
+        fine = self._fine()
+        for worker_id in heard:
+            if fine.get(worker_id) is False:
+                self._look(worker_id)
+        drive, folder = self._parts.host.drive, self._parts.host.config.folder("state")
+        well = [worker_id for worker_id in heard if fine.get(worker_id)]
+        try:
+            unwell = await self._blocking(drive.call, _unwell, drive.root, folder, well) if well else []
+        except (DriveUnavailable, OSError) as error:
+            log.debug("heartbeats that came could not be read: %s", error)
+            return
+        for worker_id in unwell:
+            self._look(worker_id)
+
+
+def _unwell(root: Path, folder: Path, worker_ids: Collection[str]) -> list[str]:
+    """Who of these says that something is not as it should be."""
+    return [worker_id for worker_id in worker_ids if _complains(last_beat(root, folder, worker_id))]
+
+
+def _complains(beat: Heartbeat | None) -> bool:
+    return beat is not None and (bool(beat.error) or beat.status.lower() not in GOOD_WORDS)

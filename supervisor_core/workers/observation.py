@@ -1,0 +1,270 @@
+"""For how long a process has been stopped by a signal: the kernel does not say, so the first who sees it notes when.
+
+A note in the state folder, because most who look (a pass, `status`) do not live for ten seconds. It names the exact
+process, and its clock is the kernel's since boot, which all programs share and nobody sets.
+
+What there is to see of one worker, put together for the judgement of its health.
+
+Looking at workers as they are now: their processes, their pause, their last heartbeat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.common.times import to_text
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.files import read_json, write_json
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
+from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.processes.manager import ProcessDoor
+from supervisor_core.workers.context import Host
+from supervisor_core.workers.health import Heartbeat, Observation, Verdict, WorkerState, hangs, health
+from supervisor_core.workers.heartbeats.files import in_words, last_beat
+from supervisor_core.workers.pauses import Pause, Pauses, read_flag
+from supervisor_core.workers.restarts.limits import Quarantine
+from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
+
+MODE = 0o600
+
+
+def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | None) -> float | None:
+    """Since how many seconds this process is known to be stopped; None, and no note, where none is (`identity`)."""
+    path = state_dir / "workers" / f"{worker_id}.frozen"
+    if identity is None:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        return None
+    now = time.monotonic()
+    with contextlib.suppress(OSError):  # who may not write here sees it each time for the first time
+        note = read_json(path, tolerant=True) or {}
+        since = note.get("since")
+        if note.get("process") == list(identity) and isinstance(since, float):
+            return max(0.0, now - since)
+        write_json(path, {"process": list(identity), "since": now}, mode=MODE)
+    return 0.0
+
+
+def observe(
+    config: SupervisorConfig,
+    processes: ProcessDoor,
+    drive: Drive,
+    pauses: Pauses,
+    worker: Worker,
+    beat: Heartbeat | None,
+    pause: Pause | None,
+    *,
+    search: Search = Search.NEVER,
+    drive_known: bool = True,
+    quarantine: str = "",
+    lag_seconds: float = 0.0,
+    probes: Callable[[str, ProcessIdentity], str] | None = None,
+) -> tuple[FoundWorker, Observation]:
+    """Look at its processes, and put them together with what the drive said of it: its last beat, its pause.
+
+    `search` says when all processes are searched for one that claims to be it, and `probes` what is wrong with the
+    probes of exactly this process of a worker.
+    """
+    found = _find(config, processes, drive, worker, beat, search=search)
+    identity = found.identity
+    return found, Observation(
+        state=_state(worker, found, quarantine),
+        quarantined=worker.quarantined,
+        quarantine=quarantine,
+        unverifiable=found.reason if found.presence is Presence.UNVERIFIABLE else "",
+        others=found.others if found.identity is not None else (),
+        paused=pause is not None,
+        enabled=worker.enabled,
+        frozen_seconds=frozen_seconds(config.state_dir, worker.id, identity if _is_frozen(found) else None),
+        started_at=_started_at(found),
+        resumed_at=None if pause else pauses.changed_at(worker.id),
+        heartbeat=_masked(beat, config),
+        heartbeat_known=drive_known,
+        max_age_seconds=worker.heartbeat_max_age_seconds,
+        pid=identity.pid if identity else None,
+        probe_failing=probes(worker.id, identity) if probes and identity else "",
+        lag_seconds=lag_seconds,
+    )
+
+
+def state_of(found: FoundWorker) -> WorkerState:
+    """Where a worker's life stands, by its processes alone. One that has ended and left helpers behind is stopped: who
+    starts it ends them first."""
+    if found.stuck or found.presence is Presence.UNVERIFIABLE:
+        return WorkerState.STUCK
+    return WorkerState.RUNNING if found.presence is Presence.RUNNING else WorkerState.STOPPED
+
+
+def _state(worker: Worker, found: FoundWorker, quarantine: str) -> WorkerState:
+    """A quarantined worker that does not run rests there; one that somebody has running all the same runs."""
+    state = state_of(found)
+    rests = worker.quarantined or bool(quarantine)
+    return WorkerState.QUARANTINED if rests and state is WorkerState.STOPPED else state
+
+
+def _started_at(found: FoundWorker) -> datetime | None:
+    """When it was started; by the kernel, where whoever started it did not live to put that on record."""
+    record, identity = found.record, found.identity
+    if record and record.started_at:
+        return datetime.fromisoformat(record.started_at)
+    return datetime.now(UTC) - timedelta(seconds=platform.age_seconds(identity.start)) if identity else None
+
+
+def _find(
+    config: SupervisorConfig,
+    processes: ProcessDoor,
+    drive: Drive,
+    worker: Worker,
+    beat: Heartbeat | None,
+    *,
+    search: Search,
+) -> FoundWorker:
+    try:
+        return adopt_watcher(processes, drive, config, worker, beat, search)
+    except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
+        return check_watcher_process(processes, worker)
+
+
+def _masked(beat: Heartbeat | None, config: SupervisorConfig) -> Heartbeat | None:
+    """A worker may repeat what it was given in its environment; its words go to logs, tables and people from here."""
+    if beat is None:
+        return None
+    secrets = config.secrets()
+    status, error, hostname = (masked(words, secrets) for words in (beat.status, beat.error, beat.hostname))
+    return beat._replace(status=status, error=error, hostname=hostname)
+
+
+def _is_frozen(found: FoundWorker) -> bool:
+    return found.life is Life.FROZEN
+
+
+DRIVE_SECONDS = 1.0
+"""How long a look waits for the drive: `status` must answer within two seconds, whatever the drive does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One worker, as it was found."""
+
+    worker: Worker
+    found: FoundWorker
+    pause: Pause | None
+    quarantine: Quarantine | None
+    observation: Observation
+    verdict: Verdict
+    at: datetime
+    pause_differs: bool = False
+    """Whether its pause flag was changed by hand, so that whoever has the worker in hand must look at it."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For `status --json`."""
+        started = self.observation.started_at
+        return {
+            "id": self.worker.id,
+            "state": str(self.observation.state),
+            "health": str(self.verdict.health),
+            "reason": self._reason(),
+            "fine": self.verdict.fine,
+            "pid": self.found.identity.pid if self.found.identity else None,
+            "paused": self.pause is not None,
+            "quarantined": self.worker.quarantined or self.quarantine is not None,
+            "muted_until": None,
+            "muted_for": None,
+            "team": self.worker.team,
+            "started_at": to_text(started) if started else None,
+            "last_health_at": to_text(self.at),
+            "last_error": None,
+        }
+
+    def under_way(self, moving: WorkerState) -> Seen:
+        """The same worker while it is being started or stopped."""
+        observation = self.observation._replace(state=moving)
+        return replace(self, observation=observation, verdict=health(observation, self.at))
+
+    @property
+    def hangs(self) -> str:
+        """Why it counts as hung: alive, and doing nothing. Empty where it does not."""
+        return hangs(self.observation, self.at)
+
+    def in_words(self) -> str:
+        """How it is, in a word or two."""
+        return in_words(self.observation.state, self.verdict, paused=self.pause is not None)
+
+    def _reason(self) -> str:
+        """The same as the verdict's, with who paused it."""
+        bare = self.verdict.reason.removeprefix("paused")
+        return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
+
+
+def look(
+    host: Host,
+    workers: Sequence[Worker],
+    *,
+    patient: bool = False,
+    search: Search = Search.NEVER,
+    lag: Callable[[float], float] | None = None,
+    probes: Callable[[str, ProcessIdentity], str] | None = None,
+) -> list[Seen]:
+    """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs.
+
+    A patient look gives the drive the time that all else gives it: a slow one does not count as hanging. `search` says
+    when all processes are searched for one that claims to be a worker. The daemon knows how long nothing was scheduled
+    of late (`lag` within so many seconds), and what is wrong with the probes of a process (`probes`); both answer at
+    once, in any thread. Whoever else looks gives none.
+
+    It changes nothing of theirs. What it writes are notes of ours: that a worker which was started by hand is this
+    process, and since when one has been stopped by a signal.
+    """
+    now = datetime.now(UTC)
+    ids = [worker.id for worker in workers]
+    try:
+        folder = host.config.folder("state")
+        beats, flags = host.drive.call(_on_drive, host.drive, folder, ids, timeout=None if patient else DRIVE_SECONDS)
+        known = True
+    except (DriveUnavailable, OSError):
+        beats, flags, known = {}, {}, False
+    seen = []
+    for worker in workers:
+        pause = host.pauses.look(worker.id, flags.get(worker.id), flag_known=known)
+        beat = beats.get(worker.id)
+        late = lag(worker.heartbeat_max_age_seconds) if lag else 0.0
+        given_up = host.quarantines.read(worker.id)
+        found, observation = observe(
+            host.config,
+            host.processes,
+            host.drive,
+            host.pauses,
+            worker,
+            beat,
+            pause,
+            search=search,
+            drive_known=known,
+            quarantine=given_up.words if given_up else "",
+            lag_seconds=late,
+            probes=probes,
+        )
+        differs = known and host.pauses.differs(worker.id, flags.get(worker.id))
+        seen.append(Seen(worker, found, pause, given_up, observation, health(observation, now), now, differs))
+    return seen
+
+
+def _on_drive(
+    drive: Drive, folder: Path, worker_ids: Sequence[str]
+) -> tuple[dict[str, Heartbeat], dict[str, Pause | None]]:
+    """The heartbeats and pause flags of these workers, in one call."""
+    drive.confirm()
+    beats = {}
+    for worker_id in worker_ids:
+        beat = last_beat(drive.root, folder, worker_id)
+        if beat is not None:
+            beats[worker_id] = beat
+    return beats, {worker_id: read_flag(drive.root, folder, worker_id) for worker_id in worker_ids}

@@ -1,0 +1,90 @@
+"""Captured output of one worker on its way to the drive, piece by piece. Call it through `Drive`: it may hang."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor_core.host import drive_files
+from supervisor_core.processes.output.capture import WorkerOutput
+from supervisor_core.processes.output.files import drive_log, output_path
+from supervisor_core.workers.context import Host
+
+PIECE_BYTES = 256 * 1024
+
+
+class DriveLog(NamedTuple):
+    """A file on the drive that output is brought to, and its limits."""
+
+    root: Path
+    path: Path
+    mode: int
+    max_bytes: int
+    backups: int
+
+
+def deliver_piece(output: WorkerOutput, target: DriveLog) -> bool:
+    """Append the oldest piece that the drive lacks; False where it has everything.
+
+    What is about to be appended is on record before, so that a crash repeats nothing and loses nothing.
+    """
+    size, number = _facts(target)
+    if output.attempted:
+        end = drive_files.read_end(target.root, target.path, output.attempted).data if size else b""
+        output.settle(size, number, end)
+    room = target.max_bytes - size
+    piece = output.next_piece(min(PIECE_BYTES, room if room > 0 else target.max_bytes))
+    if piece is None:
+        return False
+    output.attempt(piece, size, number)
+    drive_files.append(target.root, target.path, piece.payload, target.mode, target.max_bytes, target.backups)
+    output.delivered(piece)
+    return True
+
+
+def _facts(target: DriveLog) -> tuple[int, int]:
+    """The size and the number of the file; zeros where there is none."""
+    try:
+        facts = drive_files.stat(target.root, target.path)
+    except FileNotFoundError:
+        return 0, 0
+    return facts.st_size, facts.st_ino
+
+
+PASS_SECONDS = 5.0
+"""For what waits for the drive, in a pass; the next one goes on."""
+
+PIECES_IN_A_ROW = 16
+"""Of one worker, before the others have their turn."""
+
+
+def deliver(host: Host, worker_id: str, output: WorkerOutput) -> bool:
+    """Bring what waits to the drive; whether more waits than one worker may deliver in a row."""
+    if not output.waiting:
+        return False
+    config = host.config
+    path, limits = drive_log(config, worker_id), config.logging
+    target = DriveLog(config.nas.root, path, config.nas.file_mode, limits.max_bytes, limits.backups)
+    host.drive.make_folder(path.parent)
+    for _ in range(PIECES_IN_A_ROW):
+        if not host.drive.call(deliver_piece, output, target):
+            output.keep_progress()
+            return False
+    return True
+
+
+def tend_output(host: Host, worker_id: str) -> None:
+    """Keep one worker's output small and deliver what waits, once. For a pass, which has the worker to itself."""
+    path, limits = output_path(host.config.state_dir, worker_id), host.config.logging
+    if not path.exists():
+        return
+    output = WorkerOutput(path)
+    output.bound(limits.max_bytes, limits.backups)
+    deadline = time.monotonic() + PASS_SECONDS
+    while deliver(host, worker_id, output) and time.monotonic() < deadline:
+        pass
+
+
+log = logging.getLogger(__name__)

@@ -1,0 +1,337 @@
+"""Whether a worker is meant to rest, by whose word: a flag on the drive, and a copy at home for when that is away.
+
+The flag on the drive is what workers and people see. The copy is what holds while the drive can't be asked, and what a
+change of ours waits in until the drive has it.
+
+Without `inbox.secret` people may make and remove the flag by hand, and the copy follows. With a secret nobody is
+believed who can only write to the drive: the copy rules, and the flag is put back as it was. Either way the change goes
+on record (`hand_made`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from supervisor_core.commands.flags import sign
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import one_line
+from supervisor_core.common.times import from_text, to_text
+from supervisor_core.host import drive_files
+from supervisor_core.host.drive import DESIRED, Drive, DriveUnavailable
+from supervisor_core.host.files import read_json, write_json
+
+PRIVATE = 0o600
+
+LONGEST_SAID = 128
+"""Characters of a hand-made flag that are repeated; a task id or an actor has no more."""
+
+RESTORED_AGAIN = timedelta(hours=1)
+"""For so long further restorations of one worker's flag are logged only: somebody may remove it every second."""
+
+log = logging.getLogger(__name__)
+
+
+class Pause(NamedTuple):
+    """Who paused a worker, when, and what they called it; empty where a flag was made by hand."""
+
+    by: str = ""
+    at: str = ""
+    label: str = ""
+    task_id: str = ""
+    signature: str = ""
+    """Of all the others, of the worker and of the supervisor; empty where no `inbox.secret` is configured."""
+
+    def facts(self) -> dict[str, str]:
+        """What people are told of it."""
+        said = self._asdict()
+        del said["signature"]
+        return said
+
+    def __str__(self) -> str:
+        who = f" by {self.label or self.by}" if self.label or self.by else ""
+        return f"paused{who}{f' since {_readable(self.at)}' if self.at else ''}"
+
+
+def _readable(moment: str) -> str:
+    """A moment to the minute; as it stands where a hand wrote it otherwise."""
+    try:
+        return f"{from_text(moment):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return moment
+
+
+@dataclass(frozen=True, slots=True)
+class HandMade:
+    """A change of a pause flag on the drive that no command made."""
+
+    worker_id: str
+    path: Path
+    flag: Pause | None
+    """The flag as it was found; None: it was gone."""
+    restored: Pause | None
+    """The pause that holds; None: there is none."""
+    refused: bool
+    """Whether the flag was put back, because a secret is configured."""
+
+
+class Written(NamedTuple):
+    """What came of a change: in force at once, and on the drive as soon as that can be reached."""
+
+    on_drive: bool
+    problem: str = ""
+
+
+def pause_flag_path(state_folder: Path, worker_id: str) -> Path:
+    """Where the flag of this worker lies."""
+    return state_folder / f"supervisor_pause_{worker_id}.flag"
+
+
+def paused_by(name: str) -> str | None:
+    """The worker whose pause flag a file of this name is; None where it is none."""
+    inner = name.removeprefix("supervisor_pause_").removesuffix(".flag")
+    return inner if inner and name == f"supervisor_pause_{inner}.flag" else None
+
+
+def is_watcher_paused(state_folder: Path, worker_id: str) -> bool:
+    """Whether the flag is there, whatever is in it."""
+    return drive_files.is_file(state_folder, pause_flag_path(state_folder, worker_id))
+
+
+class Pauses:
+    """The pauses of one host's workers.
+
+    `read`, `set` and `settle` are for whoever has the worker in hand (its actor, or a pass): two at a time would write
+    over each other. Everybody else may `look`.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        state_folder: Path,
+        drive: Drive,
+        file_mode: int,
+        secret: str = "",
+        supervisor_id: str = "",
+    ) -> None:
+        self._home = state_dir / DESIRED
+        self._folder = state_folder
+        self._drive = drive
+        self._mode = file_mode
+        self._secret = secret
+        self._supervisor_id = supervisor_id
+        self.hand_made: Callable[[HandMade], object] | None = None
+        """Keeps the record of what no command did; called before the flag or the copy is changed."""
+
+    def look(self, worker_id: str, flag: Pause | None, *, flag_known: bool) -> Pause | None:
+        """What holds, for whoever only looks: what is on its way to the drive, else the flag, else the copy."""
+        copy = self._copy(worker_id)
+        if self._secret and flag_known:
+            return self._held(worker_id, copy, flag)
+        stays = copy.get("waits") or (flag is None and self._is_of_another_drive(copy))
+        return flag if flag_known and not stays else _pause(copy.get("pause"))
+
+    def differs(self, worker_id: str, flag: Pause | None) -> bool:
+        """Whether somebody has changed the flag by hand, so that `read` has something to do."""
+        copy = self._copy(worker_id)
+        if copy.get("waits") or (flag is None and self._is_of_another_drive(copy)):
+            return False
+        held = self._held(worker_id, copy, flag) if self._secret else _pause(copy.get("pause"))
+        return flag != held if self._secret else (flag is None) != (held is None)
+
+    def unsettled(self, worker_id: str) -> bool:
+        """Whether the drive does not know yet what holds."""
+        return bool(self._copy(worker_id).get("waits"))
+
+    def changed_at(self, worker_id: str) -> datetime | None:
+        """When this worker was last paused or resumed, as far as is known here; None where it never was."""
+        try:
+            return datetime.fromtimestamp((self._home / f"{worker_id}.json").stat().st_mtime, UTC)
+        except OSError:
+            return None
+
+    def preview(self, worker_id: str) -> Pause | None:
+        """The same, for whoever does not have the worker in hand: nothing is changed."""
+        try:
+            return self.look(worker_id, self._ask(worker_id), flag_known=True)
+        except (DriveUnavailable, OSError):
+            return _pause(self._copy(worker_id).get("pause"))
+
+    def read(self, worker_id: str) -> Pause | None:
+        """Why this worker rests, or None. Asks the drive where it answers, and brings the copy up to date.
+
+        While the drive is away the copy decides. It knows of no flag that was made by hand meanwhile: a worker that is
+        started then sees that flag itself once the drive is back.
+        """
+        copy = self._copy(worker_id)
+        held = _pause(copy.get("pause"))
+        if copy.get("waits"):
+            self.settle(worker_id)
+            return held
+        try:
+            found = self._ask(worker_id)
+        except (DriveUnavailable, OSError):
+            return held
+        if found is None and self._is_of_another_drive(copy):
+            self._tell(worker_id, held)
+            return held
+        follow = self._guard if self._secret else self._follow
+        return follow(worker_id, copy, found)
+
+    def _guard(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None) -> Pause | None:
+        """With a secret: the copy holds, and the flag is put back."""
+        held = self._held(worker_id, copy, found)
+        if self._copy(worker_id) != copy:  # it was changed meanwhile
+            return held
+        if found != held:
+            self._put_back(worker_id, copy, found, held)
+        elif _pause(copy.get("pause")) != held or (held is not None and copy.get("drive") != self._drive_id()):
+            self._write_copy(worker_id, held, waits=False)
+        return held
+
+    def _follow(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None) -> Pause | None:
+        """Without a secret: the flag holds, and the copy follows it."""
+        held = _pause(copy.get("pause"))
+        news = found != held or (found is not None and copy.get("drive") != self._drive_id())
+        if news and self._copy(worker_id) == copy:  # else it was changed meanwhile
+            came_or_went = (found is None) != (held is None)
+            if not came_or_went or self._record(worker_id, found, found, refused=False):
+                self._write_copy(worker_id, found, waits=False)
+        return found
+
+    def _held(self, worker_id: str, copy: Mapping[str, Any], flag: Pause | None) -> Pause | None:
+        """With a secret: the copy holds. Where there is none, as in a new state folder, a flag that we signed."""
+        if copy:
+            return _pause(copy.get("pause"))
+        if flag is None:
+            return None
+        given = flag.signature.encode("utf-8", "backslashreplace")
+        return flag if hmac.compare_digest(given, self._signed(worker_id, flag).signature.encode()) else None
+
+    def _put_back(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None, held: Pause | None) -> None:
+        """Undo what somebody did to the flag. On record once an hour; in the log each time."""
+        last, now = copy.get("restored_at"), datetime.now(UTC)
+        if not (isinstance(last, str) and timedelta() <= now - _moment(last) < RESTORED_AGAIN):
+            if not self._record(worker_id, found, held, refused=True):
+                return
+            last = to_text(now)
+        log.error("the pause flag of %s was changed on the drive without a command; it is put back", worker_id)
+        self._write_copy(worker_id, held, waits=True, restored_at=last)
+        self._tell(worker_id, held, restored_at=last)
+
+    def _record(self, worker_id: str, found: Pause | None, held: Pause | None, *, refused: bool) -> bool:
+        """Whether it is on record. Where it can't be now, whoever reads next tries again; what holds doesn't wait."""
+        if self.hand_made is None:
+            return True
+        path = pause_flag_path(self._folder, worker_id)
+        try:
+            self.hand_made(HandMade(worker_id, path, found, held, refused))
+        except SupervisorError as error:
+            log.warning("that the pause flag of %s was changed by hand can't be recorded: %s", worker_id, error)
+            return False
+        return True
+
+    def _signed(self, worker_id: str, pause: Pause) -> Pause:
+        """The same pause, signed where there is a secret."""
+        if not self._secret:
+            return pause._replace(signature="")
+        about = {"supervisor_id": self._supervisor_id, "worker_id": worker_id}
+        return pause._replace(signature=sign({**pause.facts(), **about}, self._secret))
+
+    def set(self, worker_id: str, pause: Pause | None) -> Written:
+        """Let the worker rest, or no longer. It holds from now on, whether or not the drive can be told yet."""
+        pause = self._signed(worker_id, pause) if pause else None
+        self._write_copy(worker_id, pause, waits=True)
+        crashpoints.reach("pause.copy:after")
+        return self._tell(worker_id, pause)
+
+    def settle(self, worker_id: str) -> Written:
+        """Tell the drive what it does not know yet."""
+        copy = self._copy(worker_id)
+        if not copy.get("waits"):
+            return Written(on_drive=True)
+        return self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at"))
+
+    def _ask(self, worker_id: str) -> Pause | None:
+        """What the drive says. Asked before and after: one that went away between the two has no flag to show."""
+        self._drive.check()
+        found = self._drive.call(read_flag, self._drive.root, self._folder, worker_id)
+        if found is None:
+            self._drive.check()
+        return found
+
+    def _is_of_another_drive(self, copy: Mapping[str, Any]) -> bool:
+        """Whether the drive was replaced since: one that never heard of a pause does not end it by having no flag."""
+        return bool(copy.get("pause") and copy.get("drive")) and copy.get("drive") != self._drive_id()
+
+    def _drive_id(self) -> str:
+        try:
+            return self._drive.identity.noted() if self._drive.identity else ""
+        except DriveUnavailable:
+            return ""
+
+    def _tell(self, worker_id: str, pause: Pause | None, restored_at: object = None) -> Written:
+        try:
+            self._drive.make_folder(self._folder)
+            self._drive.call(_write_flag, self._drive.root, self._folder, worker_id, pause, self._mode)
+        except (DriveUnavailable, OSError) as error:
+            return Written(on_drive=False, problem=str(error))
+        crashpoints.reach("pause.flag:after")
+        self._write_copy(worker_id, pause, waits=False, restored_at=restored_at)
+        return Written(on_drive=True)
+
+    def _copy(self, worker_id: str) -> Mapping[str, Any]:
+        return read_json(self._home / f"{worker_id}.json", tolerant=True) or {}
+
+    def _write_copy(self, worker_id: str, pause: Pause | None, *, waits: bool, restored_at: object = None) -> None:
+        self._home.mkdir(mode=0o700, exist_ok=True)
+        said = pause._asdict() if pause else None
+        document: dict[str, Any] = {"pause": said, "waits": waits, "drive": self._drive_id()}
+        if restored_at is not None:
+            document["restored_at"] = restored_at
+        write_json(self._home / f"{worker_id}.json", document, mode=PRIVATE)
+
+
+def _pause(document: object) -> Pause | None:
+    if not isinstance(document, dict):
+        return None
+    return Pause(*(_said(document.get(name)) for name in Pause._fields))
+
+
+def _moment(text: str) -> datetime:
+    """A moment of our own; long ago where it can't be read."""
+    try:
+        return from_text(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _said(value: object) -> str:
+    """What stands in a flag, which anybody may have written: text in one line, or nothing."""
+    return one_line(value, LONGEST_SAID) if isinstance(value, str) else ""
+
+
+def read_flag(root: Path, folder: Path, worker_id: str) -> Pause | None:
+    """The flag on the drive; None where there is none. May hang as long as the drive does.
+
+    A link or a FIFO in the flag's place is none. A file that can't be read still pauses the worker.
+    """
+    path = pause_flag_path(folder, worker_id)
+    if not drive_files.is_file(root, path):
+        return None
+    return _pause(drive_files.read_json(root, path, tolerant=True)) or Pause()
+
+
+def _write_flag(root: Path, folder: Path, worker_id: str, pause: Pause | None, mode: int) -> None:
+    path = pause_flag_path(folder, worker_id)
+    drive_files.set_folder_aside(root, path)  # else a folder in the flag's place holds up every pause and resume
+    if pause is None:
+        drive_files.remove(root, path)
+        return
+    drive_files.write_json(root, path, {"worker_id": worker_id, **pause._asdict()}, mode)

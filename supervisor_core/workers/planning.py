@@ -1,0 +1,237 @@
+"""What to do about each worker, decided purely from what is wanted and what was observed.
+
+A plan is made anew from a fresh look and is never corrected: the newest one replaces whatever waits of an older one.
+
+Where a worker's life stands, as one machine: what was seen of it, what is in hand, and what it waits for.
+
+    stopped ─ begin start ─→ starting ─ done ─→ running ─ begin stop ─→ stopping ─ done ─→ stopped
+    running ─ ended by itself ─→ stopped ─ wait ─→ backing off ─ begin start ─→ starting
+    stopped ─ give up ─→ quarantined ─ release ─→ stopped            stopping ─ done, something is left ─→ stuck
+
+What was seen last is the truth about its processes; what is in hand stands before it, and only what rests can wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.times import require_aware
+from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.restarts.policy import Decision, Next
+
+
+class ActionKind(StrEnum):
+    """What can be done about a worker."""
+
+    NONE = "none"
+    START = "start"
+    STOP = "stop"
+    RESTART = "restart"
+    REMOVE = "remove"
+
+
+class Why(StrEnum):
+    """The reason of an action, or of none, in words for people."""
+
+    AS_WANTED = "it is as it should be"
+    NOT_RUNNING = "it should run and does not"
+    NOT_ENABLED = "it is not enabled in the configuration"
+    NOT_CONFIGURED = "it is not in the configuration any more"
+    CHANGED = "it runs with an older configuration"
+    HUNG = "it is alive and does nothing, and its restart.on_hang is set"
+    PAUSED = "it is paused, and is left as it is"
+    QUARANTINED = "it is quarantined, and is left as it is"
+    ENDED = "it ended by itself, and its restart policy leaves it so"
+    UNDER_WAY = "something is being done about it already"
+    STUCK = "processes of it could not be ended; a person must look"
+    NOT_SEEN = "nobody has looked at it yet"
+    RESTING = "monitoring is paused"
+
+
+class Wanted(NamedTuple):
+    """What is wanted of one worker."""
+
+    enabled: bool
+    quarantined: bool
+    paused: bool
+    spec_hash: str = ""
+    """Of all in its configuration that needs a restart to take effect; empty where nobody knows."""
+    resting: bool = False
+    """It is not to be looked after for now: monitoring is paused."""
+
+
+class Actual(NamedTuple):
+    """What is there of one worker."""
+
+    state: WorkerState
+    spec_hash: str = ""
+    """What it was started with; empty where nobody knows, as of one that was started by hand."""
+    ended: bool = False
+    """It has ended by itself, and its restart policy decided to leave it so."""
+    hung: bool = False
+    """It is alive and does nothing, and is configured to be restarted then."""
+
+
+class Action(NamedTuple):
+    """What is to be done about one worker. `at` is the `now` of the plan, by which a newer one is told from it."""
+
+    kind: ActionKind
+    why: Why
+    at: datetime
+
+
+def plan(
+    desired: Mapping[str, Wanted], actual: Mapping[str, Actual], now: datetime, *, resting: bool = False
+) -> dict[str, Action]:
+    """An action for each worker that is configured or there. `resting`: monitoring is paused for all of them.
+
+    It is not enough that each `Wanted` rests: a worker that is not configured any more has none.
+    """
+    at = require_aware(now)
+    decided: dict[str, Action] = {}
+    for worker_id in dict.fromkeys((*desired, *actual)):
+        wanted, there = desired.get(worker_id), actual.get(worker_id)
+        if resting or (wanted is not None and wanted.resting):
+            decided[worker_id] = Action(ActionKind.NONE, Why.RESTING, at)
+        else:
+            decided[worker_id] = Action(*_action(wanted, there), at)
+    return decided
+
+
+_LEAVE = {
+    WorkerState.STARTING: Why.UNDER_WAY,
+    WorkerState.STOPPING: Why.UNDER_WAY,
+    WorkerState.BACKING_OFF: Why.UNDER_WAY,
+    WorkerState.STUCK: Why.STUCK,
+}
+"""States in which nothing is done about a worker, whatever is wanted."""
+
+
+def _action(wanted: Wanted | None, there: Actual | None) -> tuple[ActionKind, Why]:
+    if there is None:  # a start could make it two
+        return ActionKind.NONE, Why.NOT_SEEN
+    if there.state in _LEAVE and not (wanted is None and there.state is WorkerState.BACKING_OFF):
+        return ActionKind.NONE, _LEAVE[there.state]  # who waits for a start that nobody wants any more need not wait
+    if wanted is None:
+        return ActionKind.REMOVE, Why.NOT_CONFIGURED
+    if there.state is WorkerState.RUNNING:
+        return _running(wanted, there)
+    return _at_rest(wanted, there)
+
+
+def _running(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
+    """Paused and quarantined workers that run were started by a person, who may stop them, too."""
+    if not wanted.enabled:
+        return ActionKind.STOP, Why.NOT_ENABLED
+    held = _held(wanted)
+    if held is not None:
+        return ActionKind.NONE, held
+    if wanted.spec_hash and there.spec_hash and wanted.spec_hash != there.spec_hash:
+        return ActionKind.RESTART, Why.CHANGED
+    if there.hung:
+        return ActionKind.RESTART, Why.HUNG
+    return ActionKind.NONE, Why.AS_WANTED
+
+
+def _at_rest(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
+    if not wanted.enabled:
+        return ActionKind.NONE, Why.NOT_ENABLED
+    held = _held(wanted)
+    if held is not None:
+        return ActionKind.NONE, held
+    if there.state is WorkerState.QUARANTINED:  # a person ends it, and not a plan
+        return ActionKind.NONE, Why.QUARANTINED
+    return (ActionKind.NONE, Why.ENDED) if there.ended else (ActionKind.START, Why.NOT_RUNNING)
+
+
+def _held(wanted: Wanted) -> Why | None:
+    if wanted.quarantined:
+        return Why.QUARANTINED
+    return Why.PAUSED if wanted.paused else None
+
+
+SEEN = frozenset({WorkerState.STOPPED, WorkerState.RUNNING, WorkerState.STUCK})
+"""What a look at processes can show."""
+
+
+class IllegalMove(SupervisorError):
+    """That can't be done from where the worker stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One worker. A move gives the next value, or raises `IllegalMove` and changes nothing."""
+
+    seen: WorkerState = WorkerState.STOPPED
+    in_hand: str = ""
+    """What is being done about it, in a word; never two things at a time."""
+    moving: WorkerState | None = None
+    """What that does to it: it is starting or stopping; None where it leaves the processes alone."""
+    waits: Decision | None = None
+    """For what it waits, or why it rests, after it ended by itself."""
+    quarantined: bool = False
+
+    @property
+    def state(self) -> WorkerState:
+        """The one word for it."""
+        if self.moving is not None:
+            return self.moving
+        if self.seen is not WorkerState.STOPPED:
+            return self.seen
+        if self.quarantined:
+            return WorkerState.QUARANTINED
+        backs_off = self.waits is not None and self.waits.what is Next.WAIT
+        return WorkerState.BACKING_OFF if backs_off else WorkerState.STOPPED
+
+    @property
+    def rests(self) -> bool:
+        """Whether it ended by itself and its policy leaves it so."""
+        return self.waits is not None and self.waits.what is Next.REST
+
+    def begin(self, what: str, moving: WorkerState | None = None) -> Standing:
+        """Take something in hand. What it waited for is over with a start or a stop."""
+        if self.in_hand:
+            raise IllegalMove(f"{what} can't begin: {self.in_hand} is under way.")
+        if not what or moving not in (None, WorkerState.STARTING, WorkerState.STOPPING):
+            raise IllegalMove(f"what begins is named, and starts or stops the worker, or neither; not {moving}")
+        return replace(self, in_hand=what, moving=moving, waits=None if moving else self.waits)
+
+    def done(self, seen: WorkerState, *, quarantined: bool | None = None) -> Standing:
+        """What was in hand is over, and this is what a fresh look shows."""
+        if not self.in_hand:
+            raise IllegalMove("nothing was in hand that could be over")
+        still = self.quarantined if quarantined is None else quarantined
+        return replace(self, in_hand="", moving=None, quarantined=still).see(seen)
+
+    def see(self, seen: WorkerState, *, anew: bool = False) -> Standing:
+        """A look has shown it. While something is in hand, a look shows only how far that is. One that stays stopped
+        waits on, unless it is to be thought about `anew`."""
+        if seen not in SEEN:
+            raise IllegalMove(f"nobody can see that a worker is {seen}")
+        return replace(self, seen=seen, waits=self.waits if seen is WorkerState.STOPPED and not anew else None)
+
+    def wait(self, decision: Decision) -> Standing:
+        """It ended by itself, and this was decided: it waits for its next start, or rests."""
+        self._must_be_stopped(f"wait ({decision.what})")
+        if decision.what not in (Next.WAIT, Next.REST):
+            raise IllegalMove(f"{decision.what} is nothing to wait for")
+        return replace(self, waits=decision)
+
+    def give_up(self) -> Standing:
+        """It is not started by itself any more, until a person says so. One that runs may go on."""
+        if self.in_hand:
+            raise IllegalMove(f"it can't be quarantined: {self.in_hand} is under way")
+        return replace(self, quarantined=True, waits=None)
+
+    def release(self) -> Standing:
+        """A person has ended its quarantine."""
+        return replace(self, quarantined=False)
+
+    def _must_be_stopped(self, what: str) -> None:
+        if self.in_hand or self.seen is not WorkerState.STOPPED:
+            raise IllegalMove(f"{what} is for a worker that is stopped, and this one is {self.state}")

@@ -1,0 +1,250 @@
+"""One question to a worker from outside: an HTTP request, a connection, or a program; and the answer in words.
+
+Network questions are asked on the event loop and end with their timeout, whatever the other side does. What can't be
+asked without waiting (a program, the resolver of names, the certificates of the system) is done off the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import re
+import socket
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from supervisor_core.common.text import one_line
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.host.programs import ProgramError, run_command
+from supervisor_core.version import __version__
+from supervisor_core.workers.worker import masked
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator
+
+    from supervisor_core.config.worker_settings import Probe
+
+MARGIN_SECONDS = 8.0
+"""What a program that is late gets to end when asked, to be ended, and to have its words read."""
+
+LONGEST_WORDS = 200
+LONGEST_NAME = 80
+"""Characters of an answer, and of a program with its arguments, that people are shown."""
+
+LONGEST_LINE = 16 * 1024
+MOST_LINES = 200
+"""What of an answer's head is read: servers send a few hundred bytes."""
+
+BODY_BYTES = 16 * 1024
+BODY_SECONDS = 0.5
+"""A body says nothing to us. A little of it is read for politeness: a server that is cut off short may log an error."""
+
+KEPT_BYTES = 8 * 1024
+"""Of what a program says, its last line is enough."""
+
+OffLoop = Callable[..., Awaitable[Any]]
+"""Calls its first argument with the others in a thread, and is awaited for what comes of it."""
+
+_STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: ([^\r\n]*))?\r?\n")
+_INFORMING = range(100, 200)
+_GOOD = range(200, 400)
+_UNQUOTED = "/%:=&?~+!$,;'@()*[]|"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """Whether all is well, and what was answered, in words without secrets: `it answered 500 Internal Server Error`."""
+
+    ok: bool
+    words: str
+
+
+class _BadAnswer(Exception):
+    """What came back is no good answer; its words say why."""
+
+
+def name_of(config: SupervisorConfig, worker: Worker, probe: Probe) -> str:
+    """What a probe asks, as people may see it: an address without its path, a program without most arguments."""
+    if probe.http is not None:
+        return str(probe.http)
+    if probe.tcp is not None:
+        return f"tcp {probe.tcp}"
+    words = probe.exec or ()
+    shown = [os.path.basename(words[0])]  # noqa: PTH119 (a word, which need not be a path of this system)
+    if words[0] == "{python}":  # which program it is says the script or the module
+        first = next((number for number, word in enumerate(words[1:], 1) if not word.startswith("-")), 0)
+        shown = ["python", *words[1 : first + 1]]
+    return one_line(masked(" ".join(config.fill(worker, shown)), config.secrets()), LONGEST_NAME)
+
+
+async def ask(config: SupervisorConfig, worker: Worker, probe: Probe, off_loop: OffLoop) -> ProbeAnswer:
+    """Ask once. An answer that comes too late is none; what a person may read of one has no secret in it.
+
+    A network question ends within its timeout, a program within `MARGIN_SECONDS` more: all of its group is ended.
+    Only a program that can't even be started, because its folder lies on a drive that hangs, may take longer; the
+    caller must not ask again before it has come back.
+    """
+    try:
+        if probe.exec is not None:
+            ok, words = await off_loop(_run, config, worker, probe)
+        else:
+            async with asyncio.timeout(probe.timeout) as bound:
+                ok, words = await (_get(probe, off_loop, bound) if probe.http else _reach(probe, off_loop))
+    except TimeoutError:
+        ok, words = False, f"it gave no answer within {probe.timeout:g} s"
+    except _BadAnswer as answer:
+        ok, words = False, str(answer)
+    except ProgramError as error:
+        ok, words = False, str(error)
+    except OSError as error:
+        ok, words = False, _trouble(error)
+    except ValueError:  # a name that no resolver takes
+        ok, words = False, "its address is none that can be asked"
+    return ProbeAnswer(ok, one_line(masked(words, config.secrets()), LONGEST_WORDS))
+
+
+def _run(config: SupervisorConfig, worker: Worker, probe: Probe) -> tuple[bool, str]:
+    words = config.fill(worker, probe.exec or ())
+    env = config.environment_for(worker)
+    ran = run_command(words, cwd=worker.cwd, env=env, timeout=probe.timeout, keep_bytes=KEPT_BYTES)
+    if ran.timed_out:
+        return False, f"it did not end within {probe.timeout:g} s"
+    if ran.ok:
+        return True, "it ended with exit code 0"
+    code = ran.exit_code
+    ended = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+    said = (ran.errors.strip() or ran.output.strip()).splitlines()
+    return False, f"it ended {ended}" + (f": {said[-1].strip()}" if said else "")
+
+
+async def _reach(probe: Probe, off_loop: OffLoop) -> tuple[bool, str]:
+    host, _, port = (probe.tcp or "").rpartition(":")
+    async with _connected(host.strip("[]"), int(port), probe.timeout, off_loop):
+        return True, "it takes connections"
+
+
+async def _get(probe: Probe, off_loop: OffLoop, bound: asyncio.Timeout) -> tuple[bool, str]:
+    """A redirect is an answer like any other: where it leads is not asked."""
+    parts = urlsplit(probe.http.get_secret_value() if probe.http else "")
+    host = parts.hostname or ""
+    host = host if host.isascii() else host.encode("idna").decode()
+    tls = await off_loop(_tls) if parts.scheme == "https" else None
+    port = parts.port or (443 if tls else 80)
+    async with _connected(host, port, probe.timeout, off_loop, tls) as (reader, writer):
+        writer.write(_request(parts, host))
+        await writer.drain()
+        status, phrase = await _head(reader)
+        bound.reschedule(None)  # it was in time
+        with suppress(OSError, asyncio.IncompleteReadError):  # a timeout is one of the first
+            async with asyncio.timeout(BODY_SECONDS):
+                await reader.readexactly(BODY_BYTES)
+    return status in _GOOD, f"it answered {status} {phrase}".rstrip()
+
+
+def _request(parts: SplitResult, host: str) -> bytes:
+    target = quote(parts.path or "/", _UNQUOTED) + (f"?{quote(parts.query, _UNQUOTED)}" if parts.query else "")
+    name = f"[{host}]" if ":" in host else host
+    lines = [
+        f"GET {target} HTTP/1.1",
+        f"Host: {name}:{parts.port}" if parts.port else f"Host: {name}",
+        f"User-Agent: supervisor/{__version__}",
+        "Accept: */*",
+        "Connection: close",
+    ]
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        lines.append(f"Authorization: Basic {b64encode(pair.encode()).decode()}")
+    return "\r\n".join((*lines, "", "")).encode("ascii")
+
+
+async def _head(reader: asyncio.StreamReader) -> tuple[int, str]:
+    """The status of the answer, once its head is whole; what only informs (100 Continue, 103 Early Hints) is passed."""
+    status, phrase = 0, ""
+    for _ in range(MOST_LINES):
+        line = await _line(reader)
+        if status == 0:
+            match = _STATUS.fullmatch(line)
+            if match is None:
+                raise _BadAnswer("it answered with something that is not HTTP")
+            status, phrase = int(match[1]), (match[2] or b"").decode(errors="replace").strip()
+        elif line in (b"\r\n", b"\n"):
+            if status not in _INFORMING:
+                return status, phrase
+            status = 0
+    raise _BadAnswer("its answer has a head without an end")
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readuntil(b"\n")
+    except asyncio.IncompleteReadError:
+        raise _BadAnswer("it closed the connection without an answer") from None
+    except asyncio.LimitOverrunError:
+        raise _BadAnswer("it answered with something that is not HTTP") from None
+
+
+@asynccontextmanager
+async def _connected(
+    host: str, port: int, seconds: float, off_loop: OffLoop, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection, to the first address of the host that takes one; it is cut off at the end, never waited for."""
+    reader, writer = await _connect(host, port, seconds, off_loop, tls)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def _connect(
+    host: str, port: int, seconds: float, off_loop: OffLoop, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    addresses = await _addresses(host, port, off_loop)
+    for number, address in enumerate(addresses):
+        share = (deadline - loop.time()) / (len(addresses) - number)
+        try:
+            async with asyncio.timeout(share):
+                return await asyncio.open_connection(
+                    address, port, limit=LONGEST_LINE, ssl=tls, server_hostname=host if tls else None
+                )
+        except OSError:  # a timeout is one as well
+            if number == len(addresses) - 1:
+                raise
+    raise _BadAnswer(f"the name {host} has no address")
+
+
+async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
+    """Where a host may be reached. The resolver of the loop would have a thread that the end of the program awaits."""
+    with suppress(ValueError):
+        return [str(ipaddress.ip_address(host))]
+    try:
+        found = await off_loop(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except socket.gaierror as error:
+        raise _BadAnswer(f"the name {host} can't be resolved: {error.strerror}") from None
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    import ssl
+
+    return ssl.create_default_context()
+
+
+def _trouble(error: OSError) -> str:
+    verify = getattr(error, "verify_message", "")
+    if verify:
+        return f"its certificate is not accepted: {verify}"
+    if type(error).__module__ == "ssl":
+        return f"no TLS connection with it: {getattr(error, 'reason', None) or error}"
+    reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+    return f"no connection with it: {reason}"

@@ -1,0 +1,239 @@
+"""Asking the probes of running workers again and again, and counting: each result is of one process and no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+from supervisor_core.common.errors import describe
+from supervisor_core.common.service import Blocking
+from supervisor_core.config.worker_settings import Probe, Worker
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.workers.context import Parts
+from supervisor_core.workers.probes.requests import MARGIN_SECONDS, ProbeAnswer, ask, name_of
+
+THREADS = 1024
+"""For the `Blocking` of a prober: a program whose folder hangs keeps its thread, one for each probe."""
+
+PROGRAMS_AT_ONCE, PROGRAMS_AGAIN_AT_ONCE = 24, 8
+CONNECTIONS_AT_ONCE, CONNECTIONS_AGAIN_AT_ONCE = 200, 100
+"""How many are asked at the same time: of those whose last answer was good, and of those whose last one was not. In
+a lane of their own, those that hang keep none waiting that do not."""
+
+SPREAD = 0.25
+"""The part of an interval over which the first questions are spread, so that 500 workers are not asked at once."""
+
+EXCUSED = 0.5
+"""Where nothing was scheduled here for this part of a timeout, a failure is not held against the worker."""
+
+END_SECONDS = 2.0
+"""What the end gives to programs that are just asked; most take milliseconds."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """How the probes of one process stand. It never changes."""
+
+    identity: ProcessIdentity
+    failing: str = ""
+    """Which have failed often enough, and with which words; empty while all are fine."""
+    failures: int = 0
+    """How many times in a row the one failed that failed most often, whether or not that is enough to count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What one probe has answered."""
+
+    name: str
+    needed: int
+    """After so many failures in a row it counts as failing."""
+    failures: int = 0
+    words: str = ""
+
+    def counted(self, answer: ProbeAnswer) -> Tally:
+        """With one more answer; a good one forgets the failures."""
+        failures = 0 if answer.ok else self.failures + 1
+        return Tally(self.name, self.needed, failures, answer.words)
+
+    def failing(self) -> str:
+        """Why it counts as failing, in words."""
+        if self.failures < self.needed:
+            return ""
+        often = "has failed" if self.failures == 1 else f"has failed {self.failures} times in a row"
+        return f"its probe {self.name} {often}: {self.words}"
+
+
+def first_wait(worker_id: str, number: int, interval: float, age_seconds: float) -> float:
+    """Seconds to the first question: one interval after the process began, and a part of one that differs for each."""
+    own = crc32(f"{worker_id}/{number}".encode()) / 2**32
+    return max(0.0, interval - max(0.0, age_seconds)) + own * SPREAD * interval
+
+
+@dataclass(slots=True, eq=False)
+class _Watch:
+    """One process that is asked. Only `result` is read by other threads, and is replaced as a whole."""
+
+    worker: Worker
+    identity: ProcessIdentity
+    tallies: list[Tally]
+    result: ProbeResult | None = None
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class Prober:
+    """Asks while `run` runs. All but `verdict` and `failing` belong to the event loop; these two to any thread.
+
+    `blocking` must be its own, with `THREADS` of them. `lag` says how long nothing was scheduled within so many
+    seconds: an answer that failed while we did not run ourselves is not counted.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        blocking: Blocking,
+        lag: Callable[[float], float] = lambda _: 0.0,
+        changed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._parts = parts
+        self._blocking = blocking
+        self._lag = lag
+        self._changed = changed
+        self._watches: dict[str, _Watch] = {}
+        self._running = False
+        self._asking: set[asyncio.Task[ProbeAnswer]] = set()
+        self._lanes = {
+            (True, True): asyncio.Semaphore(PROGRAMS_AT_ONCE),
+            (True, False): asyncio.Semaphore(PROGRAMS_AGAIN_AT_ONCE),
+            (False, True): asyncio.Semaphore(CONNECTIONS_AT_ONCE),
+            (False, False): asyncio.Semaphore(CONNECTIONS_AGAIN_AT_ONCE),
+        }
+
+    def worker(self, worker_id: str, worker: Worker, identity: ProcessIdentity | None) -> None:
+        """Which process this worker has now, and how it is configured; None where it has none."""
+        there = self._watches.get(worker_id)
+        if there is not None and there.identity == identity and there.worker.probes == worker.probes:
+            there.worker = worker
+            return
+        self.forget(worker_id)
+        if identity is None or not worker.probes:
+            return
+        config = self._parts.host.config
+        tallies = [Tally(name_of(config, worker, probe), probe.failures) for probe in worker.probes]
+        self._watches[worker_id] = watch = _Watch(worker, identity, tallies)
+        if self._running:
+            self._begin(watch)
+
+    def forget(self, worker_id: str) -> None:
+        """Ask it no more; what it answered is gone with it."""
+        watch = self._watches.pop(worker_id, None)
+        for task in watch.tasks if watch else ():
+            task.cancel()
+
+    def verdict(self, worker_id: str, identity: ProcessIdentity) -> ProbeResult | None:
+        """How the probes of exactly this process stand; None where none of them has been asked yet."""
+        watch = self._watches.get(worker_id)
+        result = watch.result if watch else None
+        return result if result and result.identity == identity else None
+
+    def failing(self, worker_id: str, identity: ProcessIdentity) -> str:
+        """What is wrong with the probes of exactly this process, in words; empty where nothing is, as far as known."""
+        result = self.verdict(worker_id, identity)
+        return result.failing if result else ""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Ask until told to stop. Nothing is left but programs that did not end in `END_SECONDS`, in their threads."""
+        self._running = True
+        try:
+            for watch in self._watches.values():
+                self._begin(watch)
+            await stopping.wait()
+        finally:
+            self._running = False
+            tasks = [task for watch in self._watches.values() for task in watch.tasks]
+            for watch in self._watches.values():
+                watch.tasks.clear()
+            for task in tasks:
+                task.cancel()
+            await _ended(tasks, END_SECONDS)
+            await _ended(self._asking, END_SECONDS)
+
+    def _begin(self, watch: _Watch) -> None:
+        for number, probe in enumerate(watch.worker.probes):
+            work = self._ask_on_and_on(watch, number, probe)
+            watch.tasks.append(asyncio.create_task(work, name=f"probe {watch.worker.id}/{number}"))
+
+    async def _ask_on_and_on(self, watch: _Watch, number: int, probe: Probe) -> None:
+        age = platform.age_seconds(watch.identity.start)
+        await asyncio.sleep(first_wait(watch.worker.id, number, probe.interval, age))
+        loop = asyncio.get_running_loop()
+        asked: asyncio.Task[ProbeAnswer] | None = None
+        while True:
+            async with self._lanes[probe.exec is not None, watch.tallies[number].failures == 0]:
+                begun, since = loop.time(), platform.since_boot()
+                if asked is None:
+                    asked = self._ask(watch, probe)
+                await _within(asked, probe)
+            if asked.done():
+                answer, asked = _answer(asked), None
+            else:
+                answer = ProbeAnswer(False, "the last question could not even be put: its folder does not answer")
+            if answer.ok or self._lag(platform.since_boot() - since) < EXCUSED * probe.timeout:
+                self._count(watch, number, answer)
+            await asyncio.sleep(max(0.0, probe.interval - (loop.time() - begun)))
+
+    def _ask(self, watch: _Watch, probe: Probe) -> asyncio.Task[ProbeAnswer]:
+        work = ask(self._parts.host.config, watch.worker, probe, self._blocking)
+        task = asyncio.create_task(work, name=f"question to {watch.worker.id}")
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        return task
+
+    def _count(self, watch: _Watch, number: int, answer: ProbeAnswer) -> None:
+        before = watch.result
+        watch.tallies[number] = watch.tallies[number].counted(answer)
+        failing = "; ".join(filter(None, (tally.failing() for tally in watch.tallies)))
+        watch.result = ProbeResult(watch.identity, failing, max(tally.failures for tally in watch.tallies))
+        worker_id = watch.worker.id
+        if bool(failing) != bool(before and before.failing):
+            self._changed(worker_id)
+        if failing and not (before and before.failing):
+            log.warning("%s: %s", worker_id, failing, extra={"worker_id": worker_id})
+        elif before and before.failing and not failing:
+            log.info("%s: its probes are fine again", worker_id, extra={"worker_id": worker_id})
+
+
+def _answer(asked: asyncio.Task[ProbeAnswer]) -> ProbeAnswer:
+    error = asked.exception()
+    if error is None:
+        return asked.result()
+    log.error("a probe could not be asked", exc_info=error)
+    return ProbeAnswer(False, f"it could not be asked: {describe(error)}")
+
+
+async def _within(asked: asyncio.Task[ProbeAnswer], probe: Probe) -> None:
+    """Wait for the answer, but not longer, whatever it does: one that does not come back must not keep its lane."""
+    try:
+        await asyncio.wait({asked}, timeout=probe.timeout + MARGIN_SECONDS)
+    except asyncio.CancelledError:
+        if probe.exec is None:  # a program goes on in its thread, and had better be seen to its end
+            asked.cancel()
+        raise
+
+
+async def _ended(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:
+    """Let these end, for at most so long, and then end them."""
+    left = set(tasks)
+    if left:
+        _, left = await asyncio.wait(left, timeout=seconds)
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left)

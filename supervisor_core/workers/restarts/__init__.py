@@ -1,0 +1,1 @@
+"""Automatic restarts: the policy, its limits, and each worker's past lives."""

@@ -1,0 +1,190 @@
+"""What one worker has lived through: its last lives, and what was decided after the newest; kept in the state folder.
+
+A launch is known by its generation, so that its end counts once, whoever notices it, and however often.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.common.times import from_text, to_text
+from supervisor_core.host.disks import memory_kills
+from supervisor_core.host.files import read_json, write_json
+from supervisor_core.processes.records import WorkerRecord
+from supervisor_core.workers.restarts.policy import LONGEST_PAUSE_SECONDS, Decision, Life, Next, Reason
+
+PRIVATE = 0o600
+MOST_LIVES = 64
+"""As many as the longest row of failures that makes a difference to a pause."""
+
+
+class Past:
+    """For the actor of the worker, and in one thread at a time."""
+
+    def __init__(self, state_dir: Path, worker_id: str) -> None:
+        self._path = state_dir / "workers" / f"{worker_id}.lives"
+        document = read_json(self._path, tolerant=True) or {}
+        self.lives: list[Life] = _lives(document.get("lives"))
+        self.decision: Decision | None = _decision(document.get("decision"))
+        """What follows on the newest end; None where nothing was decided yet."""
+        self._current = str(document.get("generation") or "")
+        self._asked = document.get("asked") is True
+        self._ended = str(document.get("ended") or "")
+        self._begun: float | None = None
+        self._kills = _count(document.get("memory_kills"))
+
+    def began(self, record: WorkerRecord, now: datetime, *, asked: bool) -> None:
+        """It has been started; `asked`: because a person or a change of the configuration wanted it."""
+        if record.generation == self._current:
+            return
+        self._current, self._asked, self.decision = record.generation, asked, None
+        self._begun = time.monotonic() - _age(record, now)
+        self._kills = memory_kills()
+        self._keep()
+
+    def ended(
+        self, record: WorkerRecord, exit_code: int | None, now: datetime, ago_seconds: float = 0.0
+    ) -> Life | None:
+        """It has ended by itself, so long ago; None where that was counted before.
+
+        It is on the disk with what is decided about it, which follows: `decided`. Until then an end that is forgotten
+        is one that is found and counted again.
+        """
+        if record.generation == self._ended:
+            return None
+        known = record.generation == self._current
+        lived = max(0.0, time.monotonic() - ago_seconds - self._begun) if known and self._begun is not None else None
+        started = from_text(record.started_at) if record.started_at else now
+        asked, kills = known and self._asked, self._killed_since() if known else None
+        life = Life(min(started, now), now, exit_code, start_asked=asked, lived_seconds=lived, memory_kills=kills)
+        self._ended = record.generation
+        return self._add(life)
+
+    def failed_to_start(self, now: datetime, *, asked: bool) -> Life:
+        """There is not even a process: a life without length."""
+        life = self._add(Life(now, now, None, start_asked=asked, lived_seconds=0.0))
+        self._keep()
+        return life
+
+    def decided(self, decision: Decision) -> None:
+        """What follows on the newest end."""
+        self.decision = decision
+        self._keep()
+
+    def forget_decision(self) -> None:
+        """Somebody has stopped or started it since."""
+        if self.decision is not None:
+            self.decision = None
+            self._keep()
+
+    def _killed_since(self) -> int | None:
+        """For lack of memory, since it was started. A count that is smaller now is another boot's."""
+        now = memory_kills()
+        return now - self._kills if now is not None and self._kills is not None and now >= self._kills else None
+
+    def _add(self, life: Life) -> Life:
+        self.lives = [*self.lives, life][-MOST_LIVES:]
+        self.decision = None
+        return life
+
+    def _keep(self) -> None:
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        document = {
+            "generation": self._current,
+            "asked": self._asked,
+            "ended": self._ended,
+            "memory_kills": self._kills,
+            "lives": [_life_document(life) for life in self.lives],
+            "decision": _decision_document(self.decision) if self.decision else None,
+        }
+        write_json(self._path, document, mode=PRIVATE)
+
+
+def past_lives(state_dir: Path, worker_id: str) -> tuple[list[Life], Decision | None]:
+    """The same for whoever only looks: its lives, the newest last, and what was decided after that one."""
+    found = Past(state_dir, worker_id)
+    return found.lives, found.decision
+
+
+def _age(record: WorkerRecord, now: datetime) -> float:
+    """For how long a launch that is just told of has lived: its grace period, mostly. No clock is set within it."""
+    try:
+        seconds = (now - from_text(record.started_at)).total_seconds()
+    except ValueError:
+        return 0.0
+    return seconds if 0 <= seconds <= LONGEST_GRACE_SECONDS else 0.0
+
+
+LONGEST_GRACE_SECONDS = 3600.0
+"""What is older than that was not started just now, and its age by a clock that may have been set says nothing."""
+
+
+def _life_document(life: Life) -> dict[str, Any]:
+    return {
+        "started_at": to_text(life.started_at),
+        "ended_at": to_text(life.ended_at),
+        "exit_code": life.exit_code,
+        "start_asked": life.start_asked,
+        "lived_seconds": life.lived_seconds,
+        "memory_kills": life.memory_kills,
+    }
+
+
+def _decision_document(decision: Decision) -> dict[str, Any]:
+    return {
+        "what": str(decision.what),
+        "reason": str(decision.reason),
+        "words": decision.words,
+        "due_at": to_text(decision.due_at) if decision.due_at else None,
+        "pause_seconds": decision.pause_seconds,
+    }
+
+
+def _lives(found: object) -> list[Life]:
+    """Those that can be read: what a hand or a broken disk left there is no life."""
+    lives = []
+    for each in found if isinstance(found, list) else []:
+        try:
+            lived = None if each["lived_seconds"] is None else _finite(each["lived_seconds"])
+            life = Life(
+                from_text(each["started_at"]),
+                from_text(each["ended_at"]),
+                None if each["exit_code"] is None else int(each["exit_code"]),
+                start_asked=each["start_asked"] is True,
+                lived_seconds=lived,
+                memory_kills=_count(each.get("memory_kills")),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            continue
+        lives.append(life)
+    return lives[-MOST_LIVES:]
+
+
+def _decision(found: object) -> Decision | None:
+    if not isinstance(found, Mapping):
+        return None
+    try:
+        due = found["due_at"]
+        decision = Decision(Next(found["what"]), Reason(found["reason"]), str(found["words"]))
+        pause = min(_finite(found["pause_seconds"]), LONGEST_PAUSE_SECONDS)
+        return replace(decision, due_at=from_text(due) if due else None, pause_seconds=pause)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _count(found: object) -> int | None:
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+
+
+def _finite(found: Any) -> float:  # noqa: ANN401 (whatever stands in the file)
+    """A length of time; a `ValueError` where it is none."""
+    seconds = float(found)
+    if not math.isfinite(seconds):
+        raise ValueError(f"{found!r} is no length of time")
+    return seconds

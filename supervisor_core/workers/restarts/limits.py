@@ -1,0 +1,137 @@
+"""When a worker was started by itself, noted in the state folder: passes and the daemon count together.
+
+Workers that are not started any more because they could not live: why, since when, kept until a person ends it.
+
+A file for each in the state folder, apart from what is observed: it outlives the daemon and a start of the machine.
+
+How often one worker may be started by itself within an hour, whoever does it: a pass, or the daemon.
+
+A pass remembers nothing, and one each minute would start a worker that can't live sixty times within the hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor_core.common.errors import RefusedError
+from supervisor_core.common.text import one_line, times
+from supervisor_core.common.times import from_text, to_text
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.host.files import read_json, write_json
+from supervisor_core.host.open_folder import UnreadableError
+
+PRIVATE = 0o600
+
+
+def noted(state_dir: Path, worker_id: str) -> list[datetime]:
+    """Those that are on record; empty where there are none, or nothing that can be read."""
+    found = (read_json(_path(state_dir, worker_id), tolerant=True) or {}).get("starts")
+    times = []
+    for text in found if isinstance(found, list) else []:
+        try:
+            times.append(from_text(text))
+        except (TypeError, ValueError):  # what a hand wrote there is no start
+            continue
+    return times
+
+
+def write(state_dir: Path, worker_id: str, times: Sequence[datetime]) -> None:
+    """Have exactly these on record."""
+    path = _path(state_dir, worker_id)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_json(path, {"starts": [to_text(moment) for moment in times]}, mode=PRIVATE)
+
+
+def forget(state_dir: Path, worker_id: str) -> None:
+    """Begin to count anew: a person has taken the worker in hand."""
+    _path(state_dir, worker_id).unlink(missing_ok=True)
+
+
+def _path(state_dir: Path, worker_id: str) -> Path:
+    return state_dir / "workers" / f"{worker_id}.starts"
+
+
+HOME = "desired"
+LONGEST = 500  # characters of its reason
+
+
+class Quarantine(NamedTuple):
+    """Since when, and why, in words for people."""
+
+    at: str
+    words: str
+
+
+class Quarantines:
+    """The quarantines of one host's workers. What can't be read counts as one: it may say "rest", never "run"."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._home = state_dir / HOME
+
+    def read(self, worker_id: str) -> Quarantine | None:
+        """Why this worker may not be started by itself; None where it may."""
+        path = self._path(worker_id)
+        try:
+            document = read_json(path)
+        except (UnreadableError, OSError):
+            return Quarantine("", f"quarantined; {path} should say why, and can't be read")
+        if document is None:
+            return None
+        at, words = (document.get(name) for name in Quarantine._fields)
+        said = words if isinstance(words, str) and words else "quarantined"
+        return Quarantine(at if isinstance(at, str) else "", one_line(said, LONGEST))
+
+    def begin(self, worker_id: str, words: str, now: datetime) -> None:
+        """From now on, until `end`."""
+        self._home.mkdir(mode=0o700, exist_ok=True)
+        write_json(self._path(worker_id), {"at": to_text(now), "words": one_line(words, LONGEST)}, mode=PRIVATE)
+
+    def end(self, worker_id: str) -> bool:
+        """A person has taken it in hand: it may be started, and its starts are counted anew. Whether there was one."""
+        path = self._path(worker_id)
+        there = path.exists()
+        path.unlink(missing_ok=True)
+        forget(self._state_dir, worker_id)
+        return there
+
+    def _path(self, worker_id: str) -> Path:
+        return self._home / f"{worker_id}.quarantine"
+
+
+WINDOW = timedelta(hours=1)
+
+
+class TooManyStarts(RefusedError):
+    """It has been started too often."""
+
+
+def note_start(state_dir: Path, worker: Worker, now: datetime) -> None:
+    """Note that this worker is about to be started by itself; `TooManyStarts`, and no note, where it was too often.
+
+    Before the start, so that one which fails counts as well. Where it can't be noted it is an `OSError`: what nobody
+    counts is not repeated.
+    """
+    times, limit = recent(noted(state_dir, worker.id), now), worker.restart.max_per_hour
+    if len(times) >= limit:
+        raise TooManyStarts(_why(worker, len(times)), remedy=_remedy(worker))
+    write(state_dir, worker.id, (*times, now))
+
+
+def recent(times: Sequence[datetime], now: datetime) -> list[datetime]:
+    """Those within the last hour. One from the future was noted by a clock that was wrong, and would count for ever."""
+    return [moment for moment in times if now - WINDOW < moment <= now]
+
+
+def _why(worker: Worker, count: int) -> str:
+    key = f"workers.{worker.id}.restart.max_per_hour"
+    if count == 0:
+        return f"{key} is 0, so it is never started by itself."
+    return f"It was started by itself {times(count)} within the last hour, and {key} allows no more."
+
+
+def _remedy(worker: Worker) -> str:
+    return f"Look why it does not live (its log says it); a person may start it: restart {worker.id}."

@@ -1,0 +1,254 @@
+"""What to do after a worker has ended by itself, decided purely: from its past lives, its policy and one `now`.
+
+Asked once for each end, and the answer is kept: `due_at` is for people and for the next daemon, while this one waits
+for `pause_seconds` on the monotonic clock. A start that failed is a life without length.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from supervisor_core.common.text import times
+from supervisor_core.common.times import require_aware
+
+HEALTHY_SECONDS = 60.0
+"""A life of at least so long shows that the worker can live: the restart after it does not wait."""
+
+LONGEST_PAUSE_SECONDS = 300.0
+"""What was broken elsewhere (a drive, a database) is back minutes after it is mended, and not an hour later."""
+
+JITTER = 0.25
+"""The share by which a pause is shorter or longer, so that workers who died together do not come back together."""
+
+WINDOW = timedelta(hours=1)
+
+_SIGNAL = re.compile(r"\bwas ended by signal ([0-9]{1,3})\b")
+_OUTSIDE = frozenset({"SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGSTOP", "SIGTSTP"})
+_MOST_DOUBLINGS = 64
+"""By then every pause is at its longest; a larger exponent is more than a float holds."""
+
+
+class Policy(StrEnum):
+    """`restart.policy`: after which end a worker is started again."""
+
+    NEVER = "never"
+    ON_FAILURE = "on-failure"
+    ALWAYS = "always"
+
+
+class Rules(Protocol):
+    """The section `restart` of a worker's configuration."""
+
+    @property
+    def policy(self) -> str:
+        """One of `Policy`."""
+
+    @property
+    def max_per_hour(self) -> int:
+        """So many automatic starts within any hour; 0: none."""
+
+    @property
+    def backoff_seconds(self) -> float:
+        """The first pause; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """From a start of a worker to its end. An `exit_code` of None is not known, and counts as a failure.
+
+    `lived_seconds` is its length by a clock that nobody sets; without it the two times tell, as well as they can.
+    """
+
+    started_at: datetime
+    ended_at: datetime
+    exit_code: int | None = None
+    start_asked: bool = False
+    """Somebody asked for its start: a person, or a change of the configuration."""
+    end_asked: bool = False
+    """Somebody asked for its end: it did not end by itself."""
+    lived_seconds: float | None = None
+    memory_kills: int | None = None
+    """How many processes the kernel killed for lack of memory while it lived; None where nobody knows."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "started_at", require_aware(self.started_at))
+        object.__setattr__(self, "ended_at", require_aware(self.ended_at))
+
+    @property
+    def seconds(self) -> float:
+        """How long it was; 0 where a clock that was set back makes it less."""
+        by_clock = (self.ended_at - self.started_at).total_seconds()
+        return max(0.0, by_clock if self.lived_seconds is None else self.lived_seconds)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended by itself, and not well."""
+        return not self.end_asked and self.exit_code != 0
+
+    @property
+    def short(self) -> bool:
+        """Whether it was too short to show that the worker can live."""
+        return self.seconds < HEALTHY_SECONDS
+
+
+class Next(StrEnum):
+    """What comes after the end of a worker."""
+
+    START = "start"
+    WAIT = "wait"
+    REST = "rest"
+    QUARANTINE = "quarantine"
+
+
+class Reason(StrEnum):
+    """Why, as a name."""
+
+    FIRST_LIFE = "first_life"
+    LIVED_LONG = "lived_long"
+    NO_BACKOFF = "no_backoff"
+    BACKING_OFF = "backing_off"
+    ASKED_FOR = "asked_for"
+    ENDED_WELL = "ended_well"
+    POLICY_NEVER = "policy_never"
+    TOO_MANY_STARTS = "too_many_starts"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What comes next, why, and the same in words for people. `due_at` is None where it is not started."""
+
+    what: Next
+    reason: Reason
+    words: str
+    due_at: datetime | None = None
+    pause_seconds: float = 0.0
+
+    def at(self, now: datetime) -> Decision:
+        """The same, read again later: never further off than its pause, wherever the clock has been set since."""
+        latest = require_aware(now) + timedelta(seconds=self.pause_seconds)
+        return self if self.due_at is None or self.due_at <= latest else replace(self, due_at=latest)
+
+
+def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
+    """How many of these starts lie within the hour before `now`, or within the hour after it.
+
+    Those after it are from before the clock was set back. They count, since they were not long ago; one that lies
+    further off says nothing, and would count for ever.
+    """
+    return sum(1 for moment in times if -WINDOW < now - moment < WINDOW)
+
+
+def decide(rules: Rules, lives: Sequence[Life], starts: int, now: datetime, chance: float) -> Decision:
+    """What to do about a worker that does not run.
+
+    `lives` are in the order in which they were lived, `starts` how many automatic ones there were within the last hour
+    (`automatic_starts`), and `chance` is between 0 and 1: where in its bounds the pause lies.
+    """
+    policy, now = Policy(rules.policy), require_aware(now)
+    if not 0 <= chance <= 1:
+        raise ValueError(f"chance is {chance!r}; it must be a number from 0 to 1")
+    last = lives[-1] if lives else None
+    rest = _rests(policy, last)
+    if rest is not None:
+        return rest
+    if starts >= rules.max_per_hour:
+        return Decision(Next.QUARANTINE, Reason.TOO_MANY_STARTS, _too_many(rules.max_per_hour, starts, last))
+    if last is None:
+        return Decision(Next.START, Reason.FIRST_LIFE, "started: it has not run before", now)
+    pause = pause_seconds(rules.backoff_seconds, failures_in_a_row(lives), chance) if last.short else 0.0
+    if pause == 0:
+        reason = Reason.NO_BACKOFF if last.short else Reason.LIVED_LONG
+        return Decision(Next.START, reason, f"started again at once: {_told(last)}", now)
+    words = f"started again in {_in_words(pause)}: {_told(last)}"
+    return Decision(Next.WAIT, Reason.BACKING_OFF, words, now + timedelta(seconds=pause), pause)
+
+
+def failures_in_a_row(lives: Sequence[Life]) -> int:
+    """How many of the last lives were short and ended badly, without anybody having stopped or started it between."""
+    count = 0
+    for life in reversed(lives):
+        if not life.failed or not life.short:
+            break
+        count += 1
+        if life.start_asked:
+            break
+    return count
+
+
+def pause_seconds(backoff_seconds: float, failures: int, chance: float) -> float:
+    """The pause before a start: the configured one after the first failure, then twice as long after each."""
+    doublings = min(max(failures - 1, 0), _MOST_DOUBLINGS)
+    middle = min(math.ldexp(backoff_seconds, doublings), LONGEST_PAUSE_SECONDS)
+    return min(middle * (1 - JITTER + 2 * JITTER * chance), LONGEST_PAUSE_SECONDS)
+
+
+def _rests(policy: Policy, last: Life | None) -> Decision | None:
+    """The decision to leave it alone, where nobody wants it started."""
+    if last is None:
+        return None
+    if last.end_asked:
+        return Decision(Next.REST, Reason.ASKED_FOR, "not started again: it ended because somebody asked for it")
+    if policy is Policy.NEVER:
+        words = f"not started again: {_told(last)}, and its restart.policy is never"
+        return Decision(Next.REST, Reason.POLICY_NEVER, words)
+    if policy is Policy.ON_FAILURE and not last.failed:
+        words = f"not started again: {_told(last)}, and its restart.policy is on-failure"
+        return Decision(Next.REST, Reason.ENDED_WELL, words)
+    return None
+
+
+def _too_many(limit: int, starts: int, last: Life | None) -> str:
+    if limit == 0:
+        why = "it does not run, and its restart.max_per_hour is 0: it is never started by itself"
+    else:
+        often = f"it was started by itself {times(starts)} within the last hour"
+        why = f"{often}, and its restart.max_per_hour allows {limit}"
+    told = f". {_told(last).capitalize()}" if last else ""
+    return f"quarantined: {why}{told}. Its log says why it ended; resume or restart by a person ends the quarantine"
+
+
+def _told(life: Life) -> str:
+    """`it lived 2 s and ended with exit code 1`."""
+    ended = "nobody saw how it ended" if life.exit_code is None else exit_in_words(life.exit_code)
+    return f"it lived {_in_words(life.seconds)} and {ended}"
+
+
+def exit_in_words(code: int) -> str:
+    """How a process ended. A negative code is how Python tells of a signal."""
+    return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def from_outside(life: Life) -> bool:
+    """Whether the end says nothing about the worker's code: a signal from elsewhere, or nobody saw the end."""
+    code = life.exit_code
+    if code is None:
+        return True
+    return signal_from_outside(-code if code < 0 else code - 128)  # as Python and a shell tell of a signal
+
+
+def signal_from_outside(number: int) -> bool:
+    """Whether somebody else sends this signal. The others, such as SIGSEGV, are a program's own failure."""
+    try:
+        return signal.Signals(number).name in _OUTSIDE
+    except ValueError:
+        return False
+
+
+def signal_in(words: str) -> int | None:
+    """The signal by which a worker ended, out of the words above; None where they name none."""
+    found = _SIGNAL.search(words)
+    return int(found[1]) if found else None
+
+
+def _in_words(seconds: float) -> str:
+    if seconds < HEALTHY_SECONDS:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"

@@ -1,0 +1,295 @@
+"""The teams of one supervisor: made and changed by hand, or as the configuration has them.
+
+These calls block for as long as the database takes; the daemon's loop makes them in a thread.
+
+Teams as people look at them: the configuration says who is in, the ledger since when, as what, and who left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import IntegrityError
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.storage import supervisors
+from supervisor_core.storage.store import Transactions, transactions
+from supervisor_core.storage.tables import TEAM_NAME, WORKER_ID
+from supervisor_core.workers.teams import rows as teams
+from supervisor_core.workers.teams.rows import Counts, MemberRole, MemberRow, TeamRow
+
+T = TypeVar("T")
+
+
+class TeamError(SupervisorError, ValueError):
+    """The team or its member can't be as asked for."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class TeamManager:
+    """Looks after the teams of the supervisor of this name. What it returns is frozen."""
+
+    def __init__(
+        self, ledger: Transactions | Engine, supervisor_id: str, *, clock: Callable[[], datetime] = _utc_now
+    ) -> None:
+        self.supervisor_id = supervisor_id
+        self._database = transactions(ledger)
+        self._clock = clock
+
+    def create_team(
+        self,
+        name: str,
+        description: str | None = None,
+        objective: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        agent_ids: Iterable[str] | None = None,
+    ) -> TeamRow:
+        """A new team, with these agents as its members. Where one of them can't join, there is no team either."""
+        name = _checked(name, "name of a team", TEAM_NAME)
+        agents = [_agent(agent_id) for agent_id in dict.fromkeys(agent_ids or ())]
+        now = self._clock()
+
+        def work(connection: Connection) -> TeamRow:
+            known = teams.named(connection, self.supervisor_id, name)
+            if known is not None:
+                ended = " It has ended; its name is kept for its history." if known.ended_at else ""
+                raise TeamError(f"There is a team {name} already.{ended}", remedy="Take another name.")
+            texts: dict[str, Any] = {"description": description, "objective": objective, "config": config}
+            team_id = teams.create(connection, self.supervisor_id, name, now, **texts)
+            for agent_id in agents:
+                self._join(connection, team_id, agent_id, MemberRole.MEMBER, now)
+            return self._team(connection, team_id)
+
+        return self._write(work)
+
+    def get_teams(self) -> list[TeamRow]:
+        """The teams there are, by name; not those that vanished from the configuration."""
+        return self._database.read(lambda connection: teams.of_supervisor(connection, self.supervisor_id))
+
+    def get_team_members(self, team_id: str) -> list[MemberRow]:
+        """Who is in the team now."""
+        return self._database.read(lambda connection: teams.members(connection, self.supervisor_id, team_id))
+
+    def get_team_history(self, team_id: str) -> list[MemberRow]:
+        """Who is and who was in the team, each with its times."""
+        return self._database.read(lambda connection: teams.members(connection, self.supervisor_id, team_id, left=True))
+
+    def add_agent_to_team(self, team_id: str, agent_id: str, role: str = "MEMBER") -> MemberRow:
+        """Have an agent join; a `ValueError` where it is in a team already, be it this one."""
+        agent_id, wanted, now = _agent(agent_id), _role(role), self._clock()
+
+        def work(connection: Connection) -> MemberRow:
+            team = self._team(connection, team_id)
+            if team.ended_at is not None:
+                raise TeamError(
+                    f"The team {team.name} has ended.", remedy="It comes back when it is in the configuration."
+                )
+            return self._join(connection, team_id, agent_id, wanted, now)
+
+        return self._write(work)
+
+    def remove_agent_from_team(self, team_id: str, agent_id: str) -> bool:
+        """Have an agent leave, which it may join again; False where it is not in this team."""
+        now = self._clock()
+        return self._database.write(
+            lambda connection: teams.remove(connection, self.supervisor_id, team_id, agent_id, now)
+        )
+
+    def get_team_status(self) -> dict[str, Any]:
+        """The supervisor's status as its row has it, None where it never ran, and its teams with their sizes.
+
+        `member_count` includes those who left; `active_members` and `total_members` do not.
+        """
+
+        def look(connection: Connection) -> dict[str, Any]:
+            row = supervisors.find(connection, self.supervisor_id)
+            counts = teams.counts(connection, self.supervisor_id)
+            shown = [
+                _shown(team, counts.get(team.team_id, Counts(0, 0)))
+                for team in teams.of_supervisor(connection, self.supervisor_id)
+            ]
+            return {
+                "supervisor_id": self.supervisor_id,
+                "status": str(row.status) if row else None,
+                "teams": shown,
+                "total_teams": len(shown),
+                "total_members": sum(team["active_members"] for team in shown),
+            }
+
+        return self._database.read(look)
+
+    def sync_with(self, config: SupervisorConfig) -> list[str]:
+        """Have the teams be as the configuration says; what was changed, in words, nothing the second time.
+
+        It decides about its own teams and about each worker for which it names a team. Teams made by hand stay, with
+        whom they have beside those. A team that is no longer in it ends: all leave, and its history is kept.
+        """
+        now = self._clock()
+        wanted = {worker.id: worker.team for worker in config.workers.values() if worker.team}
+        objectives = {name: team.objective for name, team in config.teams.items()}
+
+        def work(connection: Connection) -> list[str]:
+            changes: list[str] = []
+            ids = self._sync_teams(connection, objectives, now, changes)
+            self._sync_members(connection, wanted, ids, now, changes)
+            return changes
+
+        return self._write(work)
+
+    def _sync_teams(
+        self, connection: Connection, objectives: Mapping[str, str], now: datetime, changes: list[str]
+    ) -> dict[str, str]:
+        """Begin, change and end teams; the ids of those of the configuration, by name."""
+        known = {team.name: team for team in teams.of_supervisor(connection, self.supervisor_id, ended=True)}
+        ids = {}
+        for name, objective in objectives.items():
+            team = known.get(name)
+            values = {"objective": objective or None, "configured": True}
+            if team is None:
+                changes.append(f"the team {name} begins")
+                ids[name] = teams.create(connection, self.supervisor_id, name, now, **values)  # type: ignore[arg-type]
+                continue
+            ids[name] = team.team_id
+            if (team.objective, team.configured, team.ended_at) != (objective or None, True, None):
+                changes.append(f"the team {name} {'is there again' if team.ended_at else 'is changed'}")
+                teams.change(connection, team.team_id, now, ended_at=None, **values)
+        for name, team in known.items():
+            if team.configured and team.ended_at is None and name not in objectives:
+                changes.append(f"the team {name} ends")
+                teams.change(connection, team.team_id, now, ended_at=now)
+        return ids
+
+    def _sync_members(
+        self,
+        connection: Connection,
+        wanted: Mapping[str, str],
+        ids: Mapping[str, str],
+        now: datetime,
+        changes: list[str],
+    ) -> None:
+        known = {team.team_id: team for team in teams.of_supervisor(connection, self.supervisor_id, ended=True)}
+        staying = set()
+        for agent_id, member in teams.active_in(connection, self.supervisor_id).items():
+            team, there = known[member.team_id], wanted.get(agent_id)
+            if member.team_id == ids.get(there or "") or (there is None and not team.configured):
+                staying.add(agent_id)
+                continue
+            changes.append(f"{agent_id} leaves the team {team.name}")
+            teams.remove(connection, self.supervisor_id, member.team_id, agent_id, now)
+        for agent_id, name in wanted.items():
+            if agent_id not in staying:
+                changes.append(f"{agent_id} joins the team {name}")
+                teams.add(connection, self.supervisor_id, ids[name], agent_id, MemberRole.MEMBER, now)
+
+    def _team(self, connection: Connection, team_id: str) -> TeamRow:
+        team = teams.find(connection, self.supervisor_id, team_id)
+        if team is None:
+            raise TeamError(f"Supervisor {self.supervisor_id} has no team with the id {team_id!a}.")
+        return team
+
+    def _join(self, connection: Connection, team_id: str, agent_id: str, role: MemberRole, now: datetime) -> MemberRow:
+        member = teams.active_in(connection, self.supervisor_id).get(agent_id)
+        if member is not None:
+            there = self._team(connection, member.team_id).name
+            raise TeamError(
+                f"{agent_id} is in the team {there} already, and an agent is in one at a time.",
+                remedy=f"Remove it from {there} first.",
+            )
+        return teams.add(connection, self.supervisor_id, team_id, agent_id, role, now)
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        """Somebody else may write the same thing between our look and our row; then the look is taken once more."""
+        try:
+            return self._database.write(work)
+        except IntegrityError:
+            return self._database.write(work)
+
+
+def _shown(team: TeamRow, counts: Counts) -> dict[str, Any]:
+    return {
+        "team_id": team.team_id,
+        "team_name": team.name,
+        "objective": team.objective,
+        "member_count": counts.ever,
+        "active_members": counts.active,
+    }
+
+
+def _checked(text: str, what: str, most: int) -> str:
+    if not text.strip() or not text.isprintable() or len(text) > most:
+        raise TeamError(f"The {what} has 1 to {most} characters that can be printed, unlike {text[:80]!a}.")
+    return text
+
+
+def _agent(agent_id: str) -> str:
+    return _checked(agent_id, "id of an agent", WORKER_ID)
+
+
+def _role(role: str) -> MemberRole:
+    try:
+        return MemberRole(role)
+    except ValueError:
+        raise TeamError(f"The role of a member is {', '.join(MemberRole)}, and not {role!a}.") from None
+
+
+LATELY = timedelta(days=7)
+"""So long it is shown that somebody left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Somebody who is in a team, or was."""
+
+    agent_id: str
+    role: str
+    left_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TeamPicture:
+    """One team."""
+
+    name: str
+    objective: str
+    members: tuple[Member, ...]
+    left: tuple[Member, ...] = ()
+    """Who left lately and is not back, the last one first."""
+
+
+def team_pictures(connection: Connection, config: SupervisorConfig, now: datetime) -> list[TeamPicture]:
+    """All teams: those of the configuration, in its order, then those made by hand."""
+    supervisor_id = config.supervisor.id
+    recorded = {team.name: team for team in teams.of_supervisor(connection, supervisor_id)}
+
+    def rows(team: TeamRow | None) -> Sequence[MemberRow]:
+        return teams.members(connection, supervisor_id, team.team_id, left=True) if team else ()
+
+    found = []
+    for name, team in config.teams.items():
+        mine = [worker.id for worker in config.workers.values() if worker.team == name]
+        found.append(_picture(name, team.objective, mine, rows(recorded.get(name)), now))
+    for name, made in recorded.items():
+        if name not in config.teams and not made.configured:
+            history = rows(made)
+            mine = [row.agent_id for row in history if row.active]
+            found.append(_picture(name, made.objective or "", mine, history, now))
+    return found
+
+
+def _picture(name: str, objective: str, mine: Sequence[str], rows: Sequence[MemberRow], now: datetime) -> TeamPicture:
+    roles = {row.agent_id: row.role for row in rows if row.active}
+    left = {
+        row.agent_id: Member(row.agent_id, str(row.role), row.left_at)
+        for row in sorted(rows, key=lambda row: row.left_at or now)
+        if row.left_at is not None and now - row.left_at <= LATELY and row.agent_id not in mine
+    }
+    members = tuple(Member(agent_id, str(roles.get(agent_id, MemberRole.MEMBER))) for agent_id in mine)
+    return TeamPicture(name, objective, members, tuple(reversed(left.values())))

@@ -1,0 +1,201 @@
+"""Teams and who is in them, as rows. Nobody is deleted: who leaves keeps a row that says from when until when.
+
+Each supervisor has its own teams; an agent is in one of them at a time, which a unique column holds against any number
+of writers.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+
+from supervisor_core.common.text import canonical_json
+from supervisor_core.storage.tables import team_members, teams
+
+_IDS = uuid.UUID("6f0c2f3e-2d0a-4a55-9a3f-5f9e2b7f4c10")
+"""Sets the ids of teams apart from those that others make in the same way."""
+
+
+class MemberRole(StrEnum):
+    """What an agent is in a team."""
+
+    LEAD = "LEAD"
+    MEMBER = "MEMBER"
+    TRAINEE = "TRAINEE"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamRow:
+    """A named group of agents with an objective."""
+
+    team_id: str
+    supervisor_id: str
+    name: str
+    description: str | None
+    objective: str | None
+    config: Mapping[str, Any]
+    configured: bool
+    """It comes from the configuration, which also ends it."""
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+    """When it vanished from the configuration; its history is kept, and it may come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One agent's time in one team."""
+
+    member_id: str
+    team_id: str
+    agent_id: str
+    role: MemberRole
+    joined_at: datetime
+    left_at: datetime | None
+
+    @property
+    def active(self) -> bool:
+        """Whether it is in the team now."""
+        return self.left_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many agents a team has."""
+
+    ever: int
+    """Those who left included; one who came back is one."""
+    active: int
+
+
+def id_of(supervisor_id: str, name: str) -> str:
+    """Follows from its name, so that a ledger that is made anew has the same teams as the shared database."""
+    return str(uuid.uuid5(_IDS, f"{supervisor_id}\n{name}"))
+
+
+def create(
+    connection: Connection,
+    supervisor_id: str,
+    name: str,
+    now: datetime,
+    *,
+    description: str | None = None,
+    objective: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    configured: bool = False,
+) -> str:
+    """A new team; its id. An `IntegrityError` where there is one of that name."""
+    team_id = id_of(supervisor_id, name)
+    row = {
+        "team_id": team_id,
+        "supervisor_id": supervisor_id,
+        "name": name,
+        "description": description,
+        "objective": objective,
+        "config_json": canonical_json(dict(config or {})),
+        "configured": configured,
+        "created_at": now,
+        "updated_at": now,
+    }
+    connection.execute(insert(teams), row)
+    return team_id
+
+
+def change(connection: Connection, team_id: str, now: datetime, **values: Any) -> None:  # noqa: ANN401 (of any column)
+    """Set columns of a team."""
+    connection.execute(update(teams).where(teams.c.team_id == team_id).values(updated_at=now, **values))
+
+
+def find(connection: Connection, supervisor_id: str, team_id: str) -> TeamRow | None:
+    """The team of this id."""
+    mine = (teams.c.supervisor_id == supervisor_id, teams.c.team_id == team_id)
+    found = connection.execute(select(teams).where(*mine)).mappings().first()
+    return _team(found) if found else None
+
+
+def named(connection: Connection, supervisor_id: str, name: str) -> TeamRow | None:
+    """The team of this name."""
+    mine = (teams.c.supervisor_id == supervisor_id, teams.c.name == name)
+    found = connection.execute(select(teams).where(*mine)).mappings().first()
+    return _team(found) if found else None
+
+
+def of_supervisor(connection: Connection, supervisor_id: str, *, ended: bool = False) -> list[TeamRow]:
+    """Its teams by name; those that have ended too where asked for."""
+    query = select(teams).where(teams.c.supervisor_id == supervisor_id).order_by(teams.c.name)
+    if not ended:
+        query = query.where(teams.c.ended_at.is_(None))
+    return [_team(found) for found in connection.execute(query).mappings()]
+
+
+def counts(connection: Connection, supervisor_id: str) -> dict[str, Counts]:
+    """For each team that ever had an agent, how many."""
+    agents = func.count(team_members.c.agent_id.distinct())
+    query = select(team_members.c.team_id, agents, func.count(team_members.c.active_agent_id))
+    query = query.where(team_members.c.supervisor_id == supervisor_id).group_by(team_members.c.team_id)
+    return {team_id: Counts(ever, active) for team_id, ever, active in connection.execute(query)}
+
+
+def members(connection: Connection, supervisor_id: str, team_id: str, *, left: bool = False) -> list[MemberRow]:
+    """Who is in a team, in the order in which they came; those who left too where asked for."""
+    mine = (team_members.c.supervisor_id == supervisor_id, team_members.c.team_id == team_id)
+    query = select(team_members).where(*mine).order_by(team_members.c.joined_at, team_members.c.agent_id)
+    if not left:
+        query = query.where(team_members.c.active_agent_id.is_not(None))
+    return [_member(found) for found in connection.execute(query).mappings()]
+
+
+def active_in(connection: Connection, supervisor_id: str) -> dict[str, MemberRow]:
+    """Where each agent is that is in a team now."""
+    mine = (team_members.c.supervisor_id == supervisor_id, team_members.c.active_agent_id.is_not(None))
+    found = connection.execute(select(team_members).where(*mine).order_by(team_members.c.agent_id)).mappings()
+    return {row["agent_id"]: _member(row) for row in found}
+
+
+def add(
+    connection: Connection, supervisor_id: str, team_id: str, agent_id: str, role: MemberRole, now: datetime
+) -> MemberRow:
+    """Have an agent join. An `IntegrityError` where it is in a team already."""
+    row: dict[str, Any] = {
+        "member_id": str(uuid.uuid4()),
+        "team_id": team_id,
+        "supervisor_id": supervisor_id,
+        "agent_id": agent_id,
+        "active_agent_id": agent_id,
+        "role": role,
+        "joined_at": now,
+    }
+    connection.execute(insert(team_members), row)
+    return MemberRow(row["member_id"], team_id, agent_id, role, now, None)
+
+
+def remove(connection: Connection, supervisor_id: str, team_id: str, agent_id: str, now: datetime) -> bool:
+    """Have an agent leave; False where it is not in this team."""
+    mine = (team_members.c.supervisor_id == supervisor_id, team_members.c.active_agent_id == agent_id)
+    gone = update(team_members).where(*mine, team_members.c.team_id == team_id)
+    return connection.execute(gone.values(active_agent_id=None, left_at=now)).rowcount == 1
+
+
+def _team(found: RowMapping) -> TeamRow:
+    values = dict(found)
+    config = _frozen(json.loads(values.pop("config_json")))
+    return TeamRow(config=config, **values)
+
+
+def _member(found: RowMapping) -> MemberRow:
+    values = {name: found[name] for name in MemberRow.__dataclass_fields__}
+    return MemberRow(**{**values, "role": MemberRole(values["role"])})
+
+
+def _frozen(value: Any) -> Any:  # noqa: ANN401 (whatever JSON holds)
+    if isinstance(value, dict):
+        return MappingProxyType({name: _frozen(each) for name, each in value.items()})
+    return tuple(_frozen(each) for each in value) if isinstance(value, list) else value

@@ -1,0 +1,352 @@
+"""A configured worker and its processes: find it, start it and see it live, stop it and see it gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import RefusedError, SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdentity
+from supervisor_core.host.web import MASK
+from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.processes.launch import LaunchError, LaunchSpec
+from supervisor_core.processes.manager import ProcessDoor, order
+from supervisor_core.processes.output.files import output_path, read_output_end, size_of
+from supervisor_core.processes.records import TRIAL
+from supervisor_core.processes.stopping import StopReport
+from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
+from supervisor_core.workers.heartbeats.files import last_beat
+
+if TYPE_CHECKING:
+    from supervisor_core.processes.claims import Claim, Claimant, Profile
+
+MOST_COPIES = 3
+"""So many of one worker are stopped in one go; who starts them faster than that has to be found by a person."""
+
+FRESH_SECONDS = 300.0
+"""The age at which a heartbeat stops counting for a worker of which none is expected."""
+
+PROFILE_SECONDS = 1.0
+"""How long resolving the worker's program and directory may take: `status` answers within two seconds."""
+
+TAIL_LINES = 20
+TAIL_BYTES = 8 * 1024
+"""What of a dying worker's output is shown: enough for a traceback's end."""
+
+
+def worker_log(config: SupervisorConfig, worker: Worker) -> Path:
+    """Where this worker's output is captured."""
+    return output_path(config.state_dir, worker.id)
+
+
+def check_watcher_process(processes: ProcessDoor, worker: Worker) -> FoundWorker:
+    """Whether this worker runs, by the exact identity of its process."""
+    return processes.find(worker.id)
+
+
+class Search(Enum):
+    """When all processes are searched for one that claims to be a worker."""
+
+    NEVER = "never"
+    """Those that its heartbeat names or that an earlier search has found are looked at all the same."""
+    IF_STOPPED = "if stopped"
+    """Where no process of it is on record."""
+    ALWAYS = "always"
+    """Also for copies beside one that is."""
+
+
+class Sighting(NamedTuple):
+    """A worker, looked for by its record and by its last beat."""
+
+    found: FoundWorker
+    beat: Heartbeat | None = None
+    problem: str = ""
+    """Why its beat could not be read: one that was started by hand may then run without being seen."""
+
+
+def find_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> FoundWorker:
+    """The same, with the process that its heartbeat names where none is on record."""
+    found = check_watcher_process(processes, worker)
+    return look_for_watcher(processes, drive, config, worker).found if is_stopped(found) else found
+
+
+def look_for_watcher(
+    processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker, search: Search = Search.NEVER
+) -> Sighting:
+    """The same, for whoever must know whether that look was a whole one. Whoever is about to start or stop the worker
+    has all processes searched."""
+    beat, problem = _read_beat(drive, config, worker)
+    return Sighting(adopt_watcher(processes, drive, config, worker, beat, search), beat, problem)
+
+
+def adopt_watcher(
+    processes: ProcessDoor,
+    drive: Drive,
+    config: SupervisorConfig,
+    worker: Worker,
+    beat: Heartbeat | None,
+    search: Search = Search.NEVER,
+) -> FoundWorker:
+    """The worker as it is found. Where none is on record, the one process that claims to be it is adopted, if it surely
+    is the worker; with any other claim nobody can tell whether it runs. Claims beside a running worker are `others`."""
+    found = check_watcher_process(processes, worker)
+    if found.identity is None and not is_stopped(found):
+        return found
+    named = _claim(processes, worker, beat, found)
+    everywhere = search is Search.ALWAYS or (search is Search.IF_STOPPED and found.identity is None)
+    if not (everywhere or named or processes.suspected(worker.id)):
+        return found
+    claiming = _claimants(processes, drive, config, worker, named, everywhere=everywhere)
+    if found.identity is not None:
+        return found._replace(others=tuple(each.pid for each in claiming if each.alike))
+    if not claiming:
+        return found
+    if len(claiming) == 1 and not claiming[0].obstacle:
+        adopted = processes.adopt(worker.id, watcher_profile(drive, config, worker), claiming[0])
+        return found if adopted is None else adopted
+    others = tuple(each.pid for each in claiming)
+    return FoundWorker(
+        worker.id, Presence.UNVERIFIABLE, found.record, Life.UNVERIFIABLE, reason=_why(worker, claiming), others=others
+    )
+
+
+def watcher_profile(drive: Drive, config: SupervisorConfig, worker: Worker) -> Profile:
+    """How this worker's process looks. Its program may lie on the drive, which may hang."""
+    from supervisor_core.processes.claims import (
+        bare_profile,
+        profile_of,  # seldom needed
+    )
+
+    command, path = config.command_for(worker), config.environment_for(worker).get("PATH", os.defpath)
+    try:
+        return drive.call(profile_of, command, worker.cwd, path, timeout=PROFILE_SECONDS)
+    except (DriveUnavailable, OSError):
+        return bare_profile(command, worker.cwd)
+
+
+class Ended(NamedTuple):
+    """A worker that was stopped, with the copies of it that somebody had started beside it."""
+
+    report: StopReport
+    """Of the last process that was stopped; `killed` are those of all."""
+    copies: tuple[int, ...] = ()
+    left: tuple[Claimant, ...] = ()
+    """Who still claims to be the worker: it can't be said to be stopped."""
+    problem: str = ""
+    """Why its heartbeat could not be read, which may name somebody else."""
+
+    def words(self, worker: Worker) -> str:
+        """Why it can't be said to be stopped; empty where it can."""
+        return _why(worker, self.left) if self.left else ""
+
+
+def end_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker, why: str = "") -> Ended:
+    """Stop the worker, and then each copy of it that can be adopted; whoever is left is told."""
+    before, _ = _read_beat(drive, config, worker)
+    copies: list[int] = []
+    killed: tuple[Member, ...] = ()
+    while True:
+        report = stop_watcher_gracefully(processes, worker, why)
+        killed = (*killed, *report.killed)
+        # Copies write the same file in turn, and either beat may be that of the one that was just stopped.
+        now, problem = _read_beat(drive, config, worker)
+        named = tuple(each for beat in (before, now) for each in _claim(processes, worker, beat, None))
+        claiming = _claimants(processes, drive, config, worker, named, everywhere=True) if report.stopped else ()
+        next_one = next((each for each in claiming if not each.obstacle), None)
+        if next_one is None or len(copies) >= MOST_COPIES - 1:
+            return Ended(replace(report, killed=killed), tuple(copies), claiming, problem)
+        processes.adopt(worker.id, watcher_profile(drive, config, worker), next_one)
+        copies.append(next_one.pid)
+
+
+def host_name() -> str:
+    """What this host calls itself, as `socket.gethostname` says it."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import socket
+
+    return socket.gethostname()
+
+
+def is_stopped(found: FoundWorker) -> bool:
+    """Whether nothing of it is left, its descendants included."""
+    return found.presence is Presence.STOPPED and not found.leftovers
+
+
+def start_watcher(
+    processes: ProcessDoor,
+    drive: Drive,
+    config: SupervisorConfig,
+    worker: Worker,
+    looked: FoundWorker | None = None,
+    trial: str = "",
+) -> ProcessIdentity:
+    """Start the worker with its configured command, and see it alive after its grace period.
+
+    What an earlier life left behind is ended first. `LaunchError` with the end of its output where it did not live
+    so long. `RefusedError` where another process claims to be the worker. `looked` is what a search of all processes
+    has just told the caller; one that was adopted is on record, so that the launch refuses a second copy by itself.
+    `trial` names the command that tries it out and reports its end: within its grace period that is no trouble.
+    """
+    found = looked
+    if found is None:
+        found = look_for_watcher(processes, drive, config, worker, Search.IF_STOPPED).found
+    if found.leftovers:
+        report = stop_watcher_gracefully(processes, worker, "what an earlier start left behind")
+        if not report.stopped:
+            names = ", ".join(map(str, report.survivors))
+            raise LaunchError(f"{worker.id} is not started: of its last life {names} could not be ended.")
+        found = look_for_watcher(processes, drive, config, worker, Search.IF_STOPPED).found
+    if found.presence is Presence.UNVERIFIABLE:
+        raise RefusedError(f"{worker.id} is not started. {found.reason}")
+    log = worker_log(config, worker)
+    check_places(drive, config, worker)
+    written_before = size_of(log)
+    spec = LaunchSpec(
+        worker_id=worker.id,
+        command=config.command_for(worker),
+        cwd=worker.cwd,
+        env=config.environment_for(worker),
+        log_path=log,
+        spec_hash=config.spec_hash(worker),
+        order=order(TRIAL, trial, worker.start_grace_seconds) if trial else None,
+    )
+    crashpoints.reach("worker.start:before")
+    record = processes.start(spec)
+    crashpoints.reach("worker.start:after")
+    identity = record.identity
+    if identity is None:
+        raise LaunchError(f"{worker.id} was started, but nobody knows as which process.")
+    if processes.wait_exit(identity, worker.start_grace_seconds):
+        code = processes.exit_code(identity)
+        raise LaunchError(
+            f"{worker.id} died within {worker.start_grace_seconds:g} s of its start ({_ended(code)}). "
+            f"{masked(_last_words(log, written_before), config.secrets())}"
+        )
+    if trial:
+        with contextlib.suppress(SupervisorError, OSError):  # else the order ends by its own time
+            processes.settle(worker.id)
+    return identity
+
+
+def stop_watcher_gracefully(processes: ProcessDoor, worker: Worker, why: str = "") -> StopReport:
+    """Ask the worker to end, wait as long as is configured, make it end, and look again. `why` goes on record first."""
+    crashpoints.reach("worker.stop:before")
+    report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
+    crashpoints.reach("worker.stop:after")
+    return report
+
+
+def check_places(drive: Drive, config: SupervisorConfig, worker: Worker) -> None:
+    """Raise `DriveUnavailable` where its folder or program lies on a drive that is away: a start would hang."""
+    places = (worker.cwd, Path(config.command_for(worker)[0]))
+    if any(place.is_relative_to(drive.root) for place in places):
+        drive.check()
+
+
+def masked(text: str, secrets: Collection[str]) -> str:
+    """The text without these values; the longest first, since one may be part of another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _read_beat(drive: Drive, config: SupervisorConfig, worker: Worker) -> tuple[Heartbeat | None, str]:
+    try:
+        return drive.call(_last_beat, drive, config, worker), ""
+    except (DriveUnavailable, OSError) as error:
+        return None, str(error)
+
+
+def _last_beat(drive: Drive, config: SupervisorConfig, worker: Worker) -> Heartbeat | None:
+    """For the thread of a call to the drive."""
+    drive.confirm()
+    return last_beat(drive.root, config.folder("state"), worker.id)
+
+
+def _claim(
+    processes: ProcessDoor, worker: Worker, beat: Heartbeat | None, found: FoundWorker | None
+) -> tuple[Claim, ...]:
+    """The live process that a heartbeat of this host names, unless that is the worker as it was found."""
+    if beat is None or beat.pid is None or beat.at is None or beat.hostname.casefold() != host_name().casefold():
+        return ()
+    if found is not None and found.identity is not None and found.identity.pid == beat.pid:
+        return ()
+    try:
+        if processes.identify(beat.pid) is None:  # nearly always: the last beat of a worker that has ended
+            return ()
+    except PermissionError:
+        pass  # there is one, which the system hides
+    from supervisor_core.processes.claims import Claim
+
+    age = (datetime.now(UTC) - beat.at).total_seconds()
+    return (Claim(beat.pid, beat.at, -SKEW_SECONDS <= age < (worker.heartbeat_max_age_seconds or FRESH_SECONDS)),)
+
+
+def _claimants(
+    processes: ProcessDoor,
+    drive: Drive,
+    config: SupervisorConfig,
+    worker: Worker,
+    named: Sequence[Claim],
+    *,
+    everywhere: bool,
+) -> tuple[Claimant, ...]:
+    """Who claims to be the worker. Where another worker has the same command, only the heartbeat tells them apart."""
+    profile, pids = watcher_profile(drive, config, worker), {claim.pid for claim in named}
+    claiming = processes.claimants(worker.id, profile, named, search=everywhere)
+    twins = [
+        each.id
+        for each in config.workers.values()
+        if each.id != worker.id and each.cwd == worker.cwd and config.command_for(each) == profile.command
+    ]
+    if not twins:
+        return claiming
+    either = f"it may as well be {' or '.join(twins)}, which {'has' if len(twins) == 1 else 'have'} the same command"
+    return tuple(each if each.obstacle or each.pid in pids else each._replace(obstacle=either) for each in claiming)
+
+
+def _why(worker: Worker, claiming: Sequence[Claimant]) -> str:
+    """Why nobody can tell whether the worker runs, and what a person should do about it."""
+    who = " and ".join(str(each) for each in claiming)
+    if len(claiming) > 1:
+        why = " ".join(f"{each}: {each.obstacle}." for each in claiming if each.obstacle)
+        return f"{who} claim to be {worker.id}. {why}{' ' if why else ''}End all but one."
+    if claiming[0].alike:
+        why = claiming[0].obstacle or f"more than {MOST_COPIES} copies of it were started"
+        return f"{who} has the arguments of {worker.id} and can't be adopted: {why}. End it."
+    return (
+        f"The heartbeat of {worker.id} names {who}, which can't be adopted: {claiming[0].obstacle}. "
+        f"If that is {worker.id}, end it. Otherwise delete the heartbeat file."
+    )
+
+
+def _ended(code: int | None) -> str:
+    if code is None:
+        return "exit code unknown"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _last_words(log: Path, before: int) -> str:
+    """The end of what was captured since the file had this size."""
+    size = size_of(log)
+    since = size - before if size >= before else TAIL_BYTES  # else its beginning was cut off meanwhile
+    try:
+        data = read_output_end(log, min(since, TAIL_BYTES)).data
+    except (UnreadableError, OSError) as error:
+        return f"Its last words can't be read: {error}"
+    lines = data.decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
+    if not lines:
+        return f"It wrote nothing to {log}."
+    return "Its last words:\n" + "\n".join(lines)

@@ -1,0 +1,271 @@
+"""Direct messages, shortcuts and forms: more ways to ask, and all of them end in the same command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.views.forms import SHORTCUT, SHORTCUT_ON_MESSAGE
+from slack_playground import Playground
+from tests.support.homes import ROOT, demo_command
+from tests.support.slack_home import SlackHome, a_slack_home, asked, settled, started
+
+pytestmark = pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=15)
+
+WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[SlackHome]:
+    with a_slack_home(tmp_path / "home", {"North": WORKER, "South": WORKER}) as made:
+        yield made
+
+
+async def trail(home: SlackHome) -> list[tuple[str, str, str]]:
+    rows = await asked(home, "audit")
+    return [(row["action"], row["target_id"], row["outcome"]) for row in reversed(rows)]
+
+
+async def test_a_shortcut_opens_a_picker_the_picker_a_form_and_the_form_gives_the_command(
+    home: SlackHome, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    await operator.shortcut(SHORTCUT, in_="ops")
+    modal = await operator.modal("What shall be done?")
+    await modal.menu("Choose a command").choose("Pause")
+    await modal.becomes("Pauses a worker")
+    await modal.shows("Where its card goes: [#ops]")
+    await modal.menu("Worker").choose("South")
+    await modal.fill("Label", "hotfix test")
+    await modal.submit()
+    await modal.is_closed()
+    card = await slack.channel("ops").shows("South: paused")
+    await card.shows("label: hotfix test")
+    assert home.running_copies("South") == []
+    await settled(home)
+    assert await trail(home) == [("PAUSE", "South", "success")]
+
+
+async def test_what_is_wrong_stands_at_its_field_and_nothing_is_done_before_it_is_right(
+    home: SlackHome, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    await operator.shortcut(SHORTCUT, in_="ops")
+    modal = await operator.modal()
+    await modal.menu("Choose a command").choose("Pause")
+    await modal.becomes("Pauses a worker")
+    await modal.menu("Worker").choose("all workers")
+    await modal.fill("Label", "what's <!channel> this?")
+    answer = await modal.submit()
+    assert list(answer["errors"]) == ["label"]
+    await modal.shows("! A label is made of letters A-Z")
+    assert home.rows("select * from jobs_t") == []
+    assert home.rows("select * from envelopes_t where payload_json like '%view_submission%'") == []
+    await modal.fill("Label", "what is this")
+    await modal.submit()
+    await slack.channel("ops").shows("label: what is this")
+    await settled(home)
+    assert sorted(await trail(home)) == [("PAUSE", "North", "success"), ("PAUSE", "South", "success")]
+
+
+async def test_a_shortcut_on_a_message_puts_the_card_into_its_thread(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    message = await slack.user("viewer").says("North looks odd", in_="ops")
+    complaint = await slack.channel("ops").shows("North looks odd")
+    await operator.shortcut(SHORTCUT_ON_MESSAGE, on=complaint)
+    modal = await operator.modal("What comes of it is told in #ops, in the thread")
+    await modal.menu("Choose a command").choose("Restart")
+    await modal.becomes("makes sure that it is gone")
+    await modal.menu("Worker").choose("North")
+    await modal.submit()
+    card = await slack.channel("ops").shows("North: restarted")
+    assert (await card.message())["thread_ts"] == message.said
+
+
+async def test_the_overview_s_more_opens_the_picker_for_its_channel(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    overview = await operator.slash("/supervisor")
+    await overview.button("More…").click()
+    modal = await operator.modal("What comes of it is told in #ops")
+    await modal.menu("Choose a command").choose("Show status")
+    await modal.becomes("Shows whether workers run")
+    await modal.menu("Worker").choose("South")
+    await modal.submit()
+    await operator.sees("South running")
+    await slack.user("viewer").does_not_see("South running")
+
+
+async def test_a_direct_message_is_a_command_and_answered_where_it_was_said(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    answer = await operator.says("status North", in_=operator.dm())
+    await answer.shows("North running")
+    assert "thread_ts" not in await answer.message()
+    await operator.says("puase South", in_=operator.dm())
+    mistake = await operator.dm().shows("Did you mean: /supervisor pause South")
+    assert "ephemeral_for" not in await mistake.message()
+    await operator.says("pause South hotfix", in_=operator.dm())
+    card = await operator.dm().shows("South: paused")
+    assert "thread_ts" not in await card.message()
+    await operator.says("status South", in_=operator.dm(), thread=card)
+    await card.thread_shows("South paused by")
+    await settled(home)
+    assert await trail(home) == [("PAUSE", "South", "success")]
+    assert slack.channel("ops").messages() == []
+    assert len(operator.dm().messages()) == 8, "what the bot itself wrote there is no command"
+
+
+async def test_a_direct_message_that_mentions_the_bot_is_dealt_with_once_and_an_edit_of_it_not_at_all(
+    home: SlackHome, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    said = await operator.says("@bot pause North", in_=operator.dm())
+    await operator.dm().shows("North: paused")
+    again: dict[str, Any] = {"type": "app_mention", "channel": operator.dm().id, "user": operator.id, "ts": said.said}
+    heard = {"subscription": "app_mention", "channel": operator.dm().channel}
+    slack.server.world.send_event({**heard, "event": {**again, "text": f"<@{slack.server.world.bot.id}> pause North"}})
+    slack.server.people.edit(operator.user, operator.dm().channel, said.said, "resume North")
+    await operator.says("status North", in_=operator.dm())
+    await operator.dm().shows("North paused by")
+    await settled(home)
+    assert await trail(home) == [("PAUSE", "North", "success")]
+    assert len(home.rows("select task_id from jobs_t")) == 1
+
+
+async def test_a_mention_in_a_thread_of_others_is_answered_there(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    complaint = await slack.user("viewer").says("North looks odd", in_="ops")
+    await operator.says("@bot pause North", in_="ops", thread=complaint.said)
+    card = await slack.channel("ops").shows("North: paused")
+    assert (await card.message())["thread_ts"] == complaint.said
+
+
+async def test_a_form_without_a_channel_is_told_in_the_direct_messages(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    await operator.shortcut(SHORTCUT)
+    modal = await operator.modal()
+    await modal.menu("Choose a command").choose("Pause")
+    await modal.becomes("Pauses a worker")
+    await modal.menu("Worker").choose("North")
+    await modal.submit()
+    card = await operator.dm().shows(1, "North: paused")
+    await settled(home)
+    assert "invite" not in card.text
+    assert slack.channel("ops").messages() == []
+
+
+async def test_a_form_for_a_channel_where_the_bot_is_no_member_is_told_in_the_direct_messages(
+    home: SlackHome, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    place = slack.channel("private-room", private=True, members=[operator]).without_bot()
+    await operator.shortcut(SHORTCUT, in_=place)
+    modal = await operator.modal()
+    await modal.menu("Choose a command").choose("Pause")
+    await modal.becomes("Where its card goes: [#private-room]")
+    await modal.menu("Worker").choose("North")
+    await modal.submit()
+    card = await operator.dm().shows("North: paused")
+    await card.shows("/invite @")
+
+
+async def test_a_submission_that_comes_twice_is_one_command(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    await operator.shortcut(SHORTCUT, in_="ops")
+    modal = await operator.modal()
+    await modal.menu("Choose a command").choose("Restart")
+    await modal.becomes("makes sure that it is gone")
+    await modal.menu("Worker").choose("North")
+    slack.fault("lose_ack", "socket")
+    await modal.submit(expect="operation_timeout")
+    slack.fault("duplicate", "socket")
+    await modal.submit()
+    await modal.is_closed()
+    await slack.channel("ops").shows("North: restarted")
+    await settled(home)
+    assert await trail(home) == [("RESTART_WATCHER", "North", "success")]
+    assert len(slack.channel("ops").messages()) == 1
+
+
+async def test_who_may_only_look_is_offered_that_and_a_right_that_was_lost_meanwhile_is_missing(
+    home: SlackHome, slack: Playground
+) -> None:
+    await started(home, slack)
+    viewer, guest = slack.user("viewer"), slack.user("guest", is_restricted=True)
+    await viewer.shortcut(SHORTCUT, in_="ops")
+    modal = await viewer.modal()
+    offered = [group["label"]["text"] for group in modal._view()["blocks"][0]["accessory"]["option_groups"]]  # noqa: SLF001
+    assert offered == ["To see"]
+    await guest.shortcut(SHORTCUT)
+    await guest.modal("There is nothing here that you may ask me for")
+    operator = slack.user("operator")
+    await operator.shortcut(SHORTCUT, in_="ops")
+    form = await operator.modal()
+    await form.menu("Choose a command").choose("Pause")
+    await form.becomes("Pauses a worker")
+    await form.menu("Worker").choose("North")
+    slack.user("operator", deleted=True)
+    await form.submit()
+    await operator.sees("Only people with an active account")
+    await settled(home)
+    assert await trail(home) == [("REFUSED", "North", "failure")]
+    assert len(home.running_copies("North")) == 1
+
+
+async def test_a_form_that_slack_opens_no_more_is_told_and_nothing_else_happens(
+    home: SlackHome, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    slack.fault("error", "views.open", error="expired_trigger_id")
+    complaint = await operator.says("North looks odd", in_="ops")
+    await operator.shortcut(SHORTCUT_ON_MESSAGE, on=await slack.channel("ops").shows("North looks odd"))
+    await operator.sees("The form did not open")
+    slack.fault("status", "views.open", status=503)
+    await operator.shortcut(SHORTCUT)
+    await operator.dm().shows("The form did not open")
+    await operator.has_no_modal()
+    await settled(home)
+    assert complaint.said
+    assert [row["state"] for row in home.rows("select state from envelopes_t where key like 'trigger:%'")] == [
+        "handled",
+        "handled",
+    ]
+    assert "expired_trigger_id" in home.whole_log()
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Iterator[SlackHome]:
+    many = {f"W{number:03}": {**WORKER, "enabled": False} for number in range(120)}
+    with a_slack_home(tmp_path / "home", {**many, "North": WORKER}) as made:
+        yield made
+
+
+async def test_with_many_workers_the_menu_finds_them_by_what_is_typed(large: SlackHome, slack: Playground) -> None:
+    await started(large, slack)
+    operator = slack.user("operator")
+    await operator.shortcut(SHORTCUT, in_="ops")
+    modal = await operator.modal()
+    await modal.menu("Choose a command").choose("Pause")
+    await modal.becomes("Pauses a worker")
+    assert len(await modal.menu("Worker").offers("")) == 100
+    assert await modal.menu("Worker").offers("nor") == ["North"]
+    assert await modal.menu("Worker").offers("N*") == ["N*", "North"][:1]
+    await modal.menu("Worker").choose("North")
+    await modal.submit()
+    await slack.channel("ops").shows("North: paused")
+    await asyncio.to_thread(large.settle)
+    assert large.rows("select * from envelopes_t where payload_json like '%block_suggestion%'") == []

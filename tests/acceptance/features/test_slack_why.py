@@ -1,0 +1,116 @@
+"""`why` and `history` in Slack: the cause with the buttons of its reader, the picture for the asker, and for everybody
+once somebody shares it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slack_playground import Playground
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.workers.conditions.rules import Condition
+from tests.support.flipped import flip_to, hours
+from tests.support.homes import demo_command
+from tests.support.slack_home import ACCESS, SlackHome, a_slack_home, settled, started
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.playground(patience=20)
+
+DIES = "import time; print('reading'); time.sleep(0.5); raise ValueError('no such archive <!channel>')"
+WORKERS: dict[str, Any] = {
+    "North": {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10},
+    "South": {
+        "command": ["{python}", "-IS", "-u", "-c", DIES, "--worker-id", "{worker_id}"],
+        "start_grace_seconds": 0.1,
+        "heartbeat_max_age_seconds": 0,
+        "restart": {"policy": "on-failure", "max_per_hour": 1, "backoff_seconds": 0},
+    },
+}
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[SlackHome]:
+    with a_slack_home(tmp_path / "home", WORKERS, access={**ACCESS, "viewers": ["U0VIEWER"]}) as made:
+        yield made
+
+
+async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator, viewer = slack.user("operator"), slack.user("viewer")
+    await asyncio.to_thread(wait_until, lambda: home.worker("South")["quarantined"], 20, "it is given up")
+
+    told = await operator.slash("/supervisor why South")
+    await told.is_private()
+    await told.shows("South is quarantined since")
+    await told.shows("ValueError: no such archive <!channel>")
+    await told.shows("What happened until then")
+    await told.button("Restart").click(as_=operator, confirm=False)
+
+    card = await operator.slash("/supervisor pause North the disk is moved")
+    await card.becomes("North: paused")
+    told = await viewer.slash("/supervisor why North")
+    await told.shows("North is paused by @operator since")
+    await told.shows("with the label “the disk is moved”")
+    await told.button("Resume").is_gone()
+    told = await operator.slash("/supervisor why North")
+    await told.button("Resume").click(confirm=True)
+    await slack.channel("ops").shows("North: running again")
+    (pid,) = home.running_copies("North")
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.to_thread(wait_until, lambda: home.worker("North")["health"] == "frozen", 20, "it is frozen")
+    everybody = await operator.slash("/supervisor why all")
+    await everybody.shows("2 of 2 workers need a look")
+    await everybody.shows("North was stopped by a signal")
+    await everybody.shows(f"kill -CONT {pid}")
+    os.kill(pid, signal.SIGCONT)
+
+
+async def test_history_is_a_picture_for_the_asker_and_for_everybody_once_it_is_shared(
+    home: SlackHome, slack: Playground
+) -> None:
+    now = datetime.now(UTC)
+    with opened_ledger(load_supervisor_config(home.config)) as ledger:
+        flip_to(
+            ledger, "TestHost", "North", *hours(now, (30, Condition.WELL), (6, Condition.STALE), (5, Condition.WELL))
+        )
+    await started(home, slack)
+    operator, viewer = slack.user("operator"), slack.user("viewer")
+    told = await operator.slash("/supervisor history North")
+    await told.is_private()
+    await told.shows("North in the last 24 hours: it did its work 95.8 % of the time")
+    await told.shows("The picture of it is in our direct messages.")
+    await settled(home)
+    (message,) = files_in(slack, slack.server.world.direct([slack.server.world.bot.id, "U0OPERATOR"]).messages)
+    assert picture(slack, message).startswith(PNG)
+    assert "North in the last 24 hours" in message["text"]
+    assert "95.8 % of the time" in slack.server.world.workspace.files[message["files"][0]["id"]].alt_txt
+    assert files_in(slack, slack.server.world.workspace.channels["C0OPS"].messages) == []
+
+    await told.button("Share here").click()
+    await told.shows("It is shared with everybody here.")
+    await settled(home)
+    (shared,) = files_in(slack, slack.server.world.workspace.channels["C0OPS"].messages)
+    assert picture(slack, shared) == picture(slack, message), "it is the same picture"
+
+    refused = await viewer.slash("/supervisor history North 7d")
+    await refused.shows("history is for operators")
+    direct = await operator.says("history all 7d", in_=operator.dm())
+    await direct.shows("2 workers in the last 7 days")
+
+
+def files_in(slack: Playground, messages: dict[str, Any]) -> list[Any]:
+    return [message for message in messages.values() if message.get("files")]
+
+
+def picture(slack: Playground, message: Any) -> bytes:
+    (file,) = message["files"]
+    return bytes(slack.server.world.workspace.files[file["id"]].content)

@@ -1,0 +1,1 @@
+"""Fault tests: kills in slack."""

@@ -1,0 +1,370 @@
+"""Many workers in trouble at once: one message that grows and shrinks in place, and nothing is lost in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from bot.outbound.content import Composing, told_of
+from bot.outbound.delivery import Delivery
+from bot.outbound.rate_limits import Pace
+from bot.views.cards.alert import alert_card
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.alerts import rows as alerts
+from supervisor_core.alerts.actions import AlertOver
+from supervisor_core.alerts.grouping.rules import STORM
+from supervisor_core.alerts.rules import LIVE, Alert, AlertState
+from supervisor_core.workers.conditions.rules import Condition, Target
+from tests.support.alerting import NEVER, AlertDesk, an_alert_desk
+from tests.support.counting_slack import Clock, CountingSlack
+
+NAMES = [f"W{number}" for number in range(1, 10)]
+MANY = [f"W{number}" for number in range(1000)]
+HOUR = 3600.0
+WINDOW = 30.0
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[AlertDesk]:
+    with an_alert_desk(tmp_path, *NAMES) as made:
+        made.well(*NAMES)
+        yield made
+
+
+def digests(desk: AlertDesk) -> list[Alert]:
+    """Every digest there ever was."""
+    ids = {each.parent_id for each in desk.all_alerts() if each.parent_id}
+
+    def look(connection: Connection) -> list[Alert | None]:
+        return [alerts.find(connection, each) for each in sorted(ids)]
+
+    return [each for each in desk.ledger.read(look) if each is not None and each.target.kind == STORM]
+
+
+def storm(desk: AlertDesk) -> Alert:
+    (one,) = digests(desk)
+    return one
+
+
+def storm_card(desk: AlertDesk) -> dict[str, Any]:
+    """The digest as it would be told now."""
+    (alert_id,) = [each.alert_id for each in desk.alerts.shown() if each.target.kind == STORM]
+    told = desk.ledger.read(lambda connection: told_of(connection, alert_id, desk.now))
+    assert told is not None
+    return alert_card(told, desk.now)
+
+
+def test_the_first_goes_out_at_once_and_those_that_follow_a_second_later(desk: AlertDesk) -> None:
+    desk.down("W1")
+    desk.wait(0.3)
+    desk.down("W2", "W3")
+    assert [line.split(":")[1] for line in desk.heard()] == [" W1 is down"]
+    assert [desk.one(name).decided for name in ("W2", "W3")] == ["gathered"] * 2
+    desk.wait(0.6)
+    assert desk.heard() == []
+    desk.wait(0.1)
+    assert [line.split(":")[1] for line in desk.heard()] == [" W2 is down", " W3 is down"]
+    desk.wait(1)
+    desk.down("W4")
+    assert len(desk.heard()) == 1, "nobody was told within the last second"
+
+
+def test_who_is_gathered_and_well_again_within_the_second_is_recorded_and_not_told(desk: AlertDesk) -> None:
+    desk.down("W1", "W2")
+    desk.wait(0.5)
+    desk.well("W2")
+    desk.wait(HOUR / 2)
+    assert len(desk.heard()) == 1
+    assert (desk.one("W2").state, desk.one("W2").decided) == (AlertState.CLOSED, "healed")
+
+
+def test_messages_that_were_posted_become_members_and_say_so(desk: AlertDesk) -> None:
+    for name in NAMES[:5]:
+        desk.down(name)
+        desk.wait(4)
+    assert len(desk.heard()) == 5
+    desk.down("W6")
+    lines = desk.heard()
+    assert [line.split(":")[0] for line in lines] == ["edit"] * 5 + ["post"]
+    assert lines[-1] == "post: 6 workers are in trouble: 6 down."
+    assert {each.parent_id for each in desk.all_alerts()} == {storm(desk).alert_id}
+    assert {each.decided for each in desk.all_alerts()} == {"storm"}
+    card = desk.shown("W1")
+    assert f"Part of the storm `{storm(desk).alert_id}`" in str(card["text"])
+    assert [block["type"] for block in card["blocks"]].count("actions") == 0
+
+
+def test_who_was_told_lately_joins_though_it_was_just_seen_again(desk: AlertDesk) -> None:
+    desk.down("W1", decision=replace(NEVER, words="it ended"))
+    desk.wait(5)
+    desk.down(*NAMES[:6])
+    assert {each.parent_id for each in desk.all_alerts()} == {storm(desk).alert_id}
+    assert desk.heard()[-1] == "post: 6 workers are in trouble: 6 down."
+
+
+def test_seen_in_one_look_they_are_one_message_from_the_start_to_the_end(desk: AlertDesk) -> None:
+    desk.down(*NAMES[:7])
+    assert desk.heard() == ["post: 7 workers are in trouble: 7 down."]
+    desk.wait(3)
+    desk.down("W8")
+    assert desk.heard() == ["edit: 8 workers are in trouble: 8 down."]
+    desk.degraded("W1")
+    assert desk.heard() == ["edit: 8 workers are in trouble: 7 down · 1 degraded."]
+    desk.wait(57)
+    desk.well(*NAMES[:5])
+    assert desk.heard() == ["edit: 3 workers are in trouble: 3 down · 5 well again."]
+    desk.well(*NAMES)
+    assert desk.heard() == ["edit: 8 workers were in trouble for 1 min, and that is over."]
+    assert storm(desk).state is AlertState.CLOSED
+    assert {each.state for each in desk.all_alerts()} == {AlertState.CLOSED}
+    desk.wait(HOUR * 3)
+    assert desk.heard() == []
+
+
+def test_a_digest_whose_members_are_well_takes_more_until_the_window_is_over(desk: AlertDesk) -> None:
+    desk.down(*NAMES[:6])
+    desk.wait(5)
+    desk.well(*NAMES[:6])
+    assert desk.heard()[-1] == "edit: 6 workers were in trouble for 5.0 s, and that is over."
+    assert (storm(desk).state, storm(desk).decided) == (AlertState.OPEN, "close_after")
+    desk.wait(5)
+    desk.down("W7", "W1")
+    assert desk.heard() == ["edit: 2 workers are in trouble: 2 down · 5 well again."]
+    desk.well("W7", "W1")
+    desk.wait(WINDOW)
+    assert storm(desk).state is AlertState.CLOSED
+    assert desk.heard()[-1] == "edit: 7 workers were in trouble for 10 s, and that is over."
+
+
+def test_after_the_window_a_new_trouble_has_its_own_message_though_the_storm_is_not_over(desk: AlertDesk) -> None:
+    desk.down(*NAMES[:6])
+    desk.wait(WINDOW + 1)
+    desk.heard()
+    desk.down("W7")
+    assert [line.split(":")[1] for line in desk.heard()] == [" W7 is down"]
+    assert desk.one("W7").parent_id is None
+
+
+def test_a_trickle_is_no_storm(desk: AlertDesk) -> None:
+    for name in NAMES:
+        desk.down(name)
+        desk.wait(7)
+    assert [line.split(" ")[0] for line in desk.heard()] == ["post:"] * len(NAMES)
+    assert digests(desk) == []
+
+
+def test_who_acknowledges_a_digest_looks_after_all_of_them(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    asked = desk.request()
+    for _ in range(2):
+        desk.alerts.acknowledge(storm(desk).alert_id, asked, desk.now)
+    desk.work()
+    assert {each.state for each in [*desk.all_alerts(), storm(desk)]} == {AlertState.ACKNOWLEDGED}
+    assert {each.acknowledged_by for each in desk.all_alerts()} == {asked.by}
+    assert desk.trail() == [("ALERT_ACKNOWLEDGED", storm(desk).alert_id)]
+    desk.heard()
+    desk.wait(HOUR * 30)
+    assert desk.heard() == []
+    desk.well(*NAMES)
+    with pytest.raises(AlertOver):
+        desk.alerts.acknowledge(storm(desk).alert_id, desk.request(), desk.now)
+
+
+def test_nobody_looks_after_it_so_one_reminder_comes_for_all(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    desk.well("W1")
+    desk.heard()
+    desk.wait(HOUR)
+    edit, reply = desk.heard()
+    assert edit.startswith("edit: 8 workers are in trouble")
+    assert reply.startswith("reply: :bell: It still holds, and nobody has acknowledged it: *The storm goes on*. 8 of 9")
+
+
+def test_muted_workers_are_no_part_of_a_storm_and_a_storm_at_the_end_of_a_mute_is_one_message(desk: AlertDesk) -> None:
+    desk.alerts.mute(NAMES, 600, desk.request(), desk.now)
+    desk.down(*NAMES)
+    assert (desk.heard(), digests(desk)) == ([], [])
+    desk.wait(600)
+    assert desk.heard() == ["post: 9 workers are in trouble: 9 down."]
+
+
+def test_who_is_muted_while_being_gathered_is_no_part_of_the_storm_that_follows(desk: AlertDesk) -> None:
+    desk.down("W1", "W2", "W3")
+    desk.alerts.mute(["W2"], 600, desk.request(), desk.now)
+    desk.alerting.see([])
+    desk.down("W4", "W5", "W6", "W7", "W8")
+    assert desk.one("W2").parent_id is None
+    assert desk.one("W2").told is None
+    assert {desk.one(name).parent_id for name in ("W1", "W3", "W8")} == {storm(desk).alert_id}
+    desk.wait(600)
+    assert desk.heard()[-1].startswith("post: W2 is down")
+
+
+def test_many_that_come_and_go_are_one_message_too(desk: AlertDesk) -> None:
+    for _ in range(4):
+        desk.down(*NAMES)
+        desk.wait(6)
+        desk.well(*NAMES)
+        desk.wait(6)
+    posts = [line for line in desk.heard() if line.startswith("post")]
+    assert len(posts) == 1, posts
+    assert {each.condition for each in desk.alerts.shown()} == {Condition.FLAPPING, Condition.STORM}
+    assert "coming and going" in str(storm_card(desk))
+
+
+def test_another_daemon_goes_on_with_the_storm_that_it_finds(desk: AlertDesk) -> None:
+    desk.down("W1", "W2", "W3")
+    desk.restart()
+    desk.down("W4")
+    desk.restart()
+    desk.down("W5", "W6")
+    desk.restart()
+    desk.down("W7")
+    assert desk.heard()[-1] == "edit: 7 workers are in trouble: 7 down."
+    assert len([each for each in desk.all_alerts() if each.parent_id == storm(desk).alert_id]) == 7
+    desk.restart()
+    desk.well(*NAMES)
+    desk.restart()
+    desk.wait(WINDOW)
+    assert {each.state for each in [*desk.all_alerts(), storm(desk)]} == {AlertState.CLOSED}
+
+
+def test_while_slack_was_away_a_storm_that_came_and_went_is_one_line(desk: AlertDesk) -> None:
+    desk.away = True
+    for name in NAMES:
+        desk.down(name)
+        desk.wait(0.1)
+    desk.wait(60)
+    desk.well(*NAMES)
+    desk.wait(60)
+    desk.away = False
+    desk.tell()
+    (line,) = desk.heard()
+    assert line.startswith("post: :white_check_mark: *9 workers were in trouble for 1 min 1 s")
+
+
+# --- a thousand, and Slack as it bears it
+
+
+def test_a_thousand_down_and_back_are_at_most_three_messages_and_nothing_is_lost(tmp_path: Path) -> None:
+    with an_alert_desk(tmp_path, *MANY) as desk:
+        asyncio.run(_a_thousand(desk))
+
+
+async def _a_thousand(desk: AlertDesk) -> None:
+    clock = Clock()
+    slack = CountingSlack(clock)
+    delivery = Delivery(desk.ledger, slack, "supervisor", pace=Pace(clock.now), clock=clock.now)
+    desk.now = datetime.now(UTC) - timedelta(hours=2)  # all of it has been: nothing waits for the real clock
+    desk.away = True  # what is told, Slack's own count tells
+    begun = desk.now
+    desk.well(*MANY)
+    for name in MANY[:3]:  # the kernel tells of the first ones by themselves
+        desk.down(name)
+        await _goes_by(desk, delivery, clock, 0.05)
+    for start in range(3, 1000, 331):
+        desk.down(*MANY[start : start + 331])
+        await _goes_by(desk, delivery, clock, 0.5)
+    await _goes_by(desk, delivery, clock, 20.0)
+    shown = desk.alerts.shown()
+    assert {each.target.id for each in shown if each.target.kind == "worker"} == set(MANY)
+    (one,) = [each for each in shown if each.target.kind == STORM]
+    assert {each.parent_id for each in shown if each.target.kind == "worker"} == {one.alert_id}
+    assert any(content["text"].startswith("1,000 workers are in trouble") for content in slack.shown.values())
+    assert any("… and 985 more: `/supervisor alerts`" in str(content) for content in slack.shown.values())
+    (on_a_page,) = desk.ledger.read(Composing().open_alerts)
+    assert (on_a_page.worker_id, on_a_page.word) == ("1,000 workers", "are in trouble")
+    for start in range(0, 1000, 100):
+        desk.well(*MANY[start : start + 100])
+        await _goes_by(desk, delivery, clock, 1.0)
+    await _goes_by(desk, delivery, clock, 60.0)
+    assert slack.refused == []
+    assert len(slack.shown) <= 3
+    assert slack.replies == []
+    for content in slack.shown.values():
+        assert check_message(content, update=True) == []
+        assert "that is over" in content["text"]
+    assert any(content["text"].startswith("1,000 workers were in trouble for") for content in slack.shown.values())
+    live = desk.ledger.read(lambda connection: alerts.in_states(connection, LIVE))
+    assert live == []
+    closed = [desk.one(name) for name in MANY[::100]]
+    assert {each.state for each in closed} == {AlertState.CLOSED}
+    assert all(each.opened_at >= begun for each in closed)
+
+
+async def _goes_by(desk: AlertDesk, delivery: Delivery, clock: Clock, seconds: float) -> None:
+    """So long, by the desk's clock and by Slack's."""
+    until, began = clock.at + seconds, (desk.now, clock.at)
+    while True:
+        seconds = await delivery.round()
+        clock.at = min(clock.at + seconds, until)
+        moment = began[0] + timedelta(seconds=clock.at - began[1])
+        desk.wait((moment - desk.now).total_seconds())
+        if clock.at >= until:
+            return
+
+
+# --- what follows from the host
+
+
+def drive_is(desk: AlertDesk, *, away: bool) -> None:
+    """The drive was looked at."""
+    words = "the drive at /mnt/nas hangs" if away else "the drive answers"
+    condition = Condition.DRIVE_UNREACHABLE if away else Condition.WELL
+    desk.observe(Target("drive", "TestHost"), condition, words)
+
+
+def test_while_the_drive_is_away_its_silent_workers_are_one_message_and_three_of_them_open_after(
+    tmp_path: Path,
+) -> None:
+    names = [f"W{number}" for number in range(1, 41)]
+    with an_alert_desk(tmp_path, *names) as desk:
+        desk.well(*names)
+        drive_is(desk, away=True)
+        assert desk.heard() == ["post: The drive of TestHost can't be reached: The drive at /mnt/nas hangs."]
+        desk.wait(300)
+        desk.stale(*names)
+        assert {line.split(":")[0] for line in desk.heard()} <= {"edit"}
+        assert {each.decided for each in desk.all_alerts()} == {"folded"}
+        desk.down("W40")
+        assert desk.heard()[-1].startswith("post: W40 is down"), "that has nothing to do with the drive"
+        desk.wait(60)
+        drive_is(desk, away=False)
+        desk.well(*names[3:])
+        desk.heard()
+        desk.wait(29)
+        desk.stale(*names[:3])
+        assert desk.heard() == [], "they have a while to be heard again"
+        desk.wait(3)
+        assert [line.split(":")[1] for line in desk.heard()] == [f" {name} is silent" for name in names[:3]]
+        assert {each.parent_id for name in names[:3] for each in desk.of(name)} == {None}
+        closed = [desk.one(name) for name in names[3:]]
+        assert {each.state for each in closed} == {AlertState.CLOSED}
+
+
+def test_what_was_told_just_before_the_drive_was_given_up_becomes_part_of_it(desk: AlertDesk) -> None:
+    desk.degraded("W9")
+    desk.wait(HOUR / 2)
+    desk.stale("W1")
+    desk.wait(5)
+    desk.heard()
+    drive_is(desk, away=True)
+    edit, post = sorted(desk.heard())
+    assert edit.startswith("edit: W1 is silent")
+    assert post.startswith("post: The drive of TestHost can't be reached")
+    drive = desk.one("W1").parent_id
+    assert desk.one("W9").parent_id is None, "it began long before"
+    assert f"Part of the drive's alert `{drive}`" in str(desk.shown("W1")["text"])
+    desk.wait(10)
+    drive_is(desk, away=False)
+    assert desk.one("W1").parent_id is None
+    assert "Part of" not in str(desk.shown("W1")["text"])
+    desk.well("W1")
+    assert desk.heard()[-1].startswith("edit: W1 was silent")

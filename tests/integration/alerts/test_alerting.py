@@ -1,0 +1,303 @@
+"""From looks at workers to what people hear, with a real ledger and a clock that the story moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.alerts.actions import AlertOver, NoSuchAlert
+from supervisor_core.alerts.rules import AlertState
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
+from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+from tests.support.alerting import AlertDesk, an_alert_desk
+
+HOUR = 3600.0
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[AlertDesk]:
+    with an_alert_desk(tmp_path) as made:
+        made.well("North", "South")
+        assert made.heard() == []
+        yield made
+
+
+def test_a_trouble_is_one_message_from_its_first_word_to_its_end(desk: AlertDesk) -> None:
+    desk.wait(60)
+    desk.down("North", ended=0.5)
+    desk.down("North", ended=0.5)
+    assert desk.heard() == ["post: North is down: Not started again: it lived 5 min and ended with exit code 1."], (
+        "the same look twice is one word"
+    )
+    desk.wait(90)
+    desk.well("North")
+    assert desk.heard() == ["edit: North was down for 1 min 30 s, and that is over."]
+    old, new = desk.flips("North")[-2:]
+    assert (old.new, old.seen_at - old.at) == (Condition.DOWN, 0.5 * SECOND)
+    assert new.new is Condition.WELL
+    alert = desk.one("North")
+    assert (alert.state, alert.opened_flip, alert.closed_flip) == (AlertState.CLOSED, old.flip_id, new.flip_id)
+    desk.wait(HOUR)
+    assert desk.heard() == []
+
+
+def test_it_becomes_worse_and_better_within_one_alert_and_only_the_worse_is_said_aloud(desk: AlertDesk) -> None:
+    desk.degraded("North")
+    assert desk.heard() == ["post: North is degraded: It reports an error: no space left."]
+    desk.wait(10)
+    desk.down("North")
+    edit, reply = desk.heard()
+    assert edit.startswith("edit: North is down")
+    assert reply.startswith("reply: :small_red_triangle: It is worse now: *North is down*")
+    desk.wait(10)
+    desk.degraded("North")
+    assert desk.heard() == ["edit: North is degraded: It reports an error: no space left."]
+    assert len(desk.of("North")) == 1
+
+
+def test_another_reason_is_shown_and_other_figures_are_not(desk: AlertDesk) -> None:
+    desk.degraded("North", error="3 files fail")
+    desk.heard()
+    desk.degraded("North", error="4 files fail")
+    assert desk.heard() == []
+    desk.degraded("North", error="the disk is full")
+    assert desk.heard() == ["edit: North is degraded: It reports an error: the disk is full."]
+    assert len(desk.flips("North")) == 2
+
+
+def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: AlertDesk) -> None:
+    soon = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 5.0 s: it ended with exit code 1", desk.now, 5.0)
+    for _ in range(3):
+        desk.down("North", decision=None)
+        desk.down("North", decision=replace(soon, due_at=desk.now + 5 * SECOND))
+        desk.wait(6)
+        desk.well("North")
+        desk.wait(1200)
+    post, second, third = desk.heard()
+    assert post.startswith("post: :leftwards_arrow_with_hook: *North* restarted itself. Started again in 5.0 s")
+    assert second.startswith("edit: :leftwards_arrow_with_hook: *North* restarted itself, the 2nd time today")
+    assert "the 3rd time today" in third
+    assert [each.decided for each in desk.of("North")] == ["healed"] * 3
+
+
+def test_who_does_not_come_back_in_time_or_will_take_longer_is_told_of_at_once(desk: AlertDesk) -> None:
+    desk.down("North", decision=None)
+    assert desk.one("North").decided == "waiting_for_restart"
+    desk.wait(9.9)
+    assert desk.heard() == []
+    desk.wait(0.1)
+    assert desk.heard() == ["post: North is down: Its process has ended."]
+    desk.down("South", decision=None)
+    later = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 40 s", desk.now + 40 * SECOND, 40.0)
+    desk.down("South", decision=later)
+    desk.wait(1)
+    assert desk.heard() == ["post: South is down: Started again in 40 s."]
+
+
+def test_hysteresis_waits_before_it_opens_and_before_it_closes(tmp_path: Path) -> None:
+    with an_alert_desk(
+        tmp_path, alerts={"open_after_seconds": 20, "close_after_seconds": 30, "flapping": {"flips": 9}}
+    ) as desk:
+        desk.well("North")
+        desk.down("North")
+        desk.wait(10)
+        desk.well("North")
+        desk.wait(60)
+        assert desk.heard() == [], "it passed by itself, and nobody brought it back"
+        desk.down("North")
+        desk.wait(20)
+        (first,) = desk.heard()
+        assert first.startswith("post: North is down")
+        desk.well("North")
+        desk.wait(29)
+        assert all(each.startswith("edit: North is down") for each in desk.heard()), (
+            "it seems to be over, and may not be"
+        )
+        desk.down("North")
+        again = desk.heard()
+        assert again[-1].startswith("reply: :repeat: It is there again: *North is down*")
+        desk.well("North")
+        desk.wait(31)
+        assert desk.heard()[-1].startswith("edit: North was down for")
+        assert desk.one("North").occurrences == 2
+
+
+def test_reminders_come_more_and_more_seldom_and_end_when_somebody_looks_after_it(desk: AlertDesk) -> None:
+    desk.down("North")
+    desk.heard()
+    begun, times = desk.now, []
+    for _ in range(8 * 60):
+        desk.wait(60)
+        times += [
+            round((desk.now - begun) / timedelta(hours=1), 2) for each in desk.heard() if each.startswith("reply")
+        ]
+    assert times == [1.0, 3.0, 7.0]
+    desk.alerts.acknowledge(desk.one("North").alert_id, desk.request(), desk.now)
+    desk.work()
+    assert desk.heard() == ["edit: North is down: Not started again: it lived 5 min and ended with exit code 1."]
+    desk.wait(48 * HOUR)
+    assert desk.heard() == []
+    assert desk.trail() == [("ALERT_ACKNOWLEDGED", "North")]
+
+
+def test_a_snooze_ends_by_itself_and_says_so_aloud(desk: AlertDesk) -> None:
+    desk.down("North")
+    asked = desk.request()
+    desk.alerts.snooze(desk.one("North").alert_id, asked, now=desk.now)
+    desk.alerts.snooze(desk.one("North").alert_id, asked, now=desk.now)
+    desk.work()
+    desk.heard()
+    desk.wait(HOUR - 1)
+    assert desk.heard() == []
+    desk.wait(1)
+    _, reply = desk.heard()
+    assert reply.startswith("reply: :bell: It still holds, and nobody has acknowledged it: *North is down*")
+    assert desk.one("North").state is AlertState.OPEN
+    assert desk.trail() == [("ALERT_SNOOZED", "North")], "the same request twice is one"
+
+
+def test_a_mute_records_and_is_quiet_and_at_its_end_says_what_still_holds(desk: AlertDesk) -> None:
+    made = desk.alerts.mute(["North", "South"], 1800, desk.request("moving disks"), desk.now)
+    assert [each.until - desk.now for each in made] == [timedelta(minutes=30)] * 2
+    desk.down("North", "South")
+    desk.wait(60)
+    desk.well("South")
+    assert desk.heard() == []
+    assert [desk.one(name).decided for name in ("North", "South")] == ["muted", "resolved"]
+    desk.wait(1800)
+    (told,) = desk.heard()
+    assert told.startswith("post: North is down")
+    assert [flip.new for flip in desk.flips("South")] == ["well", "down", "well"]
+    assert desk.trail() == [("MUTED", "North"), ("MUTED", "South")]
+
+
+def test_unmute_says_at_once_what_holds_and_a_new_mute_takes_the_place_of_the_old_one(desk: AlertDesk) -> None:
+    desk.alerts.mute(["North"], 86400, desk.request(), desk.now)
+    desk.wait(1)
+    desk.alerts.mute(["North"], 600, desk.request(), desk.now)
+    assert {name: each.until - desk.now for name, each in desk.alerts.muted(desk.now).items()} == {
+        "North": timedelta(minutes=10)
+    }
+    desk.down("North")
+    assert desk.heard() == []
+    request = desk.request()
+    for _ in ("dealt with", "dealt with again, after a crash"):
+        assert desk.alerts.unmute(["North", "South"], request, desk.now) == ["North"]
+    assert desk.alerts.unmute(["North", "South"], desk.request(), desk.now) == []
+    desk.work()
+    (told,) = desk.heard()
+    assert told.startswith("post: North is down")
+    assert desk.alerts.muted(desk.now) == {}
+
+
+def test_paused_monitoring_is_quiet_and_its_end_says_what_holds(desk: AlertDesk) -> None:
+    desk.resting = True
+    desk.down("North")
+    desk.wait(HOUR)
+    assert desk.heard() == []
+    assert desk.one("North").decided == "monitoring_paused"
+    desk.resting = False
+    desk.work()
+    assert len(desk.heard()) == 1
+
+
+def test_who_is_paused_or_removed_is_not_missed_and_its_alert_is_over(desk: AlertDesk) -> None:
+    desk.down("North")
+    desk.heard()
+    desk.look(desk.sight("North", WorkerState.STOPPED, rests="paused by ann"))
+    assert desk.heard() == ["edit: North was down for 0 s, and that is over."]
+    desk.wait(60)
+    desk.down("South")
+    desk.configure("North")
+    desk.restart()
+    desk.heard()
+    desk.work()
+    assert desk.heard() == ["edit: South was down for 0 s, and that is over."]
+
+
+def test_an_alert_that_came_and_went_while_slack_was_away_is_one_line(desk: AlertDesk) -> None:
+    desk.away = True
+    desk.down("North")
+    desk.down("South")
+    desk.wait(120)
+    desk.well("North")
+    desk.wait(60)
+    desk.away = False
+    desk.tell()
+    gone, holds = desk.heard()
+    assert gone.startswith("post: :white_check_mark: *North was down for 2 min, and that is over.*")
+    assert holds.startswith("post: South is down")
+
+
+def test_another_daemon_goes_on_where_the_last_one_ended(desk: AlertDesk) -> None:
+    desk.down("North")
+    desk.down("South", decision=None)
+    assert len(desk.heard()) == 1
+    desk.restart()
+    desk.down("North")
+    desk.wait(10)
+    (told,) = desk.heard()
+    assert told.startswith("post: South is down")
+    desk.restart()
+    desk.well("North", "South")
+    assert len(desk.heard()) == 2
+    assert {each.state for each in desk.all_alerts()} == {AlertState.CLOSED}
+
+
+def test_what_another_program_has_written_meanwhile_counts(desk: AlertDesk) -> None:
+    other = desk.alerting
+    desk.restart()
+    desk.down("North")
+    other.see([desk.sight("North", WorkerState.STOPPED, died=True, decision=None)])
+    other.work(desk.now)
+    assert [flip.new for flip in desk.flips("North")] == ["well", "down"]
+    other.see([desk.sight("North")])
+    other.work(desk.now)
+    assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
+    assert desk.one("North").state is AlertState.CLOSED
+
+
+def test_who_fell_and_rose_between_two_transactions_is_recorded_as_both(desk: AlertDesk) -> None:
+    dead = desk.sight("North", WorkerState.STOPPED, died=True, ended_at=desk.now)
+    desk.wait(1)
+    desk.look(dead, desk.sight("North"))
+    assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
+
+
+def test_a_thousand_at_once_are_all_recorded_in_few_transactions(tmp_path: Path) -> None:
+    names = [f"W{number}" for number in range(1000)]
+    with an_alert_desk(tmp_path, *names) as desk:
+        desk.well(*names)
+        commits = []
+        with desk.ledger.listening(lambda: commits.append(1)):
+            desk.away = True
+            desk.down(*names)
+        assert len(commits) <= 5
+        assert len([each for each in desk.alerts.shown() if each.target.kind == WORKER]) == 1000
+
+
+def test_parts_of_the_host_have_conditions_as_workers_do(desk: AlertDesk) -> None:
+    drive = Target("drive", "TestHost")
+    gone = Reading(Condition.DRIVE_UNREACHABLE, "the drive at /mnt/nas hangs", desk.now)
+    desk.alerting.observe(drive, gone)
+    desk.work()
+    assert desk.heard() == ["post: The drive of TestHost can't be reached: The drive at /mnt/nas hangs."]
+    desk.wait(30)
+    desk.alerting.observe(drive, Reading(Condition.WELL, "the drive answers", desk.now))
+    desk.work()
+    assert desk.heard() == ["edit: The drive of TestHost could not be reached for 30 s, and that is over."]
+
+
+def test_nothing_can_be_done_about_what_is_over_or_not_there(desk: AlertDesk) -> None:
+    desk.down("North")
+    desk.well("North")
+    with pytest.raises(AlertOver, match="over already"):
+        desk.alerts.acknowledge(desk.one("North").alert_id, desk.request(), desk.now)
+    with pytest.raises(NoSuchAlert, match="no alert 'nothing'"):
+        desk.alerts.snooze("nothing", desk.request())

@@ -1,0 +1,288 @@
+"""What quietens, folds and gathers alerts, met together: none of these makes another forget what it promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Table, func, select
+
+from supervisor_core.alerts.grouping.rules import STORM
+from supervisor_core.alerts.outside.webhook_documents import WEBHOOK
+from supervisor_core.alerts.rules import AlertState
+from supervisor_core.daemon.services.retention import RETENTIONS, Scope, delete_batch
+from supervisor_core.storage import outbox, tables
+from supervisor_core.workers.conditions.rules import Condition, Target
+from tests.support.alerting import AlertDesk, an_alert_desk
+
+NAMES = [f"W{number}" for number in range(1, 10)]
+HOUR = 3600.0
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[AlertDesk]:
+    with an_alert_desk(tmp_path, *NAMES, alerts={"webhook": {"url": "http://127.0.0.1:9/"}}) as made:
+        made.well(*NAMES)
+        yield made
+
+
+def drive_is(desk: AlertDesk, *, away: bool) -> None:
+    """The drive was looked at."""
+    words = "the drive at /mnt/nas hangs" if away else "the drive answers"
+    desk.observe(Target("drive", "TestHost"), Condition.DRIVE_UNREACHABLE if away else Condition.WELL, words)
+
+
+def rows_of(desk: AlertDesk, table: Table) -> int:
+    """How many rows a table has."""
+    return desk.ledger.read(lambda connection: connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def told_beyond(desk: AlertDesk, name: str) -> list[str]:
+    """What a receiver hears of this target, in its order."""
+    waiting = desk.ledger.read(lambda connection: outbox.waiting_of(connection, WEBHOOK, 1000))
+    return [str(each.payload["event"]) for each in waiting if each.payload["target"]["id"] == name]
+
+
+def test_who_was_told_before_the_drive_went_is_told_to_be_over_by_every_way(desk: AlertDesk) -> None:
+    desk.stale("W1")
+    desk.wait(10)
+    drive_is(desk, away=True)
+    desk.wait(60)
+    drive_is(desk, away=False)
+    desk.well("W1")
+    assert (desk.one("W1").state, desk.one("W1").decided) == (AlertState.CLOSED, "resolved")
+    assert told_beyond(desk, "W1") == ["first", "resolved"]
+
+
+def test_who_is_looked_after_stays_so_when_the_drive_comes_back(desk: AlertDesk) -> None:
+    desk.stale("W1")
+    desk.alerts.acknowledge(desk.one("W1").alert_id, desk.request(), desk.now)
+    desk.work()
+    drive_is(desk, away=True)
+    desk.wait(60)
+    drive_is(desk, away=False)
+    desk.heard()
+    desk.wait(HOUR * 5)
+    assert desk.one("W1").state is AlertState.ACKNOWLEDGED
+    assert [line for line in desk.heard() if "W1" in line] == []
+
+
+def test_who_was_told_before_has_a_while_to_be_heard_again_when_the_drive_is_back(desk: AlertDesk) -> None:
+    desk.stale("W1")
+    drive_is(desk, away=True)
+    desk.wait(60)
+    desk.heard()
+    drive_is(desk, away=False)
+    desk.wait(10)
+    desk.stale("W1", ago=380)
+    assert [line for line in desk.heard() if line.startswith("reply")] == []
+    desk.wait(25)
+    (said,) = [line for line in desk.heard() if line.startswith("reply")]
+    assert "W1" in said
+
+
+def test_who_is_muted_in_a_storm_is_not_called_for_by_its_digest(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    desk.alerts.mute(NAMES, 3 * int(HOUR), desk.request(), desk.now)
+    desk.work()
+    desk.heard()
+    desk.wait(2 * HOUR)
+    assert [line for line in desk.heard() if line.startswith("reply")] == []
+    desk.wait(HOUR + 60)
+    assert len([line for line in desk.heard() if line.startswith("reply")]) == 1, "it ends out loud"
+
+
+def test_workers_that_flap_together_are_one_message(desk: AlertDesk) -> None:
+    for _ in range(3):
+        desk.degraded(*NAMES)
+        desk.wait(40)
+        desk.well(*NAMES)
+        desk.wait(40)
+    posts = [line for line in desk.heard() if line.startswith("post")]
+    assert len(posts) <= 4, posts
+    desk.wait(2 * HOUR)
+    assert desk.alerts.shown() == []
+
+
+def test_a_storm_of_warnings_that_becomes_critical_is_said_aloud(desk: AlertDesk) -> None:
+    desk.degraded(*NAMES)
+    desk.wait(60)
+    desk.heard()
+    desk.down(*NAMES)
+    assert [line.split(":")[0] for line in desk.heard()] == ["edit", "reply"]
+
+
+def test_a_clock_that_is_set_back_keeps_no_first_word_back(desk: AlertDesk) -> None:
+    desk.down("W1", "W2")
+    assert desk.one("W2").decided == "gathered"
+    desk.heard()
+    desk.now -= timedelta(hours=1)
+    desk.work()
+    desk.down("W3")
+    desk.wait(2)
+    assert sorted(line.split(":")[1] for line in desk.heard()) == [" W2 is down", " W3 is down"]
+
+
+def test_paused_monitoring_is_about_a_storm_too(desk: AlertDesk) -> None:
+    desk.down(*NAMES[:6])
+    desk.resting = True
+    desk.work()
+    desk.heard()
+    desk.down(*NAMES)
+    desk.wait(3 * HOUR)
+    assert [line for line in desk.heard() if not line.startswith("edit")] == []
+    desk.restart()
+    desk.resting = False
+    desk.down(*NAMES)
+    heard = desk.heard()
+    assert any(line.startswith("reply") for line in heard), heard
+    desk.well(*NAMES)
+    desk.wait(60)
+    assert [each for each in desk.alerts.shown() if each.target.kind == STORM] == []
+
+
+def test_what_was_over_long_ago_is_let_go_of_and_how_everybody_is_stays_known(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    desk.alerts.mute(["W1"], 60, desk.request(), desk.now)
+    desk.wait(60)
+    desk.well(*NAMES[:8])
+    desk.wait(HOUR * 24 * 91)
+    desk.restart()
+    desk.work()
+    for retention in RETENTIONS:
+        delete_batch(desk.ledger, retention, Scope(desk.now, NAMES))
+    assert rows_of(desk, tables.suppressions) == 0
+    assert {each.target.id for each in desk.all_alerts()} == {"W9"}, "that one holds"
+    assert rows_of(desk, tables.alerts) == 2, "and the digest that tells of it"
+    assert rows_of(desk, tables.flips) == len(NAMES), "the newest of each"
+    desk.well("W9")
+    assert desk.alerts.shown() == []
+
+
+def test_a_storm_of_warnings_in_quiet_hours_is_a_summary_and_one_message_in_the_morning(tmp_path: Path) -> None:
+    night = {"days": "mon-sun", "from": "08:00", "to": "10:00", "zone": "UTC"}
+    with an_alert_desk(tmp_path, *NAMES, alerts={"quiet_hours": [night]}) as desk:
+        desk.well(*NAMES)
+        drive_is(desk, away=True)
+        desk.wait(60)
+        desk.degraded(*NAMES)
+        drive_is(desk, away=False)
+        desk.wait(600)
+        assert [line for line in desk.heard() if line.startswith("post")] == [
+            "post: The drive of TestHost can't be reached: The drive at /mnt/nas hangs."
+        ]
+        desk.restart()
+        desk.wait(HOUR)
+        posts = [line for line in desk.heard() if line.startswith("post")]
+        assert len(posts) == 2, posts
+        assert posts[1] == "post: 9 workers are in trouble: 9 degraded."
+
+
+def test_a_worker_that_leaves_a_storm_by_the_configuration_is_struck_from_it(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    desk.heard()
+    desk.configure(*NAMES[:8])
+    desk.restart()
+    desk.work()
+    assert desk.heard() == ["edit: 8 workers are in trouble: 8 down · 1 well again."]
+    desk.configure("W1")
+    desk.restart()
+    desk.work()
+    desk.well("W1")
+    desk.wait(60)
+    assert desk.alerts.shown() == []
+
+
+def test_without_slack_a_storm_is_told_beyond_it_and_somebody_who_looks_after_a_member_is_kept(tmp_path: Path) -> None:
+    settings = {"slack": {"enabled": False, "alert_channel": ""}, "alerts": {"webhook": {"url": "http://127.0.0.1:9/"}}}
+    with an_alert_desk(tmp_path, *NAMES, **settings) as desk:
+        desk.well(*NAMES)
+        desk.down(*NAMES)
+        (digest,) = [each for each in desk.alerts.shown() if each.target.kind == STORM]
+        desk.alerts.acknowledge(desk.one("W1").alert_id, desk.request(), desk.now)
+        desk.alerts.snooze(desk.one("W2").alert_id, desk.request(), now=desk.now)
+        desk.work()
+        assert desk.one("W1").state is AlertState.ACKNOWLEDGED
+        assert told_beyond(desk, digest.target.id) == ["first"]
+        desk.wait(HOUR)
+        assert told_beyond(desk, digest.target.id) == ["first", "reminder_due"]
+        desk.well(*NAMES)
+        desk.wait(60)
+        assert told_beyond(desk, digest.target.id) == ["first", "reminder_due", "resolved"]
+        assert told_beyond(desk, "W1") == []  # nobody beyond Slack knew of it before it was part of the digest
+        assert desk.heard() == []
+
+
+def test_a_storm_that_nobody_looks_after_escalates_once_for_all(tmp_path: Path) -> None:
+    steps = [{"after_minutes": 10, "to": ["U0BOSS"]}]
+    with an_alert_desk(tmp_path, *NAMES, alerts={"escalation": steps}) as desk:
+        desk.well(*NAMES)
+        desk.down(*NAMES)
+        desk.heard()
+        desk.wait(601)
+        replies = [line for line in desk.heard() if line.startswith("reply")]
+        assert len(replies) == 1, replies
+        assert "U0BOSS" in replies[0]
+
+
+def test_unmute_all_ends_a_maintenance_of_all_for_this_time(tmp_path: Path) -> None:
+    planned = {"target": "all", "cron": "0 9 * * *", "minutes": 60, "zone": "UTC"}
+    with an_alert_desk(tmp_path, alerts={"maintenance": [planned]}) as desk:
+        desk.well("North", "South")
+        desk.wait(60)
+        desk.down("North")
+        drive_is(desk, away=True)
+        assert desk.heard() == []
+        request = desk.request()
+        assert desk.alerts.unmute(["North"], desk.request(), desk.now) == [], "that one is not all"
+        for _ in range(2):
+            ended = desk.alerts.unmute(["North", "South"], request, desk.now, everything=True)
+            assert ended == ["North", "South"]
+        desk.work()
+        desk.restart()
+        desk.wait(600)
+        assert len(desk.heard()) == 2
+
+
+def test_an_escalation_is_no_opening_so_it_neither_delays_a_first_word_nor_makes_a_storm(tmp_path: Path) -> None:
+    steps = [{"after_minutes": 10, "to": ["U0BOSS"]}]
+    with an_alert_desk(tmp_path, *NAMES, alerts={"escalation": steps, "renotify_minutes": 0}) as desk:
+        desk.well(*NAMES)
+        for name in NAMES[:5]:
+            desk.down(name)
+            desk.wait(5)
+        desk.wait(600 - 5)
+        assert len([line for line in desk.heard() if line.startswith("reply")]) == 5
+        desk.down("W6")
+        assert [line.split(":")[1] for line in desk.heard()] == [" W6 is down"]
+        assert desk.one("W1").parent_id is None
+
+
+def test_who_was_told_by_a_digest_alone_and_is_down_after_flapping_has_a_message_of_its_own(desk: AlertDesk) -> None:
+    desk.down(*NAMES)
+    for _ in range(3):
+        desk.wait(40)
+        desk.well("W1")
+        desk.wait(40)
+        desk.down("W1")
+    desk.well(*NAMES[1:])
+    assert any("W1 comes and goes" in line for line in desk.heard())
+    desk.wait(HOUR)
+    posts = [line for line in desk.heard() if line.startswith("post")]
+    assert any("W1 is down" in line for line in posts), posts
+
+
+def test_who_was_told_by_a_digest_and_never_was_well_is_told_of_after_flapping(desk: AlertDesk) -> None:
+    desk.degraded(*NAMES)
+    for _ in range(3):
+        desk.wait(40)
+        desk.down("W1")
+        desk.wait(40)
+        desk.degraded("W1")
+    desk.well(*NAMES[1:])
+    assert any("W1 comes and goes" in line for line in desk.heard())
+    desk.wait(HOUR)
+    posts = [line for line in desk.heard() if line.startswith("post")]
+    assert any("W1 is degraded" in line for line in posts), posts

@@ -1,0 +1,163 @@
+"""A worker that comes and goes: one alert that says how often, and the single ones folded into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.alerts import flips
+from supervisor_core.alerts.rules import Alert, AlertState
+from supervisor_core.workers.conditions.rules import FLAPPING, Severity, Target
+from supervisor_core.workers.health import WorkerState
+from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.rows import alerts_of
+
+MINUTE = 60.0
+RULES = {"flapping": {"flips": 4, "within_minutes": 10}, "renotify_minutes": 0}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[AlertDesk]:
+    with an_alert_desk(tmp_path, alerts=RULES) as made:
+        made.well("North", "South")
+        yield made
+
+
+def flap(desk: AlertDesk, times: int = 1) -> None:
+    for _ in range(times):
+        desk.wait(MINUTE)
+        desk.down("North")
+        desk.wait(MINUTE)
+        desk.well("North")
+
+
+def of_flapping(desk: AlertDesk) -> list[Alert]:
+    return desk.ledger.read(lambda connection: alerts_of(connection, Target(FLAPPING, "North")))
+
+
+def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: AlertDesk) -> None:
+    flap(desk)
+    desk.wait(MINUTE)
+    desk.down("North")
+    assert [each.split(":")[0] for each in desk.heard()] == ["post", "edit", "post"]
+    desk.wait(MINUTE)
+    desk.well("North")
+    over, flapping = desk.heard()
+    assert over.startswith("edit: North was down for 1 min"), "what was told is ended"
+    assert flapping.startswith("post: North comes and goes: It changed 4 times in 3 min, 2 of them for the worse")
+    assert [each.severity for each in of_flapping(desk)] == [Severity.CRITICAL]
+    desk.wait(MINUTE)
+    desk.down("North")
+    assert desk.one("North").decided == "folded"
+    assert desk.one("North").parent_id == of_flapping(desk)[0].alert_id
+    desk.wait(MINUTE)
+    desk.well("North")
+    assert [each.split(" in ")[0] for each in desk.heard()] == [
+        "edit: North comes and goes: It changed 5 times",
+        "edit: North comes and goes: It changed 6 times",
+    ]
+    desk.wait(10 * MINUTE - 1)
+    assert desk.heard() == []
+    desk.wait(1)
+    assert desk.heard() == ["edit: North came and went for 15 min, and that is over."]
+    flap(desk)
+    assert [each.split(":")[0] for each in desk.heard()] == ["post", "edit"], "an alert as any other"
+
+
+def test_who_stays_down_after_it_is_told_of_as_the_alert_that_it_is(desk: AlertDesk) -> None:
+    flap(desk, 2)
+    desk.down("North")
+    desk.heard()
+    desk.wait(10 * MINUTE)
+    over, first = desk.heard()
+    assert over.startswith("edit: North came and went for")
+    assert first == "post: North is down: Not started again: it lived 5 min and ended with exit code 1."
+    assert desk.one("North").parent_id is None
+
+
+def test_who_was_told_to_be_down_before_it_is_said_to_be_so_afterwards(desk: AlertDesk) -> None:
+    flap(desk)
+    desk.wait(MINUTE)
+    desk.degraded("North")
+    desk.wait(MINUTE)
+    desk.heard()
+    desk.down("North")
+    folded, flapping = desk.heard()
+    assert flapping.startswith("post: North comes and goes")
+    assert folded.startswith("edit: North is down")
+    desk.wait(10 * MINUTE)
+    kinds = [each.split(":")[0] for each in desk.heard()]
+    assert kinds == ["edit", "edit", "reply"]
+    assert desk.one("North").decided == "worse"
+
+
+def test_who_is_paused_flaps_no_more_at_once(desk: AlertDesk) -> None:
+    flap(desk, 2)
+    desk.heard()
+    desk.look(desk.sight("North", WorkerState.STOPPED, rests="paused by ann"))
+    assert desk.heard() == ["edit: North came and went for 3 min, and that is over."]
+    assert [each.state for each in of_flapping(desk)] == [AlertState.CLOSED]
+
+
+def test_pauses_are_no_changes_of_health(desk: AlertDesk) -> None:
+    for _ in range(6):
+        desk.look(desk.sight("North", WorkerState.STOPPED, rests="paused by ann"))
+        desk.wait(10)
+        desk.well("North")
+        desk.wait(10)
+    assert desk.heard() == []
+    assert of_flapping(desk) == []
+
+
+def test_a_restart_of_the_daemon_goes_on_with_it_and_ends_it_in_time(desk: AlertDesk) -> None:
+    flap(desk, 2)
+    desk.heard()
+    desk.restart()
+    desk.well("North")
+    desk.wait(MINUTE)
+    desk.down("North")
+    assert [each.split(" in ")[0] for each in desk.heard()] == ["edit: North comes and goes: It changed 5 times"]
+    desk.wait(MINUTE)
+    desk.well("North")
+    desk.restart()
+    desk.heard()
+    desk.now += 20 * (desk.now - desk.flips("North")[-2].at)
+    desk.work()
+    assert [each.split(" for ")[0] for each in desk.heard()] == ["edit: North came and went"]
+
+
+def test_a_mute_of_the_worker_is_about_its_flapping_too(desk: AlertDesk) -> None:
+    desk.alerts.mute(["North"], 3600, desk.request(), desk.now)
+    flap(desk, 3)
+    assert desk.heard() == []
+    assert of_flapping(desk)[0].decided == "muted"
+    desk.alerts.unmute(["North"], desk.request(), desk.now)
+    desk.work()
+    assert [each.split(":")[1] for each in desk.heard()] == [" North comes and goes"]
+
+
+def test_a_warning_that_comes_and_goes_waits_for_the_morning(tmp_path: Path) -> None:
+    night = {"from": "09:00", "to": "17:00"}
+    with an_alert_desk(tmp_path, alerts={**RULES, "quiet_hours": [night]}) as desk:
+        desk.well("North", "South")
+        for _ in range(3):
+            desk.degraded("North")
+            desk.wait(10)
+            desk.well("North")
+        assert desk.heard() == []
+        assert of_flapping(desk)[0].decided == "quiet_hours"
+
+
+def test_many_that_go_down_once_do_not_flap(tmp_path: Path) -> None:
+    names = [f"W{number}" for number in range(300)]
+    with an_alert_desk(tmp_path, *names, alerts=RULES) as desk:
+        desk.away = True
+        desk.well(*names)
+        desk.down(*names)
+        desk.well(*names)
+        assert {alert.target.kind for alert in desk.all_alerts()} == {"worker"}
+        assert desk.ledger.read(lambda connection: flips.standings(connection, "TestHost")).keys() == {
+            Target("worker", name) for name in names
+        }

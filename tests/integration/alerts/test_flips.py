@@ -1,0 +1,90 @@
+"""Flips as rows: each change of a condition is written once, in order, whoever sees it; the same on three engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Engine
+
+from supervisor_core.alerts import flips
+from supervisor_core.alerts.flips import Change, uptime
+from supervisor_core.storage import schema
+from supervisor_core.storage.engine import shared_engine
+from supervisor_core.workers.conditions.rules import Condition, Target
+
+HOST = "OrionHost"
+NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
+NORTH, SOUTH = Target("worker", "North"), Target("worker", "South")
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    made = shared_engine(database_url)
+    schema.ensure(made)
+    yield made
+    made.dispose()
+
+
+def change(engine: Engine, target: Target, condition: Condition, at: datetime, *, known: bool = True) -> bool:
+    with engine.begin() as connection:
+        before = flips.standing_of(connection, HOST, target) if known else None
+        (made,) = flips.record(connection, HOST, [Change(target, before, condition, "because", at)], at + SECOND)
+    return made is not None
+
+
+def test_what_somebody_else_has_written_before_is_not_written_again(engine: Engine) -> None:
+    assert change(engine, NORTH, Condition.WELL, NOW)
+    with engine.begin() as connection:
+        before = flips.standing_of(connection, HOST, NORTH)
+        down = Change(NORTH, before, Condition.DOWN, "It died. Its last words:\nno disk", NOW + SECOND)
+        again = Change(NORTH, before, Condition.STALE, "too old", NOW + SECOND)
+        other = Change(SOUTH, None, Condition.WELL, "running", NOW)
+        made = flips.record(connection, HOST, [down, again, other], NOW + 2 * SECOND)
+    assert [flip and flip.flip_id for flip in made] == [2, None, 3]
+    assert not change(engine, NORTH, Condition.WELL, NOW, known=False), "somebody has looked at it before"
+    with engine.connect() as connection:
+        standing = flips.standings(connection, HOST)
+    assert (standing[NORTH].condition, standing[NORTH].flip_id) == (Condition.DOWN, 2)
+    assert standing[NORTH].reason == "It died. Its last words: no disk", "in one line, without an escaped line break"
+    assert (standing[SOUTH].since, standing[SOUTH].reason) == (NOW, "running")
+
+
+def test_flips_never_go_back_in_time_and_never_come_from_the_future(engine: Engine) -> None:
+    change(engine, NORTH, Condition.WELL, NOW)
+    change(engine, NORTH, Condition.DOWN, NOW - SECOND)
+    with engine.begin() as connection:
+        known = flips.standing_of(connection, HOST, NORTH)
+        ahead = Change(NORTH, known, Condition.WELL, "running", NOW + timedelta(days=1))
+        (made,) = flips.record(connection, HOST, [ahead], NOW + SECOND)
+    assert made is not None
+    with engine.connect() as connection:
+        found = flips.of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
+    assert [flip.at for flip in found] == [NOW, NOW, NOW + SECOND]
+
+
+def test_a_span_of_time_begins_with_what_was_so_before_it_and_adds_up(engine: Engine) -> None:
+    change(engine, NORTH, Condition.WELL, NOW)
+    change(engine, NORTH, Condition.DOWN, NOW + timedelta(minutes=10))
+    change(engine, NORTH, Condition.DEGRADED, NOW + timedelta(minutes=20))
+    change(engine, NORTH, Condition.PAUSED, NOW + timedelta(minutes=30))
+    since, until = NOW + timedelta(minutes=5), NOW + timedelta(minutes=40)
+    with engine.connect() as connection:
+        found = flips.of_target(connection, NORTH, since, until)
+    assert [flip.new for flip in found] == ["well", "down", "degraded", "paused"]
+    total = uptime(found, since, until)
+    assert (total.well, total.down, total.unwell, total.uncounted) == tuple(
+        timedelta(minutes=each) for each in (5, 10, 10, 10)
+    )
+    assert total.share == pytest.approx(0.6)
+
+
+def test_of_too_many_flips_the_newest_are_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flips, "MOST", 2)
+    for number, condition in enumerate((Condition.WELL, Condition.DOWN, Condition.WELL, Condition.STALE)):
+        change(engine, NORTH, condition, NOW + number * SECOND)
+    with engine.connect() as connection:
+        found = flips.of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
+    assert [flip.new for flip in found] == ["well", "stale"]

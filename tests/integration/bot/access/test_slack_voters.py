@@ -1,0 +1,98 @@
+"""Whose vote counts in Slack: one person is one person, whatever else Slack says beside their id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.views.buttons import command_button
+from bot.views.cards.approval import Asking, approval_card
+from slack_playground import Playground
+from supervisor_core.intake.approvals.rules import Approval, ApprovalState
+from tests.support.approvals import Desk, a_desk
+from tests.support.slack_room import SlackRoom, texts
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with a_desk(tmp_path, required_for=["restart"], votes=2) as made:
+        people = ["U0OPERATOR", "U0APPROVER", "U0ANN"]
+        made.document["slack"]["access"] = {"operators": people, "approvers": people}
+        made.configure()
+        yield made
+
+
+def asked(desk: Desk) -> Approval:
+    ((approval, _),) = desk.approvals.waiting()
+    return approval
+
+
+def button(desk: Desk, name: str) -> dict[str, Any]:
+    """Of the card as it is now."""
+    card = approval_card(Asking(asked(desk)))
+    elements = [each for block in card["blocks"] for each in block.get("elements", ())]
+    return next(each for each in elements if each.get("action_id") == f"approval:{name}")
+
+
+async def test_whoever_asked_is_no_other_voter_by_another_workspace_beside_their_id(
+    desk: Desk, slack: Playground
+) -> None:
+    room = SlackRoom(desk, slack)
+    await room.slash("operator", "restart North")
+    (told,) = texts(await room.press("operator", button(desk, "approve"), team_id="T0ENTERPRISE"))
+    assert "You asked for it yourself" in told
+    assert not await said(room, "approver", team_id=room.workspace)
+    assert not await said(room, "approver", team_id="T0ENTERPRISE")  # the same vote again: it counts once
+    assert asked(desk).state is ApprovalState.PENDING
+    assert not await said(room, "ann")
+    assert asked(desk).state is ApprovalState.APPROVED
+
+
+async def said(room: SlackRoom, name: str, **user: Any) -> list[str]:
+    return texts(await room.press(name, button(room.desk, "approve"), **user))
+
+
+async def test_whoever_asked_may_cancel_whatever_workspace_stands_beside_their_id(
+    desk: Desk, slack: Playground
+) -> None:
+    room = SlackRoom(desk, slack)
+    await room.slash("operator", "restart North")
+    approval = asked(desk)
+    desk.document["slack"]["access"] = {"operators": [], "approvers": ["U0APPROVER"]}
+    desk.configure()
+    assert not texts(await room.press("operator", button(desk, "cancel"), team_id="T0ENTERPRISE"))
+    assert desk.approvals.find(approval.approval_id)[0].state is ApprovalState.CANCELLED
+
+
+async def test_two_who_press_the_same_button_ask_once_and_the_second_hears_who_was_first(
+    desk: Desk, slack: Playground
+) -> None:
+    room, restart = SlackRoom(desk, slack), command_button(desk.gateway.parse("restart North"), "n1")
+    assert not texts(await room.press("operator", restart))
+    slack.user("operator", display_name="Renamed")  # and whoever presses again, by another name, is the same
+    assert not texts(await room.press("operator", restart))
+    (told,) = texts(await room.press("ann", restart))
+    assert "This button was used by Operator already" in told
+    assert asked(desk).requester.name == "Operator"
+
+
+async def test_who_decides_in_the_list_that_only_they_see_has_it_told_anew_there(desk: Desk, slack: Playground) -> None:
+    room = SlackRoom(desk, slack)
+    await room.slash("operator", "restart North")
+    await room.slash("operator", "restart South")
+    room.alone = True
+    first, second = (approval.approval_id for approval, _ in desk.approvals.waiting())
+    for approval_id in (first, second):  # of two votes each needs
+        (told,) = (await room.press("approver", {"action_id": "approval:approve", "value": approval_id})).messages
+        payload = told.payload or {}
+        assert payload["replace"] is True
+        assert payload["content"]["text"].startswith("2 commands wait for an approval")
+    assert not (await room.press("ann", {"action_id": "approval:deny", "value": first})).messages
+    (told,) = (await room.send("ann", room.forms[-1], reason="not tonight")).messages
+    payload = told.payload or {}
+    assert payload["replace"] is True
+    assert payload["content"]["text"].startswith("1 command waits for an approval")
+    assert desk.approvals.find(first)[0].reason == "not tonight"

@@ -1,0 +1,336 @@
+"""Files on their way to a local Slack: to one person, below a card, and as text where Slack takes none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.outbound.delivery import Delivery
+from bot.outbound.messages import file_for
+from bot.outbound.rate_limits import Pace
+from bot.outbound.slack_api import Speaker
+from bot.requests.request import Asked
+from bot.views.files import MOST_BYTES, Attached
+from slack_playground import Playground
+from slack_playground.values import Json
+from supervisor_core.common import crashpoints
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.outbox import FILE, below
+from supervisor_core.storage.steps import Message, record
+from supervisor_core.storage.store import Ledger
+from tests.integration.bot.test_delivery import NOW, order
+from tests.support.delivering import whole_round
+
+CSV = Attached("audit.csv", "who,what\nanna,pause\n", rest="`supervisor audit --csv` on Host", comment="*Two rows*")
+LONG = replace(CSV, content="anna,pause\n" * 3000)
+PICTURE = Attached("week.png", b"\x89PNG\r\n\x1a\n" + b"\0" * 50, rest="`/supervisor history`", comment="A good week.")
+
+
+class Killed(BaseException):
+    """Nothing after it runs, as after a `kill -9`."""
+
+
+class Outbox:
+    """A ledger whose messages go to a local Slack, round by round, on a clock of its own."""
+
+    def __init__(self, slack: Playground, folder: Path) -> None:
+        self.slack = slack
+        self.folder = folder
+        self.now = 1000.0
+        self.ledger = Ledger(folder / "ledger.db", "Host", HeadFile(folder))
+        self.delivery: Delivery | None = None
+        """None: another one begins, as after a crash, and knows nothing but the rows."""
+        self.read_report: Callable[[str, str], str] = lambda *_: ""
+
+    def begun(self) -> Delivery:
+        client = AsyncWebClient(token=self.slack.bot_token, base_url=self.slack.api_url, retry_handlers=[])
+        speaker, pace = Speaker(client), Pace(lambda: self.now)
+        return Delivery(
+            self.ledger, speaker, "supervisor", pace=pace, clock=lambda: self.now, read_report=self.read_report
+        )
+
+    async def goes(self, *messages: Message, rounds: int = 3) -> None:
+        """Order these, and let it all out."""
+        self.ledger.order(messages)
+        self.delivery = self.delivery or self.begun()
+        for _ in range(rounds):
+            await whole_round(self.delivery)
+            self.now += 40
+
+    def has_card(self, task_id: str, **place: Any) -> None:
+        self.ledger.write(lambda connection: order(connection, task_id, {"user": "U0OPERATOR", **place}))
+
+    def rows(self, kind: str = "file") -> Sequence[tuple[str, str]]:
+        """The state of each row of this kind, and its reason."""
+        query = f"SELECT state, last_error FROM outbox_t WHERE kind = '{kind}' ORDER BY outbox_id"
+        return [(row.state, row.last_error or "") for row in self.ledger.read(lambda c: c.exec_driver_sql(query).all())]
+
+
+def file_below(task_id: str, file: Attached) -> Message:
+    """A file in the thread of a command's card, wherever that stands."""
+    return Message(FILE, f"{task_id}/file", {**below(jobs.CARD, task_id), **file.as_payload()})
+
+
+@pytest.fixture
+def outbox(slack: Playground, tmp_path: Path) -> Any:
+    slack.user("operator")
+    made = Outbox(slack, tmp_path)
+    yield made
+    made.ledger.close()
+
+
+def asked_in(channel: str, **about: Any) -> Asked:
+    return Asked("audit", "U0OPERATOR", "T0", channel, datetime.now(UTC), "key", **about)
+
+
+def said_in(slack: Playground, channel: str) -> list[Json]:
+    found = slack.server.world.workspace.channels[channel]
+    return list(found.messages.values())
+
+
+def direct(slack: Playground) -> list[Json]:
+    """What the bot said to the operator alone."""
+    world = slack.server.world
+    return list(world.direct([world.bot.id, "U0OPERATOR"]).messages.values())
+
+
+def content_of(slack: Playground, message: Json) -> bytes:
+    (file,) = message["files"]
+    return bytes(slack.server.world.workspace.files[file["id"]].content)
+
+
+async def test_a_file_goes_to_whoever_asked_and_to_nobody_else(slack: Playground, outbox: Outbox) -> None:
+    ops = slack.channel("ops").id
+    await outbox.goes(file_for(asked_in(ops), CSV), file_for(asked_in(ops), PICTURE, "/picture"))
+    first, second = direct(slack)
+    assert (first["text"], first["files"][0]["title"], content_of(slack, first)) == (
+        "*Two rows*",
+        "audit.csv",
+        CSV.data,
+    )
+    assert content_of(slack, second) == PICTURE.content
+    assert said_in(slack, ops) == []
+    assert outbox.rows() == [("sent", ""), ("sent", "")]
+
+
+async def test_ordered_again_it_is_not_sent_again(slack: Playground, outbox: Outbox) -> None:
+    await outbox.goes(file_for(asked_in("C0"), CSV))
+    await outbox.goes(file_for(asked_in("C0"), CSV))
+    assert len(direct(slack)) == 1
+    assert outbox.rows() == [("sent", "")]
+
+
+async def test_a_file_stands_below_its_card_and_never_before_it(slack: Playground, outbox: Outbox) -> None:
+    ops = slack.channel("ops").id
+    slack.fault("error", "chat.postMessage", error="internal_error")
+    outbox.has_card("t1", channel=ops)
+    await outbox.goes(file_below("t1", CSV), rounds=1)
+    assert said_in(slack, ops) == []
+    await outbox.goes()
+    card, file = said_in(slack, ops)
+    assert file["thread_ts"] == card["ts"]
+    assert content_of(slack, file) == CSV.data
+
+
+async def test_below_a_card_that_is_itself_a_reply_it_stands_beside_it(slack: Playground, outbox: Outbox) -> None:
+    ops = slack.channel("ops")
+    await slack.user("operator").says("Orion is slow.")
+    ts = said_in(slack, ops.id)[0]["ts"]
+    outbox.has_card("t1", channel=ops.id, thread_ts=ts)
+    await outbox.goes(file_below("t1", CSV))
+    assert [message.get("thread_ts") for message in said_in(slack, ops.id)][1:] == [ts, ts]
+
+
+async def test_below_a_card_that_went_to_its_asker_it_goes_there_as_well(slack: Playground, outbox: Outbox) -> None:
+    secret = slack.channel("secret", private=True).without_bot().id
+    outbox.has_card("t1", channel=secret)
+    await outbox.goes(file_below("t1", CSV))
+    card, file = direct(slack)
+    assert file["thread_ts"] == card["ts"]
+
+
+async def test_a_card_that_was_deleted_is_posted_anew_first(slack: Playground, outbox: Outbox) -> None:
+    ops = slack.channel("ops").id
+    outbox.has_card("t1", channel=ops)
+    await outbox.goes()
+    channel = slack.server.world.workspace.channels[ops]
+    slack.server.world.delete(channel, next(iter(channel.messages.values())))
+    anew = Message(jobs.CARD, "t1", None)
+    outbox.ledger.write(lambda connection: record(connection, "Host", None, (anew, file_below("t1", CSV)), NOW))
+    await outbox.goes()
+    card, file = (message for message in said_in(slack, ops) if message.get("subtype") != "tombstone")
+    assert file["thread_ts"] == card["ts"]
+
+
+async def test_a_card_that_is_deleted_at_last_leaves_what_belongs_below_it_in_its_channel(
+    slack: Playground, outbox: Outbox
+) -> None:
+    slack.fault("error", "files.getUploadURLExternal", error="file_uploads_disabled", times=2)
+    ops = slack.channel("ops").id
+    outbox.has_card("t1", channel=ops)
+    await outbox.goes()
+    channel = slack.server.world.workspace.channels[ops]
+    slack.server.world.delete(channel, next(iter(channel.messages.values())))
+    await outbox.goes(file_below("t1", CSV))
+    (told,) = (message for message in said_in(slack, ops) if "anna,pause" in message["text"])
+    assert "thread_ts" not in told
+    assert direct(slack) == []
+
+
+async def test_in_a_channel_that_was_archived_meanwhile_whoever_asked_gets_it(
+    slack: Playground, outbox: Outbox
+) -> None:
+    ops = slack.channel("ops")
+    outbox.has_card("t1", channel=ops.id)
+    await outbox.goes()
+    ops.archive()
+    await outbox.goes(file_below("t1", CSV))
+    (told,) = direct(slack)
+    assert content_of(slack, told) == CSV.data
+
+
+async def test_where_nobody_can_be_told_for_a_day_it_is_dropped_with_the_reason(
+    slack: Playground, outbox: Outbox
+) -> None:
+    ops = slack.channel("ops")
+    outbox.has_card("t1", channel=ops.id, user="")
+    await outbox.goes()
+    ops.archive()
+    await outbox.goes(file_below("t1", CSV))
+    assert outbox.rows()[0][0] == "pending"
+    long_ago = "UPDATE outbox_t SET created_at = '2026-02-05T14:30:00+00:00', due_at = '2026-02-05T14:30:00+00:00'"
+    outbox.ledger.write(lambda connection: connection.exec_driver_sql(long_ago))
+    outbox.now += 1000
+    await outbox.goes()
+    ((state, why),) = outbox.rows()
+    assert state == "dropped"
+    assert "is_archived" in why
+
+
+async def test_below_no_card_it_is_dropped_and_says_why(slack: Playground, outbox: Outbox) -> None:
+    await outbox.goes(file_below("t1", CSV))
+    assert outbox.rows() == [("dropped", "the message above it stands nowhere")]
+    assert slack.calls("files.getUploadURLExternal") == []
+
+
+@pytest.mark.parametrize("word", ["file_uploads_disabled", "missing_scope", "method_not_supported_for_channel_type"])
+@pytest.mark.parametrize("method", ["files.getUploadURLExternal", "files.completeUploadExternal"])
+async def test_where_slack_takes_no_file_it_is_told_as_text(
+    slack: Playground, outbox: Outbox, word: str, method: str
+) -> None:
+    ops = slack.channel("ops").id
+    slack.fault("error", method, error=word)
+    outbox.has_card("t1", channel=ops)
+    await outbox.goes(file_below("t1", LONG))
+    card, told = said_in(slack, ops)
+    assert told["thread_ts"] == card["ts"]
+    said = str(told["blocks"])
+    assert "anna,pause" in said
+    assert "It was cut" in said
+    assert "All of it: `supervisor audit --csv` on Host" in said
+    assert "All of it: `supervisor audit --csv` on Host" in told["text"]
+    assert outbox.rows() == [("sent", "")]
+
+
+async def test_what_fits_is_not_said_to_be_cut_and_a_picture_says_that_it_is_none(
+    slack: Playground, outbox: Outbox
+) -> None:
+    slack.fault("error", "files.getUploadURLExternal", error="file_uploads_disabled", times=2)
+    ops = slack.channel("ops").id
+    await outbox.goes(file_for(asked_in(ops), CSV), file_for(asked_in(ops), PICTURE, "/picture"))
+    whole, picture = (message["text"] for message in direct(slack))
+    assert "cut" not in whole
+    assert whole.endswith("Told as text: this workspace takes no files from apps.")
+    assert picture.startswith("A good week.")
+    assert "It can't be shown: this workspace takes no files from apps. All of it: `/supervisor history`" in picture
+
+
+async def test_without_the_right_to_open_direct_messages_it_is_told_as_text(slack: Playground, outbox: Outbox) -> None:
+    slack.fault("error", "conversations.open", error="missing_scope", times=9)
+    await outbox.goes(file_for(asked_in(slack.channel("ops").id), CSV))
+    assert "anna,pause" in direct(slack)[0]["text"]
+
+
+async def test_while_slack_asks_us_to_wait_files_wait_and_nothing_else(slack: Playground, outbox: Outbox) -> None:
+    ops = slack.channel("ops").id
+    slack.fault("ratelimited", "files.getUploadURLExternal", retry_after=60)
+    await outbox.goes(file_for(asked_in(ops), CSV), rounds=1)
+    outbox.has_card("t1", channel=ops)
+    await outbox.goes(rounds=1)
+    assert len(said_in(slack, ops)) == 1
+    assert direct(slack) == []
+    await outbox.goes()
+    assert len(direct(slack)) == 1
+
+
+async def test_a_server_that_does_not_take_the_bytes_is_asked_some_times_and_then_it_is_told_as_text(
+    slack: Playground, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bot.outbound import sender as telling
+
+    monkeypatch.setattr(telling, "UPLOAD_TRIES", 1)
+    monkeypatch.setattr("supervisor_core.storage.outbox.FIRST_RETRY_SECONDS", 0.0)
+    slack.fault("status", "upload", status=500, times=9)
+    await outbox.goes(file_for(asked_in("C0"), CSV), rounds=4)
+    (told,) = direct(slack)
+    assert "anna,pause" in told["text"]
+
+
+@pytest.mark.parametrize("point", ["message.upload:before", "message.upload:after"])
+async def test_killed_at_an_upload_the_file_is_there_once(
+    slack: Playground, outbox: Outbox, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    ops = slack.channel("ops").id
+    outbox.has_card("t1", channel=ops)
+    await outbox.goes()
+
+    def goes_out(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crashpoints, "reach", goes_out)
+        with pytest.raises(Killed):
+            await outbox.goes(file_below("t1", CSV))
+    outbox.delivery = None
+    await outbox.goes()
+    assert len([message for message in said_in(slack, ops) if message.get("files")]) == 1
+    assert outbox.rows() == [("sent", "")]
+
+
+async def test_killed_where_nobody_may_look_it_is_there_twice_at_most_and_the_log_says_so(
+    slack: Playground, outbox: Outbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def goes_out(name: str) -> None:
+        if name == "message.upload:after":
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crashpoints, "reach", goes_out)
+        with pytest.raises(Killed):
+            await outbox.goes(file_for(asked_in("C0"), CSV))
+    slack.fault("error", "conversations.history", error="missing_scope")
+    outbox.delivery = None
+    await outbox.goes()
+    assert len(direct(slack)) == 2
+    assert "it may stand there twice" in caplog.text
+
+
+def test_a_text_that_is_too_long_is_cut_at_the_end_of_a_line_and_says_so() -> None:
+    kept = Attached.of(replace(CSV, content="é" * 50 + "\n" + "anna,pause\n" * MOST_BYTES).as_payload())
+    assert MOST_BYTES - 100 < len(kept.data) <= MOST_BYTES
+    *_, last, words = kept.data.decode().splitlines()
+    assert last == "anna,pause"
+    assert words.startswith("… cut here")
+
+
+def test_it_comes_out_of_a_row_as_it_went_in() -> None:
+    assert Attached.of(PICTURE.as_payload()) == replace(PICTURE, title="week.png")
+    assert Attached.of(CSV.as_payload()) == replace(CSV, title="audit.csv")

@@ -1,0 +1,178 @@
+"""The doors with a form, against a local Slack: what they open, and what comes of it where Slack will not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.access.people import UnverifiedError
+from bot.inbound.dispatcher import Dealt
+from bot.inbound.router import Doors as AppDoors
+from bot.inbound.router import Identity, SlackApp
+from bot.requests.form_views import FormDoors
+from bot.requests.request import Asked, Attention, Vote
+from bot.views import forms as views
+from slack_playground import Playground
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.definitions import CommandDefinition
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.steps import Message
+from tests.support.filled import filled
+
+
+class Doors:
+    """The app with its form doors; what it is asked is noted instead of done."""
+
+    def __init__(self, slack: Playground, config: SupervisorConfig) -> None:
+        self.slack, self.config = slack, config
+        self.asked: list[Asked] = []
+        self.away = False
+        client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+        self.forms = FormDoors(client, lambda: self.config, self._offered)
+        doors = AppDoors(self._deal, self._voted, self._voted, self._voted, self._attended)
+        self._app = SlackApp(client, Identity("T0", "U0BOT", "B0", "bot", "team"), doors, self.forms)
+
+    async def _offered(self, _user: str) -> Sequence[CommandDefinition]:
+        if self.away:
+            raise UnverifiedError("Slack is away")
+        return list(CATALOG.values())
+
+    async def _attended(self, _attention: Attention) -> Dealt:
+        raise AssertionError("nobody does anything about an alert")
+
+    async def _voted(self, vote: Vote) -> Dealt:
+        raise AssertionError(vote)
+
+    async def _deal(self, asked: Asked) -> Dealt:
+        self.asked.append(asked)
+        return Dealt()
+
+    def trigger(self) -> str:
+        """Leave to open a form for the operator."""
+        return str(self.slack.server.acting._payloads.trigger(self.slack.user("operator").user))  # noqa: SLF001
+
+    async def deal(self, kind: str, at: datetime | None = None, **payload: Any) -> Dealt:
+        """Something that Slack would send of the operator."""
+        who = {"id": self.slack.user("operator").id, "team_id": "T0"}
+        body = {"type": kind, "user": who, "team": {"id": "T0"}, **payload}
+        return await self._app.deal(Received("k1", "interactive", body, at or datetime.now(UTC)))
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> SupervisorConfig:
+    worker = {"command": ["true"]}
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({"supervisor": {"id": "TestHost"}, "workers": {"North": worker, "South": worker}}))
+    return load_supervisor_config(path, environ={})
+
+
+def told(dealt: Dealt) -> list[tuple[str, Any, str]]:
+    def each(message: Message) -> tuple[str, Any, str]:
+        payload = message.payload or {}
+        return message.kind, payload["channel"], payload["content"]["text"]
+
+    return [each(message) for message in dealt.messages]
+
+
+async def test_a_form_is_opened_by_name_with_what_is_known(slack: Playground, config: SupervisorConfig) -> None:
+    doors = Doors(slack, config)
+    opened = await doors.forms.open_form(doors.trigger(), "rollback", "C0OPS", "1.2", "rollback South 3 hotfix")
+    assert opened
+    modal = await slack.user("operator").modal("Roll back")
+    for text in ("Worker: [South]", "Commits back: [3]", "Label: [hotfix]", "told in #ops, in the thread", "approver"):
+        await modal.shows(text)
+
+
+@pytest.mark.parametrize("text", ["", "rollback Nobody 99", "pause South", '"'])
+async def test_a_form_begins_empty_where_what_is_known_is_no_such_command(
+    slack: Playground, config: SupervisorConfig, text: str
+) -> None:
+    doors = Doors(slack, config)
+    assert await doors.forms.open_form(doors.trigger(), "rollback", "C0OPS", text=text)
+    await (await slack.user("operator").modal("Roll back")).shows("Worker: []")
+
+
+@pytest.mark.parametrize("word", ["expired_trigger_id", "invalid_auth", "ratelimited"])
+async def test_a_form_that_slack_refuses_is_no_error_of_ours(
+    slack: Playground, config: SupervisorConfig, word: str
+) -> None:
+    doors = Doors(slack, config)
+    slack.fault("error", "views.open", error=word)
+    assert not await doors.forms.open_form(doors.trigger(), "rollback")
+    assert not await doors.forms.open_form("no trigger at all", "rollback")
+
+
+async def test_who_waits_for_a_form_that_does_not_come_is_told_and_who_has_gone_on_is_not(
+    slack: Playground, config: SupervisorConfig
+) -> None:
+    doors = Doors(slack, config)
+    operator = slack.user("operator").id
+    shortcut: dict[str, Any] = {"callback_id": views.SHORTCUT, "trigger_id": "1.2"}
+    ((kind, channel, text),) = told(await doors.deal("shortcut", **shortcut))
+    assert (kind, channel) == ("notice", operator)
+    assert "The form did not open" in text
+    on_message: dict[str, Any] = {"callback_id": views.SHORTCUT_ON_MESSAGE, "trigger_id": "1.2"}
+    on_message["channel"] = {"id": "C0OPS"}
+    ((kind, channel, _),) = told(await doors.deal("message_action", **on_message, message={"ts": "1.2"}))
+    assert (kind, channel) == ("whisper", "C0OPS")
+    hours_ago = datetime.now(UTC) - timedelta(hours=2)
+    assert told(await doors.deal("shortcut", hours_ago, **shortcut)) == []
+    doors.away = True
+    assert len(told(await doors.deal("shortcut", **{**shortcut, "trigger_id": doors.trigger()}))) == 1
+    assert len(slack.calls("views.open")) == 3
+
+
+async def test_of_two_choices_at_once_the_first_is_shown(slack: Playground, config: SupervisorConfig) -> None:
+    doors = Doors(slack, config)
+    await doors.deal("shortcut", callback_id=views.SHORTCUT, trigger_id=doors.trigger())
+    modal = await slack.user("operator").modal()
+    view = modal._view()  # noqa: SLF001
+    assert view is not None
+    seen = {key: view[key] for key in ("id", "hash", "private_metadata")}
+
+    async def chosen(name: str) -> Dealt:
+        action = {"type": "static_select", "action_id": views.PICK, "block_id": "pick"}
+        return await doors.deal("block_actions", view=seen, actions=[{**action, "selected_option": {"value": name}}])
+
+    assert told(await chosen("pause")) == []
+    assert len(told(await chosen("restart"))) == 1
+    await modal.shows("Pauses a worker")
+    assert told(await chosen("nonsense")) == []
+
+
+async def test_what_was_sent_is_asked_for_in_its_place_and_what_fits_no_more_is_told(
+    slack: Playground, config: SupervisorConfig
+) -> None:
+    doors = Doors(slack, config)
+    await doors.forms.open_form(doors.trigger(), "pause", "C0OPS", "1.2", "pause South hotfix")
+    shown = (await slack.user("operator").modal())._view()  # noqa: SLF001
+    assert shown is not None
+    view = {**filled(shown), "callback_id": views.FORM}
+    submission = {"type": "view_submission", "view": view}
+    assert await doors.forms.answer("interactive", submission) is None
+    assert told(await doors.deal("view_submission", view=view)) == []
+    (asked,) = doors.asked
+    assert (asked.text, asked.channel, asked.thread) == ("pause South hotfix", "C0OPS", "1.2")
+    doors.config = doors.config.model_copy(update={"workers": {"North": doors.config.workers["North"]}})
+    answer = await doors.forms.answer("interactive", submission)
+    assert answer is not None
+    assert list(answer["errors"]) == ["target"]
+    ((_, channel, text),) = told(await doors.deal("view_submission", view=view))
+    assert channel == "C0OPS"
+    assert "does not fit any more" in text
+    assert len(doors.asked) == 1
+
+
+async def test_what_is_no_form_of_ours_is_not_answered(slack: Playground, config: SupervisorConfig) -> None:
+    doors = Doors(slack, config)
+    for payload in ({}, {"view": {"callback_id": "deny"}}, {"view": None}):
+        assert await doors.forms.answer("interactive", {"type": "view_submission", **payload}) is None
+    menu = {"type": "block_suggestion", "view": {"callback_id": views.FORM}, "block_id": "other", "value": "x"}
+    assert await doors.forms.answer("interactive", menu) == {"options": []}

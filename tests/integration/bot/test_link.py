@@ -1,0 +1,227 @@
+"""The link against Slacks that behave badly: it neither hangs nor hammers, says what is wrong, and lets nobody down."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from aiohttp import web
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.inbound import connection, link
+from bot.inbound.connection import Connection, Envelope
+from bot.inbound.link import Link
+from slack_playground import Playground
+
+Handler = Callable[[web.Request], Any]
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test that is a coroutine and needs no local Slack, whose fixture would run it."""
+
+    @functools.wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(test(*given, **named))
+
+    return run
+
+
+class Heard:
+    """A link by itself, and what it tells."""
+
+    def __init__(self, api_url: str, app_token: str = "xapp-1", ghosts: list[float] | None = None) -> None:
+        self.envelopes: list[Envelope] = []
+        self.gaps: list[tuple[datetime, datetime]] = []
+        self.others: list[str] = []
+        client = AsyncWebClient(base_url=api_url)
+        self.link = Link(client, app_token, self._receive, self._deaf, self._others, ghosts)
+        self.stopping = asyncio.Event()
+
+    async def _receive(self, received_on: Connection, envelope: Envelope) -> None:
+        self.envelopes.append(envelope)
+        await received_on.acknowledge(str(envelope["envelope_id"]))
+
+    async def _deaf(self, since: datetime, until: datetime) -> None:
+        self.gaps.append((since, until))
+
+    async def _others(self, reason: str) -> None:
+        self.others.append(reason)
+
+
+@asynccontextmanager
+async def running(heard: Heard) -> AsyncIterator[Heard]:
+    task = asyncio.create_task(heard.link.run(heard.stopping, None, lambda: None))
+    try:
+        yield heard
+    finally:
+        heard.stopping.set()
+        async with asyncio.timeout(5):  # a stop never waits for Slack
+            await task
+
+
+@asynccontextmanager
+async def a_slack(socket: Handler, opened: list[float]) -> AsyncIterator[str]:
+    """A server that gives out tickets and then does with the WebSocket what `socket` does."""
+
+    async def ticket(request: web.Request) -> web.Response:
+        opened.append(asyncio.get_running_loop().time())
+        return web.json_response({"ok": True, "url": f"ws://{request.host}/link?ticket=SECRET"})
+
+    application = web.Application()
+    application.router.add_post("/api/apps.connections.open", ticket)
+    application.router.add_get("/link", socket)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/api/"
+    finally:
+        await runner.cleanup()
+
+
+def greets(then: dict[str, Any] | None) -> Handler:
+    """Says hello, then this, and then nothing any more."""
+
+    async def socket(request: web.Request) -> web.WebSocketResponse:
+        answer = web.WebSocketResponse()
+        await answer.prepare(request)
+        await answer.send_json({"type": "hello", "num_connections": 1})
+        if then is not None:
+            await answer.send_json(then)
+        async for _ in answer:
+            pass
+        return answer
+
+    return socket
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"), [("link_disabled", "switched off"), ("too_many_websockets", "too many connections")]
+)
+@in_a_loop
+async def test_where_slack_does_not_want_us_it_is_asked_again_once_a_minute(reason: str, words: str) -> None:
+    opened: list[float] = []
+    async with a_slack(greets({"type": "disconnect", "reason": reason}), opened) as url, running(Heard(url)) as heard:
+        await until(lambda: words in heard.link.trouble)
+        await asyncio.sleep(1)  # nothing may happen in it
+        assert len(opened) == 1
+        assert words in heard.link.trouble
+
+
+@in_a_loop
+async def test_connections_that_end_at_once_are_opened_more_and_more_slowly() -> None:
+    async def closes(request: web.Request) -> web.WebSocketResponse:
+        answer = web.WebSocketResponse()
+        await answer.prepare(request)
+        await answer.send_json({"type": "hello", "num_connections": 1})
+        await answer.close()
+        return answer
+
+    opened: list[float] = []
+    async with a_slack(closes, opened) as url, running(Heard(url)):
+        await until(lambda: len(opened) == 5)
+        pauses = [later - earlier for earlier, later in pairwise(opened)]
+        assert pauses[0] < pauses[2] < pauses[3]
+        assert pauses[3] > 1
+
+
+@in_a_loop
+async def test_a_handshake_that_hangs_is_given_up_and_said_without_the_ticket(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hangs(_request: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(connection, "HELLO_SECONDS", 0.1)
+    opened: list[float] = []
+    async with a_slack(hangs, opened) as url, running(Heard(url)) as heard:
+        await until(lambda: len(opened) >= 2)
+        assert "did not answer in time" in heard.link.trouble
+
+
+@in_a_loop
+async def test_a_stop_does_not_wait_for_a_handshake_that_hangs() -> None:
+    entered = asyncio.Event()
+
+    async def hangs(_request: web.Request) -> web.Response:
+        entered.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with a_slack(hangs, []) as url, running(Heard(url)):
+        await entered.wait()
+
+
+@in_a_loop
+async def test_a_refused_handshake_is_said_without_the_ticket(caplog: pytest.LogCaptureFixture) -> None:
+    async def refuses(_request: web.Request) -> web.Response:
+        return web.Response(status=403)
+
+    opened: list[float] = []
+    async with a_slack(refuses, opened) as url, running(Heard(url)) as heard:
+        await until(lambda: "HTTP 403" in heard.link.trouble)
+        assert "SECRET" not in heard.link.trouble + caplog.text
+        await until(lambda: len(opened) == 3)
+        said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert said == ["Slack can't be reached: it answers with HTTP 403"], "once for as long as it lasts"
+
+
+async def test_while_a_new_connection_is_awaited_the_old_one_is_heard_and_nobody_is_called_deaf(
+    slack: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "LINGER_SECONDS", 0.2)
+    async with running(Heard(slack.api_url, slack.app_token)) as heard:
+        await slack.connected()
+        slack.fault("delay", "apps.connections.open", seconds=2)
+        await slack.disconnect("warning")
+        await slack.user("operator").slash("/supervisor one")
+        await until(lambda: len(slack.journal("connection")) > 1 and bool(heard.gaps))
+        assert [envelope["payload"]["text"] for envelope in heard.envelopes] == ["one"]
+        ((since, until_),) = heard.gaps
+        assert (until_ - since).total_seconds() < 1
+
+
+async def test_a_connection_that_froze_is_not_taken_for_somebody_else(
+    slack: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)
+    async with running(Heard(slack.api_url, slack.app_token)) as heard:
+        await slack.connected()
+        await slack.disconnect("freeze")
+        await until(lambda: bool(heard.gaps))
+        assert heard.others == []
+        assert heard.link.trouble == ""
+        assert datetime.now(UTC) >= heard.gaps[0][1]
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for what happens in the link."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 (a condition of others, which has no event)
+            await asyncio.sleep(0.01)
+
+
+async def test_one_that_froze_before_the_token_was_revoked_is_not_taken_for_somebody_else_after_that(
+    slack: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)
+    ghosts: list[float] = []
+    first = Heard(slack.api_url, slack.app_token, ghosts)
+    task = asyncio.create_task(first.link.run(first.stopping, None, lambda: None))
+    await slack.connected()
+    slack.revoke_token()
+    await slack.disconnect("freeze")
+    with pytest.raises(link.SlackRefusedError):
+        await task
+    slack.revoke_token(revoked=False)
+    async with running(Heard(slack.api_url, slack.app_token, ghosts)) as heard:
+        await until(lambda: slack.server.world.connections() == 2 and heard.link.last_heard is not None)
+        assert heard.others == []

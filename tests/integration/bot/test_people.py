@@ -1,0 +1,233 @@
+"""Who somebody is, asked of a local Slack: remembered for a minute, asked anew for a right, and closed by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.access import people as people_of_slack
+from bot.access.people import PAGE, REMEMBERED_SECONDS, People, UnverifiedError
+from bot.access.rules import Person, Refusal
+from slack_playground import Playground
+
+
+@pytest.fixture(autouse=True)
+def _in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people_of_slack, "VERIFY_SECONDS", 0.8)
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def people(slack: Playground, *groups: str, clock: Clock | None = None) -> People:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    return People(client, groups, clock or Clock())
+
+
+async def test_a_person_has_a_name_a_workspace_and_groups(slack: Playground) -> None:
+    ann = slack.user("ann", display_name="Ann A.")
+    group = slack.group("oncall", ann)
+    found = await people(slack, group, "*", "U0OPER").person(ann.id)
+    assert found is not None
+    assert (found.id, found.name, found.groups) == (ann.id, "Ann A.", frozenset({group}))
+    assert (found.deleted, found.is_bot, found.is_guest) == (False, False, False)
+
+
+async def test_guests_the_deactivated_and_those_slack_does_not_know(slack: Playground) -> None:
+    guest, gone = slack.user("visitor", is_restricted=True), slack.user("gone", deleted=True)
+    asking = people(slack)
+    assert (await asking.person(guest.id) or Person("", "")).is_guest
+    assert (await asking.person(gone.id) or Person("", "")).deleted
+    assert await asking.person("U0NOBODY") is None
+
+
+async def test_a_lost_role_counts_at_once_where_it_is_asked_anew_and_after_a_minute_elsewhere(
+    slack: Playground,
+) -> None:
+    ann, clock = slack.user("ann"), Clock()
+    group = slack.group("oncall", ann)
+    asking = people(slack, group, clock=clock)
+
+    async def groups(*, fresh: bool = False) -> frozenset[str]:
+        found = await asking.person(ann.id, fresh=fresh)
+        return found.groups if found else frozenset()
+
+    assert await groups() == {group}
+    slack.group("oncall")
+    assert await groups() == {group}
+    clock.now += REMEMBERED_SECONDS - 1
+    assert await groups() == {group}
+    clock.now += 1
+    assert await groups() == frozenset()
+    slack.group("oncall", ann)
+    assert await groups(fresh=True) == {group}
+
+
+async def test_a_slack_that_does_not_answer_is_no_answer(slack: Playground) -> None:
+    ann = slack.user("ann")
+    group = slack.group("oncall", ann)
+    slack.fault("status", "usergroups.users.list", times=0, status=503)
+    with pytest.raises(UnverifiedError):
+        await people(slack, group).person(ann.id)
+
+
+async def test_a_group_that_there_is_not_gives_no_rights_and_takes_none(slack: Playground) -> None:
+    ann = slack.user("ann")
+    found = await people(slack, "S0NOSUCH").person(ann.id)
+    assert found is not None
+    assert found.groups == frozenset()
+
+
+async def test_for_as_long_as_slack_asks_to_wait_nobody_is_looked_up(slack: Playground) -> None:
+    ann, ben, clock = slack.user("ann"), slack.user("ben"), Clock()
+    asking = people(slack, clock=clock)
+    slack.fault("ratelimited", "users.info", retry_after=20)
+    for who, seconds in ((ann, 20), (ben, 5)):
+        with pytest.raises(UnverifiedError) as refused:
+            await asking.person(who.id)
+        assert refused.value.seconds == seconds
+        clock.now += 15 if who is ann else 5
+    assert len(slack.calls("users.info")) == 1
+    assert await asking.person(ben.id) is not None
+
+
+# Channels whose members have a right
+
+
+async def test_the_members_of_a_channel_are_in_it_however_many_pages_they_fill(slack: Playground) -> None:
+    crowd = [slack.user(f"u{number}") for number in range(PAGE * 2 + 1)]
+    first, last = crowd[0], crowd[-1]
+    place = slack.channel("oncall", private=True, members=crowd)
+    slack.server.world.join(place.channel, slack.server.world.bot)
+    asking = people(slack, place.id)
+    for who in (first, last):
+        found = await asking.person(who.id)
+        assert found is not None
+        assert found.groups == {place.id}
+    assert (await asking.person(slack.user("outside").id) or Person("", "")).groups == frozenset()
+    assert len(slack.calls("conversations.members")) == 3, "all pages, and once for all of them"
+
+
+async def test_who_has_left_the_channel_is_out_at_once_where_it_is_asked_anew(slack: Playground) -> None:
+    ann, clock = slack.user("ann"), Clock()
+    place = slack.channel("oncall", members=[ann])
+    asking = people(slack, place.id, clock=clock)
+
+    async def inside(*, fresh: bool = False) -> bool:
+        found = await asking.person(ann.id, fresh=fresh)
+        return bool(found and found.groups)
+
+    assert await inside()
+    place.channel.members.remove(ann.id)
+    assert await inside()
+    assert not await inside(fresh=True)
+    place.channel.members.append(ann.id)
+    assert not await inside()
+    clock.now += REMEMBERED_SECONDS
+    assert await inside()
+
+
+@pytest.mark.parametrize("how", ["unknown", "private without us", "archived", "no scope", "in the middle"])
+async def test_a_channel_that_slack_does_not_show_gives_no_rights_and_that_is_logged(
+    how: str, slack: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    ann = slack.user("ann")
+    place = slack.channel("oncall", private=how.startswith("private"), members=[ann])
+    channel = "C0NOWHERE" if how == "unknown" else place.id
+    if how == "archived":
+        slack.server.world.set_channel(place.channel, archived=True)
+    if how == "no scope":
+        slack.fault("error", "conversations.info", error="missing_scope")
+    if how == "in the middle":
+        slack.fault("error", "conversations.members", error="fetch_members_failed")
+    found = await people(slack, channel).person(ann.id)
+    assert found is not None
+    assert found.groups == frozenset()
+    assert f"the channel {channel} gives no rights" in caplog.text
+
+
+async def test_a_channel_that_never_ends_gives_no_rights(
+    slack: Playground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("bot.access.people.PAGE", 1)
+    monkeypatch.setattr("bot.access.people.MOST_PAGES", 2)
+    crowd = [slack.user(f"u{number}") for number in range(3)]
+    place = slack.channel("crowd", members=crowd)
+    found = await people(slack, place.id).person(crowd[0].id)
+    assert found is not None
+    assert found.groups == frozenset()
+    assert "for all full members write" in caplog.text
+
+
+async def test_a_channel_that_slack_does_not_answer_for_is_no_answer(slack: Playground) -> None:
+    ann = slack.user("ann")
+    place = slack.channel("oncall", members=[ann])
+    slack.fault("status", "conversations.members", times=0, status=503)
+    with pytest.raises(UnverifiedError):
+        await people(slack, place.id).person(ann.id)
+
+
+# Asked only where it matters
+
+
+def judge(*helping: str) -> Callable[[Person | None], Refusal | None]:
+    """Lets nobody through but the members of these."""
+
+    def judged(person: Person | None) -> Refusal | None:
+        if person is not None and not person.groups.isdisjoint(helping):
+            return None
+        return Refusal("operators", "no", "no", frozenset(helping))
+
+    return judged
+
+
+async def test_groups_are_asked_about_only_where_they_would_help(slack: Playground) -> None:
+    ann = slack.user("ann")
+    mine, other = slack.group("mine", ann), slack.group("other", ann)
+    place = slack.channel("oncall", members=[ann])
+    asking = people(slack, mine, other, place.id)
+    person, refused = await asking.judged(ann.id, lambda _: None, fresh=True)
+    assert person is not None
+    assert refused is None
+    assert slack.calls("usergroups.users.list") == []
+    person, refused = await asking.judged(ann.id, judge(mine), fresh=True)
+    assert person is not None
+    assert (person.groups, refused) == (frozenset({mine}), None)
+    (call,) = slack.calls("usergroups.users.list")
+    assert call["arguments"]["usergroup"] == mine
+    assert slack.calls("conversations.members") == []
+    assert len(slack.calls("users.info")) == 2, "once for each time that somebody is judged"
+
+
+async def test_what_the_configuration_does_not_name_is_never_asked_about(slack: Playground) -> None:
+    ann = slack.user("ann")
+    group = slack.group("other", ann)
+    _, refused = await people(slack).judged(ann.id, judge(group), fresh=True)
+    assert refused is not None
+    assert slack.calls("usergroups.users.list") == []
+
+
+async def test_somebody_who_is_unknown_is_judged_once_and_asked_about_no_further(slack: Playground) -> None:
+    group = slack.group("mine")
+    person, refused = await people(slack, group).judged("U0NOBODY", judge(group), fresh=True)
+    assert person is None
+    assert refused is not None
+    assert slack.calls("usergroups.users.list") == []
+
+
+async def test_strangers_are_not_guests_and_slackbot_is_a_bot(slack: Playground) -> None:
+    slack.user("stranger", team_id="T0ELSE")
+    found = await people(slack).person("U0STRANGER")
+    assert found is not None
+    assert (found.team_id, found.is_guest) == ("T0ELSE", False)
+    slackbot = await people(slack).person("USLACKBOT")
+    assert slackbot is None or slackbot.is_bot

@@ -1,0 +1,141 @@
+"""Buttons and menus that are pressed late: the world has moved on since they were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Update, func, select, update
+
+from bot.views.buttons import command_button, page_button
+from bot.views.home.sections import DO
+from slack_playground import Playground
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.storage.tables import approvals, jobs
+from tests.support.approvals import Desk, a_desk
+from tests.support.slack_room import SlackRoom, texts
+
+PRESSED = ("restart North", "resume North a hotfix", "status North", "rollback North 3 a hotfix", "undo North task_1")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with a_desk(tmp_path, required_for=["rollback"]) as made:
+        made.document["slack"]["access"] = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER"]}
+        made.configure()
+        yield made
+
+
+def asked_for(desk: Desk) -> list[Any]:
+    """How many jobs and approvals there are."""
+    counts = [select(func.count()).select_from(table) for table in (jobs, approvals)]
+    return desk.ledger.read(lambda connection: [connection.execute(each).scalar() for each in counts])
+
+
+@pytest.mark.parametrize("words", PRESSED)
+async def test_a_button_of_a_worker_that_was_removed_is_never_for_the_one_that_is_left(
+    desk: Desk, slack: Playground, words: str
+) -> None:
+    room, button = SlackRoom(desk, slack), command_button(desk.gateway.parse(words), "n1")
+    desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
+    desk.configure()
+    (told,) = texts(await room.press("operator", button))
+    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+    assert asked_for(desk) == [0, 0]
+
+
+async def test_the_next_page_is_of_the_same_worker_or_of_none(desk: Desk, slack: Playground) -> None:
+    room, button = SlackRoom(desk, slack), page_button(desk.gateway.parse("status North"), "n1", "next:1", "Next page")
+    (told,) = texts(await room.press("operator", button))
+    assert "North" not in told
+    assert "next:1" not in told
+    desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
+    desk.configure()
+    (told,) = texts(await room.press("operator", button))
+    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+
+
+async def test_a_page_of_somebody_opens_no_form_for_another_worker_than_its_button_names(
+    desk: Desk, slack: Playground
+) -> None:
+    desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
+    desk.configure()
+    button = {"action_id": f"{DO}:restart", "value": "restart:North"}
+    (told,) = texts(await SlackRoom(desk, slack).press("operator", button))
+    assert told == ":warning: “North” is not among the workers here any more."
+    assert not slack.calls("views.open")
+
+
+async def test_a_choice_of_a_worker_that_was_removed_is_never_for_the_one_that_is_left(
+    desk: Desk, slack: Playground
+) -> None:
+    room = SlackRoom(desk, slack)
+    (asked,) = (await room.slash("operator", "restart")).messages
+    block = (asked.payload or {})["content"]["blocks"][-1]
+    desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
+    desk.configure()
+    (told,) = texts(await room.choose("operator", block["elements"][0], block["block_id"], "North"))
+    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+    assert asked_for(desk) == [0, 0]
+
+
+async def test_a_button_of_a_worker_that_is_there_does_what_it_says(desk: Desk, slack: Playground) -> None:
+    await SlackRoom(desk, slack).press("operator", command_button(desk.gateway.parse("restart North"), "n1"))
+    assert asked_for(desk) == [1, 0]
+
+
+async def test_each_of_several_buttons_that_are_offered_for_a_mistake_does_what_it_says(
+    desk: Desk, slack: Playground
+) -> None:
+    desk.document["supervisor"]["default_worker"] = "South"
+    desk.configure()
+    room = SlackRoom(desk, slack)
+    (asked,) = (await room.slash("operator", "restart north slow since noon")).messages
+    content = (asked.payload or {})["content"]
+    assert check_message(content) == []
+    one, other = content["blocks"][-1]["elements"]
+    await room.press("operator", one)
+    await room.press("operator", other)
+    found = desk.ledger.read(lambda connection: connection.execute(select(jobs.c.worker_id, jobs.c.label)).all())
+    assert [tuple(each) for each in found] == [("North", "slow since noon"), ("South", "north slow since noon")]
+
+
+async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_how_many_are_missing(
+    desk: Desk, slack: Playground
+) -> None:
+    worker = desk.document["workers"]["North"]
+    desk.document["teams"] = {"archive": {"objective": "keep it"}}
+    desk.document["workers"] = {f"W{number:03}": {**worker, "team": "archive"} for number in range(150)}
+    desk.configure()
+    (asked,) = (await SlackRoom(desk, slack).slash("operator", "restart hotfix")).messages
+    content = (asked.payload or {})["content"]
+    assert check_message(content) == []
+    (menu,) = content["blocks"][-1]["elements"]
+    options = [option["value"] for option in menu["options"]]
+    assert (options[:3], len(options)) == (["team:archive", "all", "W000"], 100)
+    assert "52 more do not fit into the menu: type `/supervisor restart WORKER`." in content["text"]
+
+
+def _change(connection: Connection, statement: Update) -> None:
+    connection.execute(statement)
+
+
+@pytest.mark.parametrize("required_for", [[], ["restart"]])
+async def test_a_button_that_was_used_before_an_upgrade_is_used_up(
+    desk: Desk, slack: Playground, required_for: list[str]
+) -> None:
+    """An earlier version gave all presses of one button the same id."""
+    desk.document["slack"]["approvals"]["required_for"] = required_for
+    desk.configure()
+    room, button = SlackRoom(desk, slack), command_button(desk.gateway.parse("restart North"), "n1")
+    await room.press("operator", button)
+    for table in (jobs, approvals):
+        of_button = func.substr(table.c.task_id, 1, func.length(table.c.task_id) - 10)
+        desk.ledger.write(partial(_change, statement=update(table).values(task_id=of_button)))
+    before = asked_for(desk)
+    assert sum(before) == 1
+    await room.press("operator", button)
+    assert asked_for(desk) == before

@@ -1,0 +1,119 @@
+"""A channel that takes nothing from us any more: its messages go elsewhere, and the admins are told, once a day."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.outbound.delivery import Delivery
+from bot.outbound.slack_api import Speaker
+from bot.outbound.slack_errors import KEYS, OF_A_CHANNEL, admins, tell_shut_out
+from bot.views.cards.configuration import shut_out
+from bot.views.parts import words
+from slack_playground import Playground
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.alerts.messages import NOTICE
+from supervisor_core.config.slack_settings import Slack
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.steps import Message
+from supervisor_core.storage.store import Ledger
+from tests.support.delivering import whole_round
+from tests.support.homes import ROOT
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as made:
+        yield made
+
+
+class Channels:
+    """A delivery for alerts in #ops, with #elsewhere behind it."""
+
+    def __init__(self, slack: Playground, ledger: Ledger, **access: list[str]) -> None:
+        self.slack, self.ledger = slack, ledger
+        self.ops, self.elsewhere = slack.channel("ops"), slack.channel("elsewhere")
+        config = Slack.model_validate(
+            {"alert_channel": self.ops.id, "fallback_channel": self.elsewhere.id, "access": access}
+        )
+        client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+        told = partial(tell_shut_out, slack=config, host="Host", bot="supervisor")
+        fallback = config.fallback_channel
+        self.delivery = Delivery(ledger, Speaker(client), "supervisor", fallback, shut_out=told)
+
+    async def alert(self, name: str, text: str = "") -> None:
+        """Something for #ops, or the same one in other words; and what follows from it."""
+        content = words(text or name)
+        self.ledger.order([Message(NOTICE, name, {"channel": self.ops.id, "content": content})])
+        for _ in range(3):
+            await whole_round(self.delivery)
+
+
+SHUT: dict[str, tuple[Callable[[Channels], object], str, str]] = {
+    "archived": (lambda channels: channels.ops.archive(), "it is archived", "unarchive it"),
+    "removed": (lambda channels: channels.ops.without_bot(), "no member of it any more", "/invite @supervisor"),
+}
+
+
+@pytest.mark.playground(manifest=ROOT / "manifest.yml")
+@pytest.mark.parametrize("how", SHUT)
+async def test_what_belongs_there_is_posted_in_the_fallback_and_each_admin_is_told_once(
+    slack: Playground, ledger: Ledger, how: str
+) -> None:
+    shut, why, remedy = SHUT[how]
+    admin, other = slack.user("approver"), slack.user("operator")
+    channels = Channels(slack, ledger, approvers=[admin.id, "S0ADMINS"], operators=[other.id])
+    await channels.alert("first")
+    await channels.ops.shows(1, "first")
+    shut(channels)
+    await channels.alert("second")
+    await channels.alert("first", "first is over")
+    await channels.elsewhere.shows(1, "second")
+    await channels.elsewhere.shows(1 if how == "archived" else 0, "first is over")
+    await admin.dm().shows(1, why)
+    await admin.dm().shows(1, remedy)
+    await admin.dm().shows(1, "message")
+    await other.dm().shows(0, "messages")
+
+
+async def test_an_admin_who_can_not_be_reached_is_given_up_after_a_day_and_is_told_nowhere_else(
+    slack: Playground, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = slack.user("approver")
+    channels = Channels(slack, ledger, approvers=[admin.id])
+    channels.ops.archive()
+    slack.fault("error", "conversations.open", error="channel_not_found", times=9)
+    await channels.alert("first")
+    await channels.elsewhere.shows(1, "message")
+    long_ago = datetime.now(UTC) - timedelta(days=2)
+    ledger.write(
+        lambda c: c.exec_driver_sql(
+            "UPDATE outbox_t SET created_at = ?, due_at = ?",
+            (f"{long_ago:%Y-%m-%dT%H:%M:%S.%fZ}", f"{long_ago:%Y-%m-%dT%H:%M:%S.%fZ}"),
+        )
+    )
+    caplog.set_level(logging.ERROR)
+    await channels.alert("second")
+    assert "is told to nobody" in caplog.text
+
+
+def test_admins_are_the_approvers_who_are_named_one_by_one_else_the_operators() -> None:
+    def of(**access: list[str]) -> tuple[str, ...]:
+        return admins(Slack.model_validate({"access": access}))
+
+    assert of(approvers=["U0ANNA", "S0ADMINS", "W0BOB"], operators=["U0CY"]) == ("U0ANNA", "W0BOB")
+    assert of(approvers=["S0ADMINS", "*"], operators=["U0CY"]) == ("U0CY",)
+    assert of(approvers=["S0ADMINS"], operators=["*"]) == ()
+
+
+@pytest.mark.parametrize("refused", OF_A_CHANNEL)
+def test_the_longest_word_to_an_admin_is_as_slack_wants_it(refused: str) -> None:
+    told = shut_out("<!channel>" * 20, "C0OPS", refused, OF_A_CHANNEL[refused], KEYS, "C0OTHER", "supervisor")
+    assert check_message(told) == []
+    assert "<!channel>" not in str(told)

@@ -1,0 +1,179 @@
+"""Approvals at the shell: listed, decided as `cli:name`, and waited for by whoever sent the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from getpass import getuser
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.cli.host import shell_issuer
+from supervisor_core.intake.approvals.rules import ApprovalState, Choice
+from tests.support.approval_homes import ApprovalHome, an_approval_home
+from tests.support.homes import SUPERVISOR
+from tests.support.waiting import wait_until
+
+S = ApprovalState
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[ApprovalHome]:
+    with an_approval_home(tmp_path / "home") as made:
+        yield made
+
+
+def actions(home: ApprovalHome, task_id: str) -> list[str]:
+    return [row["action"] for row in home.audit(task_id)]
+
+
+def test_nothing_waits(home: ApprovalHome) -> None:
+    assert home.supervisor("approvals").stdout == "Nothing waits for an approval.\n"
+    assert home.waiting() == []
+
+
+def test_what_waits_is_listed_for_people_and_for_programs(home: ApprovalHome) -> None:
+    asked = home.ask()
+    head, row = home.supervisor("approvals").stdout.splitlines()
+    assert head.split() == ["APPROVAL", "STATE", "VOTES", "EXPIRES", "ASKED", "BY", "COMMAND", "EFFECT"]
+    for word in (asked.approval_id, "pending", "0 of 1 vote", "in 14m", "anna", "restart OrionMX hotfix"):
+        assert word in row
+    (told,) = home.waiting()
+    assert (told["approval_id"], told["task_id"], told["votes"]) == (asked.approval_id, asked.task_id, [])
+    assert (told["effect"], told["text"]) == ("restart OrionMX", "restart OrionMX hotfix")
+
+
+def test_approved_at_the_shell_it_is_carried_out_by_the_next_pass_and_the_trail_says_who(home: ApprovalHome) -> None:
+    asked = home.ask()
+    done = home.supervisor("approvals", "approve", asked.approval_id, "seen", "it")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("approved: restart OrionMX hotfix is carried out as task_")
+    assert "No daemon runs here: the next pass" in done.stdout
+    again = home.json("approvals", "approve", asked.approval_id)
+    assert (again["success"], again["state"], len(again["votes"])) == (True, "executing", 1)
+    home.supervisor("once")
+    assert home.waiting() == []
+    assert home.state(asked.approval_id) is S.DONE
+    requested, decided, executed = home.audit(asked.task_id)
+    assert [row["action"] for row in (requested, decided, executed)] == [
+        "APPROVAL_REQUESTED",
+        "APPROVED",
+        "RESTART_WATCHER",
+    ]
+    me = shell_issuer()
+    assert (decided["actor"], json.loads(decided["details_json"])["reason"]) == (me.id, "seen it")
+    assert [each["id"] for each in json.loads(executed["details_json"])["approvals"]] == [me.id]
+
+
+def test_denied_at_the_shell_it_stays_denied(home: ApprovalHome) -> None:
+    asked = home.ask()
+    denied = home.supervisor("approvals", "deny", asked.task_id, "not now")
+    assert (denied.returncode, denied.stdout) == (
+        0,
+        f"denied: restart OrionMX hotfix, by {shell_issuer().name}: not now.\n",
+    )
+    late = home.supervisor("approvals", "approve", asked.approval_id)
+    assert (late.returncode, late.stdout) == (1, "")
+    assert "It is denied already" in late.stderr
+    assert (home.jobs(asked.task_id), actions(home, asked.task_id)) == (0, ["APPROVAL_REQUESTED", "DENIED"])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("approve", "nonsense"), "There is no approval 'nonsense'"),
+        (("approve",), "Which one?"),
+        (("agree", "x"), "invalid choice"),
+    ],
+)
+def test_wrong_usage_is_2(home: ApprovalHome, words: tuple[str, ...], says: str) -> None:
+    done = home.supervisor("approvals", *words)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+
+
+def test_what_was_sent_here_is_not_approved_here_and_can_be_cancelled(home: ApprovalHome) -> None:
+    sent = home.json("send", "restart hotfix")
+    assert (sent["queued"], sent["approval"]["state"]) == (False, "pending")
+    approval_id = sent["approval"]["approval_id"]
+    own = home.supervisor("approvals", "approve", approval_id)
+    assert (own.returncode, "You asked for it yourself" in own.stderr) == (1, True)
+    cancelled = home.supervisor("approvals", "cancel", approval_id, "typo")
+    assert (cancelled.returncode, cancelled.stdout) == (0, f"cancelled: restart OrionMX hotfix. By {getuser()}: typo\n")
+    assert actions(home, sent["task_id"]) == ["APPROVAL_REQUESTED", "REFUSED", "CANCELLED"]
+
+
+def test_what_has_moved_on_is_said_and_is_1(home: ApprovalHome) -> None:
+    asked = home.ask()
+    (home.nas / "00_STATE").mkdir(exist_ok=True)
+    (home.nas / "00_STATE" / "supervisor_pause_OrionMX.flag").touch()
+    done = home.supervisor("approvals", "approve", asked.approval_id)
+    assert done.returncode == 1
+    assert done.stderr.startswith("stale: restart OrionMX hotfix. OrionMX is paused now. Nothing was done.")
+    assert home.jobs(asked.task_id) == 0
+
+
+def sending(home: ApprovalHome, *words: str) -> subprocess.Popen[str]:
+    """`send --wait`, until it says what it waits for."""
+    return subprocess.Popen(
+        [*SUPERVISOR, "send", "restart hotfix", "--wait", *words],
+        cwd=home.folder,
+        env=home.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def asked_for(home: ApprovalHome) -> str:
+    (told,) = wait_until(home.waiting, 20, "it waits for an approval")
+    return str(told["approval_id"])
+
+
+def test_send_says_what_it_waits_for_and_comes_back_with_the_outcome(home: ApprovalHome) -> None:
+    with sending(home) as sent:
+        approval_id = asked_for(home)
+        assert home.vote(approval_id) is S.EXECUTING
+        home.supervisor("once")
+        said, _ = sent.communicate(timeout=30)
+    assert sent.returncode == 0, said
+    assert "waits for approval: restart OrionMX hotfix" in said
+    assert f"`supervisor approvals approve {approval_id}`, somebody else than you" in said
+    assert "Approved by bob." in said
+    assert "ok: " in said
+
+
+def test_send_comes_back_with_1_when_it_is_denied(home: ApprovalHome) -> None:
+    with sending(home, "--json") as sent:
+        assert home.vote(asked_for(home), Choice.DENY) is S.DENIED
+        said, _ = sent.communicate(timeout=30)
+    answer = json.loads(said)
+    assert (sent.returncode, answer["success"]) == (1, False)
+    assert answer["error"] == "denied: restart OrionMX hotfix, by bob: as agreed."
+
+
+def test_send_comes_back_with_1_when_nobody_decides(tmp_path: Path) -> None:
+    with an_approval_home(tmp_path / "home", expires_minutes=0.02) as home:
+        sent = home.supervisor("send", "restart hotfix", "--wait")
+        assert sent.returncode == 1
+        assert "expired: restart OrionMX hotfix. It was not decided within 0.02 minutes." in sent.stdout
+        assert [row["action"] for row in home.audit()] == ["APPROVAL_REQUESTED", "EXPIRED"]
+
+
+def test_send_waits_no_longer_than_it_was_told_to(home: ApprovalHome) -> None:
+    sent = home.supervisor("send", "restart hotfix", "--wait", "--timeout", "0.5")
+    assert (sent.returncode, "No decision after 0.5 s." in sent.stdout) == (1, True), sent.stdout
+    assert len(home.waiting()) == 1, "it goes on waiting for an approval"
+
+
+def test_send_without_waiting_says_what_comes_first(home: ApprovalHome) -> None:
+    sent = home.supervisor("send", "restart hotfix")
+    assert sent.returncode == 0
+    assert "1 person must agree until" in sent.stdout
+
+
+def test_nobody_to_approve_is_said_at_once(tmp_path: Path) -> None:
+    with an_approval_home(tmp_path / "home", doors=["slack"]) as home:
+        assert home.supervisor("send", "restart").returncode == 0, "no approval is needed at the shell"
+        assert home.waiting() == []

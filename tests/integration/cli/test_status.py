@@ -1,0 +1,233 @@
+"""`supervisor status` against a real daemon and without one: its keys, its targets, its teams, a real terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor_core.cli.status.targets import narrow
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.config.raw import read_raw
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.ledger_file import teams_seen
+from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.workers.teams.manager import TeamManager
+from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
+from tests.unit.test_imports import imported_by
+
+WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
+WORKERS = {
+    "OrionMX": {**WORKER, "team": "archive"},
+    "West": {**WORKER, "team": "archive", "enabled": False},
+    "Alone": {**WORKER, "enabled": False},
+}
+TEAMS = {"archive": {"objective": "keep the archive flowing"}, "empty": {}}
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+SUPERVISOR_KEYS = {"id", "state", "pid", "started_at"}
+SERVICE_KEYS = {"state", "health", "reason", "last_health_at", "last_error"}
+WORKER_KEYS = {*SERVICE_KEYS, "pid", "paused", "quarantined", "muted_until", "team", "fine"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with a_home(tmp_path / "home", WORKERS, teams=TEAMS) as made:
+        yield made
+
+
+def plain(home: Home, *words: str) -> dict[str, str]:
+    done = home.supervisor("status", "--plain", *words)
+    assert done.returncode in (0, 1), done.stderr
+    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+@pytest.fixture
+def manager(home: Home) -> Iterator[TeamManager]:
+    """The home's teams as its daemon brings them into the ledger."""
+    home.state_dir.mkdir(mode=0o700)
+    with Ledger(home.state_dir / FILE_NAME, "TestHost", HeadFile(home.state_dir)) as ledger:
+        made = TeamManager(ledger, "TestHost")
+        made.sync_with(load_supervisor_config(home.config, environ={}))
+        yield made
+
+
+def test_the_plain_lines_have_every_key_whether_a_daemon_runs_or_not(home: Home) -> None:
+    def keys(told: dict[str, str]) -> dict[str, set[str]]:
+        by_name: dict[str, set[str]] = {}
+        for name in told:
+            before, _, key = name.rpartition(".")
+            by_name.setdefault(before, set()).add(key)
+        return by_name
+
+    without = keys(plain(home))
+    home.start_daemon()
+    told = plain(home)
+    for found in (without, keys(told)):
+        assert "healthy" in found[""]
+        assert found["supervisor"] >= SUPERVISOR_KEYS
+        for name in ("service.queue_processor", "service.forwarder", "service.slack"):
+            assert found[name] >= SERVICE_KEYS
+        for worker_id in WORKERS:
+            assert found[f"worker.{worker_id}"] >= WORKER_KEYS
+    assert told["supervisor.state"] == "running"
+    assert told["service.queue_processor.health"] == "healthy"
+    assert (told["worker.OrionMX.health"], told["worker.OrionMX.last_error"]) == ("healthy", "none")
+    assert MOMENT.fullmatch(told["worker.OrionMX.last_health_at"])
+    assert told["worker.Alone.pid"] == "none"
+
+
+def test_a_target_is_shown_alone_and_its_health_is_the_exit_code(home: Home) -> None:
+    shown = {each["id"] for each in home.json("status", "Alone")["workers"]}
+    assert shown == {"Alone"}
+    assert home.supervisor("status", "Alone").returncode == 0, "it rests on purpose, daemon or not"
+    assert home.supervisor("status", "OrionMX").returncode == 1, "it should run"
+    assert (
+        home.json("status", "OrionMX")["workers"][0]["id"]
+        == home.json("status", "--worker", "OrionMX")["workers"][0]["id"]
+    )
+    assert {each["id"] for each in home.json("status", "*e*")["workers"]} == {"West", "Alone"}
+    assert len(home.json("status", "all")["workers"]) == len(WORKERS)
+
+
+@pytest.mark.parametrize(
+    ("target", "nearest"),
+    [
+        (["OrionMY"], "Did you mean OrionMX?"),
+        (["orionmx"], "Did you mean OrionMX?"),
+        (["team:archiv"], "Did you mean team:archive?"),
+        (["nothing-like-it"], "A target is a worker (OrionMX, West, Alone), team:NAME"),
+        (["team:"], "There is no team"),
+        (["o*"], "Did you mean O*?"),
+        (["--worker", "Wst"], "Did you mean West?"),
+    ],
+)
+def test_a_target_that_is_none_is_wrong_usage_and_names_the_nearest(
+    target: list[str], nearest: str, home: Home
+) -> None:
+    done = home.supervisor("status", *target)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert nearest in done.stderr
+
+
+def test_a_worker_that_the_daemon_does_not_know_yet_is_not_called_well(home: Home) -> None:
+    status: dict[str, Any] = {"healthy": True, "supervisor": {"id": "TestHost"}, "services": [], "workers": []}
+    narrow(status, "OrionMX", read_raw(home.config, {}))
+    assert (status["healthy"], status["workers"]) == (False, [])
+    assert "does not know OrionMX yet" in status["supervisor"]["reason"]
+
+
+def test_a_team_that_the_ledger_does_not_know_is_shown_as_configured(home: Home) -> None:
+    told = home.json("status", "team:archive")
+    team = told["team"]
+    assert (team["team_name"], team["objective"]) == ("archive", "keep the archive flowing")
+    assert (team["member_count"], team["active_members"], team["recorded"]) == (2, 2, False)
+    assert [(each["agent_id"], each["role"], each["active"]) for each in team["members"]] == [
+        ("OrionMX", "MEMBER", True),
+        ("West", "MEMBER", True),
+    ]
+    assert [worker["id"] for worker in told["workers"]] == ["OrionMX", "West"]
+    assert told["healthy"] is False
+    assert not (home.state_dir / FILE_NAME).exists(), "looking makes no ledger"
+    empty = home.supervisor("status", "team:empty")
+    assert empty.returncode == 0, "nobody in it is unwell"
+    assert "no objective is set" in empty.stdout
+
+
+def test_a_team_is_shown_as_the_ledger_has_it_with_those_who_left(home: Home, manager: TeamManager) -> None:
+    team_id = next(team.team_id for team in manager.get_teams() if team.name == "archive")
+    manager.remove_agent_from_team(team_id, "OrionMX")
+    manager.add_agent_to_team(team_id, "OrionMX", "LEAD")
+    manager.add_agent_to_team(team_id, "by hand", "TRAINEE")
+    manager.remove_agent_from_team(team_id, "West")
+    team = home.json("status", "team:archive")["team"]
+    counted = next(each for each in manager.get_team_status()["teams"] if each["team_id"] == team_id)
+    assert {key: team[key] for key in counted} == counted
+    assert [(each["agent_id"], each["role"], each["active"]) for each in team["members"]] == [
+        ("OrionMX", "LEAD", True),
+        ("by hand", "TRAINEE", True),
+        ("West", "MEMBER", False),
+    ]
+    shown = home.supervisor("status", "team:archive").stdout
+    assert "2 active, 1 left" in shown
+    assert re.search(r"^!!  OrionMX  LEAD +active +stopped", shown, re.MULTILINE)
+    assert re.search(r"^--  West +MEMBER +left", shown, re.MULTILINE)
+    assert "by hand" in shown
+    told = plain(home, "team:archive")
+    assert (told["team.member.West.active"], told["team.member.OrionMX.role"]) == ("false", "LEAD")
+
+
+def test_a_team_made_by_hand_and_one_that_ended_can_be_seen(home: Home, manager: TeamManager) -> None:
+    manager.create_team("night", objective="watch", agent_ids=["Alone"])
+    shown = home.json("status", "team:night")
+    assert (shown["team"]["objective"], [each["id"] for each in shown["workers"]]) == ("watch", ["Alone"])
+    document = yaml.safe_load(home.config.read_text())
+    del document["teams"]["empty"]
+    home.config.write_text(yaml.safe_dump(document, sort_keys=False))
+    manager.sync_with(load_supervisor_config(home.config, environ={}))
+    assert "the team ended at" in home.supervisor("status", "team:empty").stdout
+
+
+def test_the_words_of_send_show_the_same(home: Home) -> None:
+    for target in ("OrionMX", "team:archive"):
+        sent = home.supervisor("send", f"status {target}")
+        shown = home.supervisor("status", target)
+        assert (sent.returncode, MOMENT.sub("", sent.stdout)[:40]) == (shown.returncode, shown.stdout[:40])
+
+
+@pytest.mark.parametrize("content", [None, b"", b"this is no database, and long enough not to be empty" * 100])
+def test_a_ledger_without_teams_tells_of_none(content: bytes | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / FILE_NAME).write_bytes(content)
+    assert teams_seen(tmp_path / FILE_NAME, "TestHost") == []
+    assert {each.name for each in tmp_path.iterdir()} == ({FILE_NAME} if content is not None else set())
+
+
+def test_a_team_is_looked_up_without_a_database_library() -> None:
+    found = imported_by("import supervisor_core.cli.status.targets")
+    assert found & {"sqlalchemy", "alembic", "git", "pydantic", "psutil", "asyncio", "logging"} == set()
+    quick = imported_by("import supervisor_core.cli.status.command, supervisor_core.cli.status.views")
+    assert found - quick >= {"sqlite3"}, "and that only where a target is given"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_on_a_terminal_the_tables_keep_inside_its_edge(columns: int, home: Home) -> None:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen(
+        [*SUPERVISOR, "status"],
+        cwd=home.folder,
+        env={**home.environ, "TERM": "xterm"},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    ) as program:
+        os.close(slave)
+        said = b""
+        while chunk := _read(master):
+            said += chunk
+        assert program.wait() == 1
+    os.close(master)
+    text = said.decode().replace("\r\n", "\n")
+    assert "\x1b[1;31m!!\x1b[0m" in text
+    lines = re.sub(r"\x1b\[[\d;]*m", "", text).split("\n")
+    assert max(map(len, lines)) <= columns
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    assert not any(line.startswith("ok") and today in line for line in lines), "today's times go without the day"
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 4096)
+    except OSError:  # the other end is closed
+        return b""

@@ -1,0 +1,395 @@
+"""The packages of a worker's Python, with real environments and a real pip that has no index."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from supervisor_core.code.packages.pip import Packages
+from supervisor_core.code.packages.values import (
+    Difference,
+    PackagesError,
+    Restored,
+    brings_back,
+    complaint,
+    differences,
+    read_freeze,
+)
+from tests.support.venvs import Venv, a_venv, make_source, make_wheel, offline, pip_free
+from tests.support.waiting import wait_until
+
+INSTALLING = 60.0
+"""Seconds; what these tests install takes less than one."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A checkout, an environment, and a folder of wheels."""
+
+    checkout: Path
+    wheels: Path
+    venv: Venv
+
+    def packages(self, pip_args: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> Packages:
+        args = offline(self.wheels) if pip_args is None else pip_args
+        return Packages(self.venv.python, self.checkout, args, {**pip_free(), **(environ or {})})
+
+    def wants(self, *requirements: str) -> str:
+        (self.checkout / "requirements.txt").write_text("".join(f"{line}\n" for line in requirements))
+        return "requirements.txt"
+
+    def has(self, name: str, version: str, requires: Sequence[str] = ()) -> None:
+        self.venv.put(make_wheel(self.wheels, name, version, requires))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """One with alpha 1.0 in it, and alpha 2.0 to be had."""
+    place = Place(tmp_path / "checkout", tmp_path / "wheels", a_venv(tmp_path / "venv"))
+    place.checkout.mkdir()
+    place.has("alpha", "1.0")
+    make_wheel(place.wheels, "alpha", "2.0")
+    return place
+
+
+def test_an_installation_brings_a_version_up_and_it_is_told_what_became_of_what(place: Place) -> None:
+    packages = place.packages()
+    before = packages.snapshot()
+    assert before.versions["alpha"] == "alpha==1.0"
+    assert "pip" in before.versions
+    packages.install(place.wants("alpha>=2"), INSTALLING)
+    assert place.venv.run("import alpha; print(alpha.VERSION)") == "2.0"
+    (difference,) = differences(before, packages.snapshot())
+    assert str(difference) == "alpha 1.0 became 2.0"
+
+
+def test_a_package_that_is_not_to_be_had_changes_nothing(place: Place) -> None:
+    packages = place.packages()
+    with pytest.raises(PackagesError, match=r"^`pip install` failed: .*No matching distribution found for missing"):
+        packages.install(place.wants("alpha>=2", "missing==3"), INSTALLING)
+    assert place.venv.versions() == {"alpha": "1.0"}
+
+
+def test_one_that_can_not_be_built_is_told_with_the_last_words_of_its_build(place: Place) -> None:
+    make_source(place.wheels, "unbuilt", "1.0")
+    with pytest.raises(PackagesError, match="RuntimeError: nothing can be built of this") as caught:
+        place.packages().install(place.wants("alpha>=2", "unbuilt"), INSTALLING)
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 700
+    assert place.venv.versions() == {"alpha": "1.0"}
+
+
+@pytest.mark.parametrize("name", ["pip.py", "typing.py", "runpy.py"])
+def test_nothing_in_the_checkout_is_run_in_place_of_pip_or_what_pip_imports(
+    place: Place, tmp_path: Path, name: str
+) -> None:
+    (place.checkout / name).write_text(
+        f"open({str(tmp_path / 'was-run')!r}, 'w'); raise SystemExit('run out of the checkout')\n"
+    )
+    wheel = make_wheel(place.checkout / "wheels", "beta", "1.0")
+    packages = place.packages()
+    before = packages.snapshot()
+    packages.install(place.wants("alpha>=2", f"./wheels/{wheel.name}"), INSTALLING)
+    assert place.venv.versions() == {"alpha": "2.0", "beta": "1.0"}
+    assert packages.restore(before, INSTALLING).complete
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_nothing_in_the_checkout_is_run_where_pip_is_brought_back(place: Place, tmp_path: Path) -> None:
+    packages = place.packages()
+    before = packages.snapshot()
+    for each in place.venv.site.glob("pip*"):
+        shutil.rmtree(each)
+    for name in ("ensurepip.py", "typing.py"):
+        (place.checkout / name).write_text(f"open({str(tmp_path / 'was-run')!r}, 'w'); raise SystemExit('no')\n")
+    packages.restore(before, INSTALLING)
+    assert "pip" in packages.snapshot().versions
+    assert not (tmp_path / "was-run").exists()
+
+
+@contextmanager
+def silent_index() -> Iterator[tuple[str, threading.Event, threading.Event]]:
+    """An index that takes a connection and never answers: its address, whether pip came, and whether it is gone."""
+    came, gone = threading.Event(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while connection.recv(65536):
+                    came.set()
+                gone.set()
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}", came, gone
+        thread.join(10)
+
+
+def test_pip_that_waits_for_an_index_for_ever_is_ended_and_all_is_as_it_was(place: Place) -> None:
+    with silent_index() as (address, came, gone):
+        login = ["--index-url", f"http://deploy:s3cr3t-w0rd@{address}/simple/"]
+        packages = place.packages(login)
+        before = packages.snapshot()
+        with pytest.raises(PackagesError, match=r"^`pip install` did not end within 6 s and was ended") as caught:
+            packages.install(place.wants("alpha>=2"), 6)
+        assert came.is_set()
+        assert gone.wait(10), "the connection ended with pip"
+        assert "s3cr3t" not in str(caught.value)
+        assert packages.restore(before, INSTALLING) == Restored()
+    assert place.venv.versions() == {"alpha": "1.0"}
+
+
+HANGING = """
+import os, pathlib, subprocess, sys, time
+deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(99)"
+child = subprocess.Popen([sys.executable, "-c", deaf])
+pathlib.Path({pids!r}).write_text(f"{{os.getppid()}} {{os.getpid()}} {{child.pid}}")
+time.sleep(99)
+"""
+
+
+def test_a_build_that_hangs_is_ended_with_everything_that_it_started_and_leaves_no_files(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids, temporary = tmp_path / "pids", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    make_source(place.wheels, "hanging", "1.0", HANGING.format(pids=str(pids)))
+    with pytest.raises(PackagesError, match="did not end within 6 s"):
+        place.packages().install(place.wants("alpha>=2", "hanging"), 6)
+    family = [int(pid) for pid in pids.read_text().split()]
+    assert len(family) == 3
+    wait_until(lambda: not any(map(alive, family)), 10, "pip, its build and what that started are gone")
+    assert list(temporary.iterdir()) == []
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_what_an_installation_breaks_is_told_from_what_was_broken(place: Place) -> None:
+    place.has("needy", "1.0", ["alpha<2"])
+    place.has("lame", "1.0", ["absent"])
+    place.has("picky", "1.0", ["alpha<1"])
+    packages = place.packages()
+    before = packages.snapshot()
+    assert len(before.problems) == 2
+    assert packages.new_problems(before) == ()
+    packages.install(place.wants("alpha>=2"), INSTALLING)
+    (problem,) = packages.new_problems(before)
+    assert problem == "needy 1.0 has requirement alpha<2, but you have alpha 2.0."
+
+
+def test_restoring_brings_back_what_was_changed_what_is_gone_and_takes_what_is_new(place: Place) -> None:
+    place.has("gone", "1.5", ["alpha"])
+    place.has("same", "1.0")
+    packages = place.packages()
+    before = packages.snapshot()
+    make_wheel(place.wheels, "fresh", "1.0")
+    packages.install(place.wants("alpha>=2", "fresh"), INSTALLING)
+    place.venv.take("gone")
+    assert place.venv.versions() == {"alpha": "2.0", "fresh": "1.0", "same": "1.0"}
+
+    restored = packages.restore(before, INSTALLING)
+    assert restored.complete
+    assert str(restored) == "All packages are as they were."
+    assert [str(each) for each in restored.put_back] == ["alpha 1.0 became 2.0", "fresh 1.0 is new", "gone 1.5 is gone"]
+    assert place.venv.versions() == {"alpha": "1.0", "gone": "1.5", "same": "1.0"}
+    assert place.venv.run("import alpha, gone; print(alpha.VERSION, gone.VERSION)") == "1.0 1.5"
+    assert packages.snapshot() == before
+
+
+def test_restoring_that_has_no_time_says_so(place: Place) -> None:
+    packages = place.packages()
+    before = packages.snapshot()
+    place.venv.take("alpha")
+    restored = packages.restore(before, 0)
+    assert str(restored) == "Not put back: alpha: 1.0 wanted, none present. There was no time left for the others."
+
+
+def test_nothing_is_run_where_nothing_differs(place: Place) -> None:
+    """Its arguments would fail, if pip got them."""
+    packages = place.packages(["--no-such-argument"])
+    assert packages.restore(packages.snapshot(), INSTALLING) == Restored()
+
+
+def test_what_can_not_be_put_back_is_named_and_keeps_nothing_else_from_it(place: Place) -> None:
+    place.has("beta", "1.0")
+    packages = place.packages()
+    before = packages.snapshot()
+    make_wheel(place.wheels, "beta", "2.0")
+    packages.install(place.wants("alpha>=2", "beta>=2"), INSTALLING)
+    (place.wheels / "alpha-1.0-py3-none-any.whl").unlink()
+
+    restored = packages.restore(before, INSTALLING)
+    assert restored.left == (Difference("alpha", "alpha==1.0", "alpha==2.0"),)
+    assert [each.name for each in restored.put_back] == ["beta"]
+    assert str(restored).startswith("Not put back: alpha: 1.0 wanted, 2.0 present. `pip install` failed: ")
+    assert "No matching distribution found for alpha==1.0" in restored.reason
+    assert place.venv.versions() == {"alpha": "2.0", "beta": "1.0"}
+
+
+def test_one_from_a_folder_is_not_tried_and_one_from_an_archive_with_its_hash_is(place: Place, tmp_path: Path) -> None:
+    archive = make_wheel(tmp_path / "elsewhere", "archived", "1.0")
+    packages = place.packages()
+    packages.install(place.wants(f"archived @ {archive.as_uri()}"), INSTALLING)
+    folder = tmp_path / "edited"
+    place.has("edited", "1.0")
+    origin = f'{{"url": "{folder.as_uri()}", "dir_info": {{"editable": true}}}}'
+    (place.venv.site / "edited-1.0.dist-info" / "direct_url.json").write_text(origin)
+    before = packages.snapshot()
+    assert before.versions["edited"] == f"-e {folder}"
+    assert before.versions["archived"].startswith(f"archived @ {archive.as_uri()}#sha256=")
+
+    for each in ("edited", "archived"):
+        place.venv.take(each)
+    packages.install(place.wants("alpha>=2"), INSTALLING)
+    restored = packages.restore(before, INSTALLING)
+    assert str(restored) == f"Not put back: edited: -e {folder} wanted, none present."
+    assert place.venv.versions() == {"alpha": "1.0", "archived": "1.0"}
+
+
+def test_an_installation_that_lost_pip_itself_is_put_back(place: Place) -> None:
+    packages = place.packages()
+    before = packages.snapshot()
+    for each in place.venv.site.glob("pip*"):
+        shutil.rmtree(each)
+    place.venv.put(make_wheel(place.wheels, "fresh", "1.0"))
+    assert packages.restore(before, INSTALLING).complete
+    assert packages.snapshot() == before
+
+
+def test_no_login_is_told_wherever_pip_has_it_from(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]  # nobody listens there any more
+    address = f"http://deploy:s3cr3t-w0rd@127.0.0.1:{port}"
+    packages = place.packages(
+        ["--retries", "0", "--find-links", f"{address}/links"], {"PIP_INDEX_URL": f"{address}/simple/"}
+    )
+    archive = f"http://t0k3n-of-ours@127.0.0.1:{port}/other-1.0.tar.gz?signature=s1gned"
+    for requirement in (f"other @ {archive}", f"-e {archive}"):
+        with pytest.raises(PackagesError, match="failed: ") as caught:
+            packages.install(place.wants(requirement), INSTALLING)
+        assert not any(secret in str(caught.value) for secret in ("s3cr3t", "t0k3n", "s1gned", "deploy"))
+
+
+def test_what_the_host_tells_pip_of_its_index_counts_and_not_what_leads_it_elsewhere(
+    place: Place, tmp_path: Path
+) -> None:
+    host = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(place.wheels), "PIP_TARGET": str(tmp_path / "target")}
+    host |= {"PIP_DRY_RUN": "1", "PIP_NO_INPUT": "0", "PYTHONPATH": str(tmp_path)}
+    packages = place.packages([], host)
+    packages.install(place.wants("alpha>=2"), INSTALLING)
+    assert place.venv.versions() == {"alpha": "2.0"}
+
+
+def test_a_python_without_pip_is_told_how_to_get_one(place: Place) -> None:
+    shutil.rmtree(place.venv.site / "pip")
+    with pytest.raises(PackagesError, match=r"has no pip\. Run `.*python -m ensurepip`"):
+        place.packages().snapshot()
+
+
+def test_a_python_that_is_none_or_is_not_there_is_told(place: Place, tmp_path: Path) -> None:
+    missing = Packages(str(tmp_path / "python"), place.checkout)
+    with pytest.raises(PackagesError, match=r"no program .*python here\. Put the worker's own .* workers\.ID\.python"):
+        missing.snapshot()
+    with pytest.raises(PackagesError, match="does not answer as a Python with pip does"):
+        Packages("true", place.checkout).snapshot()
+    with pytest.raises(PackagesError, match=r"no such folder\. Correct workers\.ID\.code\.path"):
+        Packages(place.venv.python, tmp_path / "nowhere").snapshot()
+
+
+def test_requirements_that_are_missing_or_lie_outside_of_the_checkout_are_refused(place: Place) -> None:
+    packages = place.packages()
+    with pytest.raises(PackagesError, match=r"no file requirements\.txt in .*checkout\. Correct workers\.ID"):
+        packages.install("requirements.txt", INSTALLING)
+    (place.checkout.parent / "outside.txt").write_text("alpha>=2\n")
+    for name in ("../outside.txt", str(place.checkout.parent / "outside.txt")):
+        with pytest.raises(PackagesError, match="lies outside of the checkout"):
+            packages.install(name, INSTALLING)
+    assert place.venv.versions() == {"alpha": "1.0"}
+
+
+def test_a_worker_in_a_part_of_a_checkout_may_use_the_requirements_of_the_whole(place: Place) -> None:
+    (place.checkout / ".git").mkdir()
+    part = place.checkout / "part"
+    part.mkdir()
+    place.wants("alpha>=2")
+    Packages(place.venv.python, part, offline(place.wheels), pip_free()).install("../requirements.txt", INSTALLING)
+    assert place.venv.versions() == {"alpha": "2.0"}
+
+
+def test_the_python_of_a_system_is_left_alone_until_it_is_said_otherwise(place: Place) -> None:
+    """The marker counts only where Python is not in a virtual environment, so this one denies that it is."""
+    (place.venv.site / "sitecustomize.py").write_text("import sys\nsys.base_prefix = sys.prefix\n")
+    marker = place.venv.site.parent / "EXTERNALLY-MANAGED"
+    marker.write_text("[externally-managed]\nError=Use the packages of the system.\n")
+    packages = place.packages()
+    before = packages.snapshot()
+    with pytest.raises(PackagesError, match=r"belongs to the system.*pip_args: \[--break-system-packages\]"):
+        packages.install(place.wants("alpha>=2"), INSTALLING)
+    make_wheel(place.wheels, "fresh", "1.0")
+    allowed = place.packages([*offline(place.wheels), "--break-system-packages"])
+    allowed.install(place.wants("alpha>=2", "fresh"), INSTALLING)
+    assert place.venv.versions() == {"alpha": "2.0", "fresh": "1.0"}
+    assert allowed.restore(before, INSTALLING).complete
+    assert os.listdir(place.checkout) == ["requirements.txt"]
+
+
+FREEZE = """
+# Editable install with no version control (Some.Tool==0.3)
+-e /srv/some_tool
+# Editable Git install (other-tool===odd) with either a deleted local remote or invalid URI:
+# 'https://deploy:s3cr3t@example.org/other.git'
+-e /srv/other
+-e git+https://deploy:s3cr3t@example.org/third.git@0123456789012345678901234567890123456789#egg=Third_Tool&subdirectory=a
+-e /srv/nameless
+PyYAML==6.0
+odd===2004d
+fourth @ git+ssh://git@example.org/fourth.git@0123456789012345678901234567890123456789
+fifth @ https://example.org/fifth.whl?signature=s1gned#sha256=abc
+sixth @ file:///srv/sixth
+"""
+
+
+def test_each_kind_of_line_of_pips_list_is_understood_and_no_login_is_kept() -> None:
+    versions = read_freeze(FREEZE)
+    assert dict(versions) == {
+        "some-tool": "-e /srv/some_tool",
+        "other-tool": "-e /srv/other",
+        "third-tool": f"-e git+https://****@example.org/third.git@{'0123456789' * 4}#egg=Third_Tool&subdirectory=a",
+        "nameless": "-e /srv/nameless",
+        "pyyaml": "PyYAML==6.0",
+        "odd": "odd===2004d",
+        "fourth": f"fourth @ git+ssh://git@example.org/fourth.git@{'0123456789' * 4}",
+        "fifth": "fifth @ https://example.org/fifth.whl?****#sha256=abc",
+        "sixth": "sixth @ file:///srv/sixth",
+    }
+    assert [name for name, line in versions.items() if brings_back(line)] == ["pyyaml", "odd", "fourth"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("b 1 has requirement a<2, but you have a 2.", "b 1.1 has requirement a<2, but you have a 3.", True),
+        ("b 1 requires a, which is not installed.", "b 2 requires a, which is not installed.", True),
+        ("b 1 has requirement a<2, but you have a 2.", "b 1 has requirement a<3, but you have a 3.", False),
+        ("b 1 is not supported on this platform", "c 1 is not supported on this platform", False),
+    ],
+)
+def test_a_lack_is_the_same_in_other_versions_of_those_who_have_it(one: str, other: str, same: bool) -> None:
+    assert (complaint(one) == complaint(other)) is same

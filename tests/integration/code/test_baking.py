@@ -1,0 +1,452 @@
+"""Baking: real commands on real code, and what is said of the workers after them, whoever looks and however often."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from supervisor_core.code.watch import service as bakes
+from supervisor_core.code.watch import service as module
+from supervisor_core.code.watch.rules import Bake, BakeState, Watched
+from supervisor_core.code.watch.service import LOOK_SECONDS, BakingChore
+from supervisor_core.commands.definitions import CODE_HANDLERS
+from supervisor_core.common import crashpoints
+from supervisor_core.common.service import Blocking
+from supervisor_core.daemon.wiring import approvals_of, scheduler_of
+from supervisor_core.intake import scheduler as ticking
+from supervisor_core.intake.scheduler import SchedulerDoors, Ticker
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage.steps import Message
+from supervisor_core.storage.tables import outbox
+from supervisor_core.workers.context import Parts
+from supervisor_core.workers.health import Health, WorkerState
+from tests.support.code_homes import CodeHost, a_code_host
+from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.waiting import wait_until
+
+B = BakeState
+COMES = {"new/file.txt": "new\n"}
+TEN_MINUTES = timedelta(minutes=10)
+SECOND = timedelta(seconds=1)
+LOOK = timedelta(seconds=LOOK_SECONDS)
+WELL = Watched(WorkerState.RUNNING, Health.HEALTHY, True, "running")
+DOWN = Watched(WorkerState.BACKING_OFF, Health.MISSING, False, "started again in 5 s: it lived 2.0 s")
+
+
+class Place:
+    """A host, its chore, and how its workers are: as the test says."""
+
+    def __init__(self, host: CodeHost, code: Clones) -> None:
+        self.host, self.code = host, code
+        self.workers: dict[str, Watched] = dict.fromkeys(host.config.workers, WELL)
+        self.looks: list[set[str]] = []
+        self.broken: OSError | None = None
+        self.chore = self.another()
+
+    def another(self) -> BakingChore:
+        """The one of the next daemon, which knows nothing but what is in the ledger."""
+        return BakingChore(self.host.ledger, lambda: self.host.config, self.look)
+
+    def look(self, worker_ids: Collection[str]) -> Mapping[str, Watched]:
+        """How they are."""
+        self.looks.append(set(worker_ids))
+        if self.broken is not None:
+            raise self.broken
+        return self.workers
+
+    def did(self, words: str, **params: Any) -> tuple[str, datetime]:
+        """A command that succeeded, its task id, and when it had ended; its card stands somewhere."""
+        task_id = self.host.did(words, **params).task_id
+        self.host.ledger.order([Message(jobs.CARD, task_id, {"channel": "C0OPS"})])
+        (ended, *_) = [job.finished_at for job in self.host.ledger.read(lambda c: jobs.of_task(c, task_id))]
+        assert ended is not None
+        return task_id, ended
+
+    def update(self) -> tuple[str, datetime]:
+        """An update that brings something."""
+        self.code.comes_in({"new/file.txt": f"new {len(self.code.checkout.log())}\n"})
+        return self.did("update North")
+
+    def bakes(self, task_id: str) -> list[Bake]:
+        """Who is or was watched after this command."""
+        return self.host.ledger.read(lambda connection: bakes.of_task(connection, task_id))
+
+    def bake(self, task_id: str) -> Bake:
+        """The only one."""
+        (found,) = self.bakes(task_id)
+        return found
+
+    def told(self, task_id: str) -> int:
+        """How often the card of this command was ordered."""
+        query = outbox.select().where(outbox.c.kind == jobs.CARD, outbox.c.subject == task_id)
+        return int(self.host.ledger.read(lambda connection: connection.execute(query).one()).version)
+
+    def set(self, **settings: Any) -> None:
+        """Have this in the section about Slack."""
+        self.host.document["slack"] = {"enabled": False, **settings}
+        self.host.configure()
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Clones:
+    return origin_and_checkout(tmp_path / "code")
+
+
+@pytest.fixture
+def place(tmp_path: Path, code: Clones) -> Iterator[Place]:
+    with a_code_host(tmp_path / "host", {"North": code.checkout.folder}) as host:
+        host.start()
+        yield Place(host, code)
+
+
+@pytest.fixture
+def both(tmp_path: Path, code: Clones) -> Iterator[Place]:
+    """Two workers that run from one checkout."""
+    folder = code.checkout.folder
+    with a_code_host(tmp_path / "host", {"North": folder, "South": folder}) as host:
+        host.start()
+        yield Place(host, code)
+
+
+@pytest.fixture(autouse=True)
+def _told_to_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("supervisor_core"), "propagate", True)
+
+
+def lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[str]:
+    """What this chore said, from this level on."""
+    return [each.getMessage() for each in caplog.records if each.name == module.__name__ and each.levelno >= level]
+
+
+def test_after_an_update_its_worker_is_watched_to_the_end_and_its_card_hears_of_both(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    task_id, ended = place.update()
+    before = place.told(task_id)
+    assert place.chore.work(ended + SECOND) is False, "it files no commands"
+    assert place.bake(task_id) == Bake(task_id, "North", "TestHost", "North", ended, ended + TEN_MINUTES)
+    assert place.told(task_id) == before + 1
+    place.chore.work(ended + TEN_MINUTES - SECOND)
+    assert place.bake(task_id).state is B.WATCHING
+    place.chore.work(ended + TEN_MINUTES)
+    done = place.bake(task_id)
+    assert (done.state, done.decided_at, done.reason) == (B.WELL, ended + TEN_MINUTES, "")
+    assert place.told(task_id) == before + 2
+    place.chore.work(ended + 2 * TEN_MINUTES)
+    assert place.told(task_id) == before + 2
+    assert lines(caplog) == [
+        "North is watched for 10 minutes",
+        "North is well with its code; it is not watched any more",
+    ]
+
+
+def test_each_command_that_changes_code_is_followed_by_a_watch_and_one_that_changes_nothing_is_not(
+    place: Place,
+) -> None:
+    for words in ("rollback North 1", "undo North", "update North"):
+        if words.startswith("update"):
+            place.code.comes_in(COMES)
+        task_id, ended = place.did(words)
+        place.chore.work(ended + SECOND)
+        assert place.bake(task_id).state is B.WATCHING, words
+    task_id, ended = place.did("update North")
+    place.chore.work(ended + SECOND)
+    assert place.bakes(task_id) == []
+
+
+def test_a_command_that_failed_is_not_followed_by_a_watch(place: Place) -> None:
+    (place.code.checkout.folder / "watcher.py").write_text("print('mine')\n")
+    done = place.host.do("rollback North 1")
+    assert not done.outcome.success
+    place.chore.work(datetime.now().astimezone())
+    assert place.bakes(done.task_id) == []
+
+
+@pytest.mark.parametrize("worker", [DOWN, DOWN._replace(state=WorkerState.STUCK)])
+def test_one_that_degrades_is_told_of_once_with_the_way_back_and_nothing_is_done(
+    place: Place, caplog: pytest.LogCaptureFixture, worker: Watched
+) -> None:
+    task_id, ended = place.update()
+    head = place.code.checkout.head
+    place.chore.work(ended + SECOND)
+    before = place.told(task_id)
+    place.workers["North"] = worker
+    for chore in (place.chore, place.another(), place.chore):
+        chore.work(ended + SECOND + LOOK)
+    done = place.bake(task_id)
+    assert (done.state, done.decided_at, done.reason) == (B.DEGRADED, ended + SECOND + LOOK, worker.reason)
+    assert place.told(task_id) == before + 1
+    place.workers["North"] = WELL
+    place.chore.work(ended + TEN_MINUTES)
+    assert place.bake(task_id).state is B.RECOVERED
+    assert place.told(task_id) == before + 2
+    (said,) = lines(caplog, logging.WARNING)
+    assert f"North has degraded since its code was changed: {worker.reason}" in said
+    assert said.endswith(f"To have the code as it was before: undo North {task_id}")
+    assert place.code.checkout.head == head
+    assert len(place.host.ledger.read(lambda connection: jobs.of_task(connection, task_id))) == 1
+
+
+def test_the_way_back_from_an_undo_is_a_rollback_of_it(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.update()
+    task_id, ended = place.did("undo North")
+    place.chore.work(ended + SECOND)
+    place.workers["North"] = DOWN
+    place.chore.work(ended + SECOND + LOOK)
+    assert place.bake(task_id).state is B.DEGRADED
+    assert lines(caplog, logging.WARNING)[0].endswith("To have the code as it was before: rollback North 1")
+
+
+def test_who_runs_from_the_same_checkout_is_watched_as_well_and_each_is_told_of_alone(both: Place) -> None:
+    task_id, ended = both.update()
+    both.chore.work(ended + SECOND)
+    assert [(each.worker_id, each.asked_for) for each in both.bakes(task_id)] == [
+        ("North", "North"),
+        ("South", "North"),
+    ]
+    both.workers["South"] = DOWN
+    both.chore.work(ended + TEN_MINUTES)
+    assert [each.state for each in both.bakes(task_id)] == [B.WELL, B.DEGRADED]
+
+
+def test_a_command_for_both_has_each_watched_once_by_its_own_job(both: Place) -> None:
+    task_id, ended = both.did("rollback all 1")
+    both.chore.work(ended + SECOND)
+    both.another().work(ended + SECOND)
+    assert [(each.worker_id, each.asked_for) for each in both.bakes(task_id)] == [
+        ("North", "North"),
+        ("South", "South"),
+    ]
+    both.chore.work(ended + TEN_MINUTES)
+    assert {each.state for each in both.bakes(task_id)} == {B.WELL}, (
+        "the second job overtakes nothing of its own command"
+    )
+
+
+def test_who_is_paused_when_the_command_ends_is_not_watched(both: Place) -> None:
+    both.host.pause("North")
+    task_id, ended = both.update()
+    both.chore.work(ended + SECOND)
+    assert [each.worker_id for each in both.bakes(task_id)] == ["South"]
+
+
+def test_who_is_paused_or_removed_later_is_not_watched_any_more(both: Place) -> None:
+    task_id, ended = both.update()
+    both.chore.work(ended + SECOND)
+    both.workers["North"] = WELL._replace(paused=True, reason="paused by bob")
+    del both.workers["South"]
+    both.chore.work(ended + SECOND + LOOK)
+    assert [(each.state, each.reason) for each in both.bakes(task_id)] == [
+        (B.ENDED, "paused by bob"),
+        (B.ENDED, "it is not in the configuration any more"),
+    ]
+
+
+def test_a_newer_change_overtakes_and_is_watched_instead(place: Place) -> None:
+    first, ended = place.update()
+    place.chore.work(ended + SECOND)
+    place.workers["North"] = DOWN
+    second, later = place.did("rollback North 1")
+    place.chore.work(later + LOOK)
+    overtaken = place.bake(first)
+    assert (overtaken.state, overtaken.reason) == (B.OVERTAKEN, f"rollback {second} has changed the code since")
+    assert place.bake(second).state is B.WATCHING
+
+
+def test_a_newer_change_for_another_worker_of_the_checkout_overtakes_as_well(both: Place) -> None:
+    first, ended = both.update()
+    both.chore.work(ended + SECOND)
+    second, later = both.did("rollback South 1")
+    both.chore.work(later + SECOND)
+    assert {each.state for each in both.bakes(first)} == {B.OVERTAKEN}
+    assert [(each.worker_id, each.asked_for) for each in both.bakes(second)] == [("North", "South"), ("South", "South")]
+
+
+def test_two_changes_that_nobody_has_seen_are_dealt_with_in_their_order(place: Place) -> None:
+    first, _ = place.update()
+    second, ended = place.did("rollback North 1")
+    place.chore.work(ended + SECOND)
+    assert (place.bake(first).state, place.bake(second).state) == (B.OVERTAKEN, B.WATCHING)
+
+
+def test_an_update_that_brings_nothing_leaves_the_watch_alone(place: Place) -> None:
+    task_id, ended = place.update()
+    place.chore.work(ended + SECOND)
+    _, later = place.did("update North")
+    place.chore.work(later + LOOK)
+    assert place.bake(task_id).state is B.WATCHING
+
+
+class Killed(BaseException):
+    """As by `kill -9`."""
+
+
+@pytest.mark.parametrize("point", ["bakes_t.watching:before", "bakes_t.watching:after"])
+def test_killed_while_the_watch_began_it_begins_once(place: Place, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    task_id, ended = place.update()
+    before = place.told(task_id)
+
+    def killed(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crashpoints, "reach", killed)
+        with pytest.raises(Killed):
+            place.chore.work(ended + SECOND)
+    for _ in range(2):
+        place.another().work(ended + 2 * SECOND)
+    assert place.bake(task_id).since == ended
+    assert place.told(task_id) == before + 1
+
+
+@pytest.mark.parametrize("point", ["bakes_t.degraded:before", "bakes_t.degraded:after"])
+def test_killed_while_it_was_written_down_that_it_degraded_it_is_told_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    task_id, ended = place.update()
+    place.chore.work(ended + SECOND)
+    place.workers["North"], before = DOWN, place.told(task_id)
+
+    def killed(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crashpoints, "reach", killed)
+        with pytest.raises(Killed):
+            place.chore.work(ended + TEN_MINUTES)
+    for _ in range(2):
+        place.another().work(ended + TEN_MINUTES)
+    assert (place.bake(task_id).state, place.told(task_id)) == (B.DEGRADED, before + 1)
+
+
+def test_one_that_ended_while_no_supervisor_ran_is_watched_for_what_is_left(place: Place) -> None:
+    task_id, ended = place.update()
+    place.another().work(ended + TEN_MINUTES - SECOND)
+    assert place.bake(task_id).until == ended + TEN_MINUTES
+    other, later = place.did("rollback North 1")
+    place.another().work(later + TEN_MINUTES)
+    assert place.bakes(other) == [], "its time was over"
+
+
+def test_a_watch_that_nobody_kept_is_not_said_to_have_gone_well_or_ill(place: Place) -> None:
+    task_id, ended = place.update()
+    place.chore.work(ended + SECOND)
+    place.workers["North"] = DOWN
+    place.another().work(ended + timedelta(hours=8))
+    assert place.bake(task_id).state is B.ENDED
+    assert "nobody watched it" in place.bake(task_id).reason
+
+
+def test_with_no_minutes_nobody_is_watched_and_who_is_already_is_to_the_end(place: Place) -> None:
+    first, ended = place.update()
+    place.chore.work(ended + SECOND)
+    place.set(bake_minutes=0)
+    place.chore.work(ended + TEN_MINUTES)
+    assert place.bake(first).state is B.WELL
+    second, later = place.did("rollback North 1")
+    for chore in (place.chore, place.another()):
+        chore.work(later + SECOND)
+        assert (place.bakes(second), chore.due_at()) == ([], None)
+
+
+def test_with_no_minutes_a_watch_is_overtaken_all_the_same(place: Place) -> None:
+    first, ended = place.update()
+    place.chore.work(ended + SECOND)
+    place.set(bake_minutes=0)
+    second, later = place.did("rollback North 1")
+    place.chore.work(later + SECOND)
+    assert (place.bake(first).state, place.bakes(second)) == (B.OVERTAKEN, [])
+
+
+def test_while_nobody_is_watched_nobody_is_looked_at_and_nothing_is_due(place: Place) -> None:
+    assert place.chore.due_at() is None
+    _, ended = place.did("update North")
+    for second in range(20):
+        place.chore.work(ended + second * SECOND)
+    assert (place.looks, place.chore.due_at()) == ([], None)
+
+
+def test_who_is_watched_is_looked_at_now_and_then_however_often_something_is_committed(place: Place) -> None:
+    _, ended = place.update()
+    for tenth in range(200):
+        place.chore.work(ended + tenth * SECOND / 10)
+    assert place.looks == [{"North"}] * 3, "after 5, 10 and 15 seconds of 20"
+
+
+def test_the_next_look_is_due_soon_and_the_end_exactly(place: Place) -> None:
+    task_id, ended = place.update()
+    place.chore.work(ended)
+    assert place.chore.due_at() == ended + LOOK
+    assert place.another().due_at() == ended + TEN_MINUTES, "it has not looked yet, and looks when it begins"
+    place.chore.work(ended + TEN_MINUTES - SECOND)
+    assert place.chore.due_at() == ended + TEN_MINUTES
+    place.workers["North"] = WELL._replace(state=WorkerState.STOPPING)
+    place.chore.work(ended + TEN_MINUTES)
+    assert place.bake(task_id).state is B.WATCHING
+    assert place.chore.due_at() == ended + TEN_MINUTES + LOOK, "it can't be judged yet, and keeps nobody awake"
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_from_looking(place: Place) -> None:
+    _, ended = place.update()
+    place.chore.work(ended + TEN_MINUTES / 2)
+    place.chore.work(ended + SECOND)
+    assert place.looks == [{"North"}]
+
+
+def test_a_look_that_fails_loses_nothing(place: Place) -> None:
+    task_id, ended = place.update()
+    place.chore.work(ended + SECOND)
+    place.broken = OSError("too many open files")
+    with pytest.raises(OSError, match="too many"):
+        place.chore.work(ended + TEN_MINUTES)
+    place.broken = None
+    place.chore.work(ended + TEN_MINUTES + SECOND)
+    assert place.bake(task_id).state is B.WELL
+
+
+def test_what_was_changed_of_late_is_found_by_an_index(place: Place) -> None:
+    names = ", ".join(f"'{name}'" for name in CODE_HANDLERS)
+    query = f"EXPLAIN QUERY PLAN SELECT job_id FROM jobs_t WHERE handler IN ({names}) AND finished_at > '2026'"
+    plan = place.host.ledger.read(lambda connection: connection.execute(text(query)).all())
+    assert ["COVERING INDEX ix_jobs_t_handler_finished_at" in str(row) for row in plan] == [True]
+
+
+@pytest.mark.parametrize("worker", [WELL, DOWN])
+def test_the_scheduler_begins_when_a_command_has_ended_and_says_what_came_of_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, worker: Watched
+) -> None:
+    """With no tick: it is woken by the commit, and wakes by itself when somebody must be looked at."""
+    monkeypatch.setattr(ticking, "Ticker", lambda _: Ticker(3600.0))
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.1 if worker is DOWN else 3600.0)
+    place.set(bake_minutes=1 / 60 if worker is WELL else 10)
+    place.workers["North"] = worker
+    parts = Parts(place.host.host, place.host.ledger)
+
+    def story() -> BakeState:
+        task_id, _ = place.update()
+        wait_until(lambda: place.bakes(task_id), 10, "it is watched")
+        wait_until(lambda: place.bake(task_id).state is not B.WATCHING, 10, "it came to its end")
+        return place.bake(task_id).state
+
+    async def whole() -> BakeState:
+        stopping = asyncio.Event()
+        doors = SchedulerDoors(Blocking(), lambda: None, place.look)
+        service = scheduler_of(parts, approvals_of(parts), doors)
+        life = asyncio.create_task(service.run(stopping))
+        try:
+            return await asyncio.to_thread(story)
+        finally:
+            stopping.set()
+            await life
+
+    assert asyncio.run(whole()) is (B.WELL if worker is WELL else B.DEGRADED)

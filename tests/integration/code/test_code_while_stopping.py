@@ -1,0 +1,151 @@
+"""What happens to a checkout while its workers come to their end is seen before it is changed, and is not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor_core.code.checkout import site_of
+from supervisor_core.code.git.changes import merge
+from supervisor_core.code.git.runner import GitError
+from supervisor_core.commands.command import Outcome
+from supervisor_core.daemon.execution import execute
+from supervisor_core.jobs.rows import NewJob, file
+from supervisor_core.processes.stopping import StopReport
+from tests.support.code_homes import ANNA, CodeHost, a_code_host
+from tests.support.repositories import Clones, origin_and_checkout
+
+STATE = "state.json"
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Clones:
+    """The newest commit takes a file away that the ones before it have."""
+    made = origin_and_checkout(tmp_path / "code")
+    made.comes_in({STATE: "of the repository\n"})
+    made.comes_in({STATE: None})
+    made.checkout.git("pull", "--quiet")
+    return made
+
+
+@pytest.fixture
+def place(tmp_path: Path, code: Clones) -> Iterator[CodeHost]:
+    with a_code_host(tmp_path / "host", code.checkout.folder) as made:
+        made.start()
+        yield made
+
+
+def at_its_end(place: CodeHost, monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]) -> None:
+    """Have this happen while the worker is stopped."""
+    stop = place.processes.stop
+
+    def stopped(worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
+        report = stop(worker_id, stop_signal=stop_signal, timeout=timeout, why=why)
+        what()
+        return report
+
+    monkeypatch.setattr(place.processes, "stop", stopped)
+
+
+@pytest.mark.parametrize("words", ["rollback 1", "rollback 2"])
+def test_what_a_worker_writes_at_its_end_is_in_nobody_s_way_and_stays(
+    place: CodeHost, code: Clones, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    head, file = code.checkout.head, code.checkout.folder / STATE
+    at_its_end(place, monkeypatch, lambda: file.write_text("of the worker\n"))
+    done = place.do(words)
+    assert not done.outcome.success
+    assert STATE in done.error
+    assert (code.checkout.head, file.read_text()) == (head, "of the worker\n")
+    assert len(place.pids) == 1, "it runs again"
+
+
+@pytest.mark.parametrize("words", ["rollback 1", "update", "update --reset"])
+def test_a_file_that_changes_meanwhile_is_not_lost(
+    place: CodeHost, code: Clones, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    code.comes_in({"new.txt": "new\n"})
+    head, file = code.checkout.head, code.checkout.folder / "watcher.py"
+    at_its_end(place, monkeypatch, lambda: file.write_text("changed at the end\n"))
+    done = place.do(words)
+    assert not done.outcome.success
+    assert "watcher.py" in done.error
+    assert (code.checkout.head, file.read_text()) == (head, "changed at the end\n")
+    assert len(place.pids) == 1
+
+
+def test_what_somebody_commits_meanwhile_is_not_undone_with_the_rest(
+    place: CodeHost, code: Clones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.did("rollback 1")
+    at_its_end(place, monkeypatch, lambda: code.checkout.commit({"by_hand.txt": "by hand\n"}))
+    done = place.do("undo")
+    assert not done.outcome.success
+    assert "committed" in done.error
+    assert code.checkout.files()["by_hand.txt"].content == b"by hand\n"
+    assert len(place.pids) == 1
+
+
+def test_a_file_that_lay_there_before_a_merge_that_fails_is_not_removed(place: CodeHost, code: Clones) -> None:
+    """A rollback took it out of git, and the worker made a new one, which git is told to leave alone."""
+    code.comes_in({"kept.txt": "in git\n"})
+    place.did("update")
+    place.did("rollback 1")
+    info = code.checkout.folder / ".git" / "info"
+    info.mkdir(exist_ok=True)
+    (info / "exclude").write_text("kept.txt\n")
+    (code.checkout.folder / "kept.txt").write_text("of the worker\n")
+    code.comes_in({"zz.broken": "no filter takes it\n", "new.txt": "new\n"})
+    code.checkout.git("config", "filter.broken.smudge", "false")
+    code.checkout.git("config", "filter.broken.required", "true")
+    (info / "attributes").write_text("*.broken filter=broken\n")
+    head = code.checkout.head
+    code.checkout.git("fetch", "--quiet")
+    site = site_of(place.host, place.config.worker("OrionMX"))
+    with pytest.raises(GitError):
+        merge(site.git, code.colleague.head, "A merge that fails after its trial")
+    assert (code.checkout.head, (code.checkout.folder / "kept.txt").read_text()) == (head, "of the worker\n")
+    assert not (code.checkout.folder / "new.txt").exists()
+
+
+def test_where_one_of_two_can_not_be_stopped_the_other_runs_again(
+    tmp_path: Path, code: Clones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = code.checkout.folder
+    with a_code_host(tmp_path / "host", {"A": path, "B": path}) as place:
+        place.start()
+        head = code.checkout.head
+        at_its_end(place, monkeypatch, lambda: place.processes.hide("B"))
+        done = place.do("rollback A 1")
+        assert not done.outcome.success
+        assert "B could not be stopped" in done.error
+        assert "A runs as pid" in done.error
+        assert code.checkout.head == head
+        assert place.processes.find("A").identity is not None
+
+
+def test_two_flags_of_one_id_are_two_commands(tmp_path: Path, code: Clones) -> None:
+    """The sibling of a command is the same command for another worker, and not whatever bears its id."""
+    path = code.checkout.folder
+    with a_code_host(tmp_path / "host", {"A": path, "B": path}) as place:
+        place.start()
+        head = code.checkout.head
+        assert filed(place, "update_code", "A", {"reset": False}).details["up_to_date"]
+        done = filed(place, "rollback_code", "B", {"commits_back": 1})
+        assert (done.success, done.details.get("commits_reverted")) == (True, 1)
+        assert code.checkout.git("rev-parse", "HEAD^") == head
+
+
+def filed(place: CodeHost, handler: str, worker_id: str, params: Mapping[str, Any]) -> Outcome:
+    """What comes of a flag of this id."""
+    now = datetime.now(UTC)
+    new = NewJob("hotfix_1", worker_id, handler, dict(params), None, ANNA, "flag", now)
+    job = place.ledger.write(lambda connection: file(connection, "TestHost", new, now))
+    assert job is not None
+    outcome = execute(job, place.host, place.ledger)
+    assert outcome is not None
+    return outcome

@@ -1,0 +1,35 @@
+"""The file of the configuration that is being applied, damaged while no daemon ran."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.common.service import Blocking
+from supervisor_core.daemon.configuration.record import FILE_NAME, ConfigRecord
+from supervisor_core.workers.context import Parts
+from tests.support.forwarded import opened
+from tests.support.hosts import FakeHost
+
+WHOLE = '"version": 2, "owner": "", "path": "", "begun_at": "", "changes": [], "told": ""'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"config_id": "c1"}',
+        f'{{"config_id": "c1", {WHOLE}, "moves": "none"}}',
+        f'{{"config_id": "c1", {WHOLE}, "moves": [1]}}',
+    ],
+)
+def test_a_damaged_file_keeps_no_daemon_from_its_start(tmp_path: Path, content: str) -> None:
+    host = FakeHost(tmp_path).host
+    (host.config.state_dir / FILE_NAME).write_text(content)
+    with opened(host.config.state_dir) as ledger:
+        record = ConfigRecord(Parts(host, ledger), lambda _: {}, Blocking(1))
+        asyncio.run(record.resume())
+        record.follow()

@@ -1,0 +1,274 @@
+"""A supervisor's life and its teams on SQLite, MariaDB and PostgreSQL, with real threads and writers that race."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy.exc import IntegrityError
+
+from supervisor_core.daemon.services.agent import SupersededError, SupervisorAgent
+from supervisor_core.storage import schema, supervisors
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.engine import shared_engine
+from supervisor_core.storage.store import FILE_NAME, Ledger, OfEngine
+from supervisor_core.storage.supervisors import SupervisorStatus
+from supervisor_core.storage.tables import audit_log, team_members
+from supervisor_core.workers.teams import rows as teams
+from supervisor_core.workers.teams.manager import TeamManager
+from supervisor_core.workers.teams.rows import MemberRole
+from tests.support.forwarded import beat, forward, shared
+from tests.support.forwarded import opened as opened_ledger
+from tests.support.lives import Heard, put_supervisor, row_of
+
+T = TypeVar("T")
+HOST = "TestHost"
+S = SupervisorStatus
+SOON_SECONDS = 0.05
+"""Between two heartbeats, where a test waits for one."""
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    made = shared_engine(database_url)
+    schema.ensure(made)
+    yield made
+    made.dispose()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 (what it waits for is a row)
+            await asyncio.sleep(0.01)
+
+
+# The agent
+
+
+def test_a_whole_life_is_in_the_database_before_it_is_announced(engine: Engine) -> None:
+    heard = Heard(OfEngine(engine))
+
+    async def story() -> None:
+        agent = SupervisorAgent(engine, HOST, bus=heard, heartbeat_seconds=SOON_SECONDS)
+        await agent.start()
+        await agent.pause("anna - storm")
+        await agent.resume()
+        await agent.fail("no drive")
+        await agent.start()
+        await agent.stop()
+        await agent.stop()
+        assert agent.status is S.TERMINATED
+
+    asyncio.run(story())
+    assert heard.kinds == ["started", "paused", "resumed", "started", "stopped"]
+    assert heard.row_then == [S.ACTIVE, S.PAUSED, S.ACTIVE, S.ACTIVE, S.TERMINATED]
+    row = row_of(OfEngine(engine), HOST)
+    assert (row.status, row.paused, row.heartbeat_seconds) == (S.TERMINATED, False, SOON_SECONDS)
+    assert row.started_at <= row.changed_at <= datetime.now(UTC)
+    with engine.connect() as connection:
+        assert connection.execute(select(func.count()).select_from(audit_log)).scalar_one() == 0
+
+
+def test_heartbeats_come_by_themselves_and_end_with_the_life(engine: Engine) -> None:
+    database = OfEngine(engine)
+
+    async def story() -> datetime | None:
+        agent = SupervisorAgent(engine, HOST, heartbeat_seconds=SOON_SECONDS)
+        await agent.start()
+        first = row_of(database, HOST).last_heartbeat_at
+        assert first is not None
+        await until(lambda: (row_of(database, HOST).last_heartbeat_at or first) > first)
+        await agent.stop()
+        assert {task for task in asyncio.all_tasks() if task is not asyncio.current_task()} == set()
+        return row_of(database, HOST).last_heartbeat_at
+
+    last = asyncio.run(story())
+    row = row_of(database, HOST)
+    assert (row.status, row.last_heartbeat_at) == (S.TERMINATED, last)
+    late = database.write(lambda connection: supervisors.beat(connection, row, datetime.now(UTC)))
+    assert not late, "a beat that was under way when the life ended is not written"
+
+
+def test_a_pause_survives_and_the_life_before_it_has_no_say_any_more(engine: Engine) -> None:
+    async def story() -> None:
+        older = SupervisorAgent(engine, HOST, heartbeat_seconds=0)
+        await older.start()
+        await older.pause("anna - storm")
+        younger = SupervisorAgent(engine, HOST, heartbeat_seconds=0)
+        await younger.start()
+        assert younger.status is S.PAUSED
+        with pytest.raises(SupersededError):
+            await older.resume()
+        row = row_of(OfEngine(engine), HOST)
+        assert (row.status, row.paused, row.reason) == (S.PAUSED, True, "anna - storm")
+
+    asyncio.run(story())
+
+
+def test_of_two_that_move_the_same_row_at_once_one_wins(engine: Engine) -> None:
+    database = OfEngine(engine)
+    put_supervisor(database, HOST)
+    row, now = row_of(database, HOST), datetime.now(UTC)
+
+    def walk(to: SupervisorStatus) -> bool:
+        path = [supervisors.move(row, S.ACTIVE, to, now, reason=str(to))]
+        return supervisors.walk(database, row, path, now)[0]
+
+    won = at_once(lambda: walk(S.PAUSED), lambda: walk(S.FAILED))
+    assert sorted(won) == [False, True]
+    assert row_of(database, HOST).reason == row_of(database, HOST).status
+
+
+def test_the_silent_one_among_several_is_found(engine: Engine) -> None:
+    database, now = OfEngine(engine), datetime.now(UTC)
+    put_supervisor(database, "West", last_heartbeat_at=now - timedelta(seconds=90))
+    put_supervisor(database, "East", last_heartbeat_at=now - timedelta(seconds=89))
+    put_supervisor(database, "north", last_heartbeat_at=None, started_at=now - timedelta(seconds=90))
+
+    async def story() -> list[str]:
+        agent = SupervisorAgent(engine, HOST, heartbeat_seconds=30)
+        await agent.start()
+        found = await agent.unresponsive(now)
+        await agent.stop()
+        return sorted(each.row.supervisor_id for each in found)
+
+    assert asyncio.run(story()) == ["West", "north"]
+
+
+def test_it_lives_in_a_hosts_own_ledger(tmp_path: Path) -> None:
+    with Ledger(tmp_path / FILE_NAME, HOST, HeadFile(tmp_path)) as ledger:
+
+        async def story() -> None:
+            agent = SupervisorAgent(ledger, HOST)
+            await agent.start()
+            assert TeamManager(ledger, HOST).get_team_status()["status"] == "ACTIVE"
+            await agent.stop()
+
+        asyncio.run(story())
+        assert row_of(ledger, HOST).status is S.TERMINATED
+
+
+# Teams
+
+
+def at_once(*calls: Callable[[], T]) -> list[T]:
+    """Each in a thread of its own, begun together."""
+    gate = threading.Barrier(len(calls))
+
+    def one(call: Callable[[], T]) -> T:
+        gate.wait(20)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(one, calls))
+
+
+def test_teams_do_all_that_they_should(engine: Engine) -> None:
+    manager = TeamManager(engine, HOST)
+    team = manager.create_team("Übung", "d", "o", {"a": [1]}, ["W1", "w1"])
+    assert manager.get_teams() == [team]
+    assert manager.remove_agent_from_team(team.team_id, "W1")
+    assert not manager.remove_agent_from_team(team.team_id, "W1")
+    manager.add_agent_to_team(team.team_id, "W1", "TRAINEE")
+    assert {member.agent_id: str(member.role) for member in manager.get_team_members(team.team_id)} == {
+        "w1": "MEMBER",
+        "W1": "TRAINEE",
+    }
+    (shown,) = manager.get_team_status()["teams"]
+    assert (shown["member_count"], shown["active_members"]) == (2, 2)
+
+
+def test_the_database_itself_holds_an_agent_to_one_team(engine: Engine) -> None:
+    manager = TeamManager(engine, HOST)
+    archive, air = manager.create_team("archive", agent_ids=["W1"]), manager.create_team("air")
+
+    def add(connection: Connection) -> object:
+        return teams.add(connection, HOST, air.team_id, "W1", MemberRole.MEMBER, datetime.now(UTC))
+
+    with pytest.raises(IntegrityError):
+        OfEngine(engine).write(add)
+    manager.remove_agent_from_team(archive.team_id, "W1")
+    OfEngine(engine).write(add)
+
+
+def test_of_many_who_place_one_agent_at_once_one_does_and_the_others_are_told(engine: Engine) -> None:
+    manager = TeamManager(engine, HOST)
+
+    def place(agent_id: str, team_id: str) -> str:
+        try:
+            return TeamManager(engine, HOST).add_agent_to_team(team_id, agent_id).team_id
+        except ValueError as error:
+            return str(error)
+
+    for number in range(5):
+        ids = [manager.create_team(f"team {number}.{each}").team_id for each in range(4)]
+        told = at_once(*(partial(place, f"W{number}", team_id) for team_id in ids))
+        assert len(set(told) & set(ids)) == 1, told
+        assert all("already" in words for words in set(told) - set(ids)), told
+    with engine.connect() as connection:
+        active = select(team_members.c.agent_id).where(team_members.c.active_agent_id.is_not(None))
+        assert sorted(connection.execute(active).scalars()) == [f"W{number}" for number in range(5)]
+
+
+def test_of_two_who_make_the_same_team_at_once_one_does(engine: Engine) -> None:
+    def make() -> str:
+        try:
+            return TeamManager(engine, HOST).create_team("archive").name
+        except ValueError as error:
+            return str(error)
+
+    assert sorted(words[:30] for words in at_once(make, make)) == ["There is a team archive alread", "archive"]
+
+
+# Brought to a shared database
+
+
+def equal_there(ledger: Ledger, url: str) -> bool:
+    with shared(url) as engine:
+        there, mine = TeamManager(engine, HOST), TeamManager(ledger, HOST)
+        histories = [[each.get_team_history(team.team_id) for team in each.get_teams()] for each in (there, mine)]
+        return (
+            histories[0] == histories[1]
+            and there.get_team_status() == mine.get_team_status()
+            and row_of(OfEngine(engine), HOST) == row_of(ledger, HOST)
+        )
+
+
+def test_supervisors_and_teams_are_forwarded_as_they_change(tmp_path: Path, database_url: str) -> None:
+    with opened_ledger(tmp_path / "var") as ledger:
+        put_supervisor(ledger, HOST)
+        manager = TeamManager(ledger, HOST)
+        archive, air = manager.create_team("archive", agent_ids=["W1"]), manager.create_team("air")
+        assert forward(ledger, database_url) == 4
+        assert equal_there(ledger, database_url)
+        manager.remove_agent_from_team(archive.team_id, "W1")
+        manager.add_agent_to_team(air.team_id, "W1", "LEAD")
+        ledger.write(lambda connection: supervisors.beat(connection, row_of(ledger, HOST), datetime.now(UTC)))
+        assert forward(ledger, database_url) == 3
+        assert equal_there(ledger, database_url)
+        assert forward(ledger, database_url) == 0
+
+
+def test_a_ledger_that_is_made_anew_has_the_same_teams_and_its_agents_can_join(
+    tmp_path: Path, database_url: str
+) -> None:
+    with opened_ledger(tmp_path / "lost") as lost:
+        beat(lost, "W1", 0)
+        TeamManager(lost, HOST).create_team("archive", agent_ids=["W1", "W2"])
+        forward(lost, database_url)
+    with opened_ledger(tmp_path / "new") as ledger:
+        put_supervisor(ledger, HOST)
+        team = TeamManager(ledger, HOST).create_team("archive", agent_ids=["W1"])
+        forward(ledger, database_url)
+    with shared(database_url) as engine:
+        there = TeamManager(engine, HOST)
+        assert [member.agent_id for member in there.get_team_members(team.team_id)] == ["W1"]
+        assert there.get_team_status()["teams"][0]["member_count"] == 2, "the history of the lost one is kept"

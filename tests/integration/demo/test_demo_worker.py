@@ -1,0 +1,268 @@
+"""The demo's worker: it does what a good worker does, and misbehaves exactly as it is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
+from supervisor_core.host.process_facts.identity import state
+from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
+from supervisor_core.processes.finding import process_set
+from supervisor_core.processes.launch import LaunchSpec
+from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.records import place_of
+from tests.support.waiting import wait_until
+
+ID = "OrionMX"
+ROOT = Path(__file__).parents[3]
+
+
+class Demo:
+    """The worker, started through the door, with quick heartbeats."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "worker.log"
+        self.control = folder / "control"
+        (folder / "var").mkdir()
+        self.door = Processes(folder / "var")
+
+    def start(self, *more: str) -> ProcessIdentity:
+        command = [sys.executable, "-m", "supervisor_core.demo.worker", "--worker-id", ID, "--state-dir", "."]
+        quick = ["--poll-seconds", "0.05", "--heartbeat-seconds", "0.05", "--control", str(self.control)]
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        spec = LaunchSpec(ID, (*command, *quick, *more), self.folder, env, self.log)
+        identity = self.door.start(spec).identity
+        assert identity is not None
+        wait_until(lambda: "started" in self.said(), message="the worker's first line")
+        return identity
+
+    def working(self) -> ProcessIdentity:
+        identity = self.start()
+        wait_until(lambda: self.heartbeat().get("items_done", 0) >= 1, message="the first item")
+        return identity
+
+    def tell(self, words: str) -> None:
+        self.control.write_text(words)
+        wait_until(lambda: f"told to misbehave: {words}" in self.said(), message=f"an answer to {words!r}")
+
+    def said(self) -> str:
+        return self.log.read_text() if self.log.exists() else ""
+
+    def heartbeat(self) -> dict[str, Any]:
+        path = self.folder / f"watcher_heartbeat_{ID}.json"
+        document: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return document
+
+    def end(self) -> None:
+        left = [member.identity for member in process_set(place_of(self.folder / "var", ID))]
+        for identity in left:
+            send(identity, KILL)
+        assert wait_ended(left, 10) == ()
+        self.door.reap()
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    made = Demo(tmp_path)
+    yield made
+    made.end()
+
+
+def test_it_imports_nothing_of_the_project() -> None:
+    code = (
+        "import sys, supervisor_core.demo.worker\n"
+        "ours = {name for name in sys.modules if name.startswith('supervisor_core')}\n"
+        "sys.exit(' '.join(ours - {'supervisor_core', 'supervisor_core.demo', 'supervisor_core.demo.worker'}) or 0)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+
+
+def test_its_heartbeat_says_what_the_contract_asks_for(demo: Demo) -> None:
+    identity = demo.working()
+    beat = demo.heartbeat()
+    asked_for = {"watcher_id", "pid", "hostname", "status", "utc", "poll_seconds"}
+    assert set(beat) == asked_for | {"progress_utc", "version", "items_done"}
+    assert (beat["watcher_id"], beat["pid"], beat["status"], beat["poll_seconds"]) == (
+        ID,
+        identity.pid,
+        "running",
+        0.05,
+    )
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(beat["utc"])) < timedelta(minutes=1)
+
+
+def test_its_heartbeat_goes_on_and_leaves_no_temporary_file(demo: Demo) -> None:
+    demo.working()
+    first = demo.heartbeat()["utc"]
+    wait_until(lambda: demo.heartbeat()["utc"] > first, message="another heartbeat")
+    demo.door.stop(ID, timeout=10)
+    assert [name for name in os.listdir(demo.folder) if name.endswith(".tmp")] == []
+
+
+def test_every_line_of_its_log_has_a_time(demo: Demo) -> None:
+    demo.working()
+    demo.door.stop(ID, timeout=10)
+    for line in demo.said().splitlines():
+        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \[OrionMX\] ", line), line
+
+
+def test_stuck_it_beats_and_says_that_it_gets_nowhere(demo: Demo) -> None:
+    demo.working()
+    first = demo.heartbeat()["progress_utc"]
+    wait_until(lambda: demo.heartbeat()["progress_utc"] > first, message="progress")
+    demo.tell("stuck")
+    told = demo.heartbeat()["utc"]
+    wait_until(lambda: demo.heartbeat()["utc"] > told, message="a heartbeat after the last item")
+    last = demo.heartbeat()
+    wait_until(lambda: demo.heartbeat()["utc"] > last["utc"], message="another heartbeat")
+    assert demo.heartbeat()["progress_utc"] == last["progress_utc"]
+    assert demo.door.stop(ID, timeout=10).ending == "graceful"
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT"])
+def test_asked_to_stop_it_finishes_says_so_and_exits_0(demo: Demo, name: str) -> None:
+    demo.working()
+    report = demo.door.stop(ID, stop_signal=name, timeout=10)
+    assert (report.ending, report.exit_code) == ("graceful", 0)
+    beat = demo.heartbeat()
+    assert beat["status"] == "stopped"
+    assert f"item {beat['items_done']} done" in demo.said()
+    assert f"stopped after {beat['items_done']} items" in demo.said()
+
+
+def test_paused_it_lives_and_does_no_new_work_until_it_may_again(demo: Demo) -> None:
+    demo.working()
+    flag = demo.folder / f"supervisor_pause_{ID}.flag"
+    flag.touch()
+    wait_until(lambda: demo.heartbeat()["status"] == "paused", message="a paused heartbeat")
+    wait_until(lambda: len({demo.heartbeat()["items_done"] for _ in range(3)}) == 1)
+    seen = demo.heartbeat()
+    wait_until(lambda: demo.heartbeat()["utc"] > seen["utc"], message="a heartbeat while it is paused")
+    done = demo.heartbeat()["items_done"]
+    later = demo.heartbeat()["utc"]
+    wait_until(lambda: demo.heartbeat()["utc"] > later)
+    assert demo.heartbeat()["items_done"] == done
+    flag.unlink()
+    wait_until(lambda: demo.heartbeat()["items_done"] > done, message="work after the pause")
+    wait_until(lambda: demo.heartbeat()["status"] == "running")
+
+
+def test_told_to_hang_it_neither_works_nor_beats_nor_obeys(demo: Demo) -> None:
+    identity = demo.working()
+    demo.tell("hang")
+    os.kill(identity.pid, signal.SIGTERM)
+    wait_until(lambda: "signal 15 ignored" in demo.said(), message="the ignored signal")
+    beat = demo.heartbeat()
+    assert not demo.door.wait_exit(identity, 0.3)
+    assert demo.heartbeat() == beat
+    assert demo.door.stop(ID, timeout=0.2).ending == "killed"
+
+
+def test_told_to_freeze_it_is_frozen(demo: Demo) -> None:
+    identity = demo.working()
+    demo.tell("freeze")
+    wait_until(lambda: state(identity) is Life.FROZEN)
+    assert demo.door.stop(ID, timeout=10).exit_code == 0
+
+
+def test_told_to_fork_it_has_children_and_grandchildren_that_a_stop_ends(demo: Demo) -> None:
+    identity = demo.working()
+    demo.tell("fork")
+    members = wait_until(lambda: len(found := demo.door.members(ID)) == 5 and found, message="four helpers")
+    assert members
+    assert {os.getsid(member.pid) for member in members} == {identity.pid}
+    assert demo.door.stop(ID, timeout=10).stopped
+    assert all(state(member.identity).ended for member in members)
+
+
+def test_told_to_daemonize_it_has_a_helper_that_left_the_session_and_a_stop_ends_it(demo: Demo) -> None:
+    identity = demo.working()
+    demo.tell("daemonize")
+
+    def leads(pid: int) -> bool:
+        try:
+            return os.getsid(pid) == pid
+        except ProcessLookupError:  # the one in between, which ends at once
+            return False
+
+    def defies(pid: int) -> bool:  # what comes before that, the start of its Python, a signal still ends
+        status = Path(f"/proc/{pid}/status").read_text()
+        ignored = next(line for line in status.splitlines() if line.startswith("SigIgn:"))
+        return bool(int(ignored.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+    def daemons() -> list[int]:
+        found = [m.pid for m in demo.door.members(ID) if m.identity != identity and leads(m.pid)]
+        return [pid for pid in found if defies(pid)]
+
+    wait_until(lambda: len(daemons()) == 1 and len(demo.door.members(ID)) == 2, message="a daemon")
+    report = demo.door.stop(ID, timeout=10)
+    assert report.stopped
+    assert len(report.killed) == 1
+
+
+def test_told_to_crash_it_ends_with_a_traceback_and_exit_code_1(demo: Demo) -> None:
+    identity = demo.working()
+    demo.tell("crash")
+    assert demo.door.wait_exit(identity, 10)
+    assert demo.door.exit_code(identity) == 1
+    assert "RuntimeError: told to crash" in demo.said()
+
+
+def test_told_at_the_start_to_crash_later_it_works_until_then(demo: Demo) -> None:
+    identity = demo.start("--misbehave", "crash-after", "0.3")
+    assert demo.door.wait_exit(identity, 10)
+    assert demo.door.exit_code(identity) == 1
+    assert "item 1 done" in demo.said()
+
+
+def test_told_to_go_stale_it_works_on_without_a_heartbeat(demo: Demo) -> None:
+    demo.working()
+    demo.tell("stale")
+    lines = demo.said().count(" done")
+    wait_until(lambda: demo.said().count(" done") > lines + 3, message="more work")
+    beat = demo.heartbeat()
+    wait_until(lambda: demo.said().count(" done") > lines + 8, message="still more work")
+    assert demo.heartbeat() == beat
+
+
+def test_told_to_ignore_term_it_works_on_and_has_to_be_killed(demo: Demo) -> None:
+    identity = demo.working()
+    demo.tell("ignore-term")
+    report = demo.door.stop(ID, timeout=0.2)
+    assert [member.identity for member in report.killed] == [identity]
+    assert demo.heartbeat()["status"] == "running"
+
+
+def test_told_to_degrade_it_reports_an_error_with_its_words(demo: Demo) -> None:
+    demo.working()
+    demo.tell("degraded the drive is slow")
+    wait_until(lambda: demo.heartbeat()["status"] == "error", message="a heartbeat with an error")
+    assert demo.heartbeat()["last_error"] == "the drive is slow"
+
+
+def test_an_unknown_word_does_no_harm(demo: Demo) -> None:
+    identity = demo.working()
+    demo.control.write_text("explode")
+    wait_until(lambda: "unknown word 'explode'; known are hang, freeze" in demo.said())
+    assert state(identity) is Life.ALIVE
+
+
+def test_a_state_folder_that_is_away_does_not_end_it(demo: Demo) -> None:
+    identity = demo.start("--state-dir", "away")
+    wait_until(lambda: "no heartbeat: " in demo.said(), message="a complaint about the folder")
+    wait_until(lambda: "item 2 done" in demo.said())
+    assert state(identity) is Life.ALIVE
+    assert demo.door.stop(ID, timeout=10).exit_code == 0

@@ -1,0 +1,341 @@
+"""What doctor says of systemd, of containers, and of other supervisors that are silent."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from supervisor_core.cli.maintenance import _for_people
+from supervisor_core.common.service import CANCEL_SECONDS
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.daemon import STOP_MARGIN_SECONDS
+from supervisor_core.daemon.handlers import longest_seconds
+from supervisor_core.daemon.ownership import DAEMON_LOCK
+from supervisor_core.doctor import storage as others
+from supervisor_core.doctor import units
+from supervisor_core.doctor import units as service
+from supervisor_core.doctor.checks import Check
+from supervisor_core.host.locks import FileLock
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.processes.records import RUNNING, WorkerRecord, prepare_folder, write_record
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.supervisors import SupervisorStatus
+from tests.support.homes import ROOT
+from tests.support.lives import put_supervisor
+
+RIGHT = {
+    "LoadState": "loaded",
+    "Type": "notify",
+    "KillMode": "process",
+    "OOMPolicy": "continue",
+    "WatchdogUSec": "1min",
+    "TimeoutStopUSec": "37min 20s",
+}
+DAEMON, PASS = "supervisor-chatops.service", "supervisor-chatops-pass@OrionMX.service"
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >> "{folder}/asked"
+user=
+[ "$1" = --user ] && user=user- && shift
+shift 3
+first=yes
+for unit in "$@"; do
+    [ -n "$first" ] || echo
+    first=
+    if [ -f "{folder}/$user$unit" ]; then echo "Id=$unit"; cat "{folder}/$user$unit"
+    else printf 'Id=%s\\nLoadState=not-found\\nKillMode=control-group\\n' "$unit"; fi
+done
+"""
+
+
+class System:
+    """A system's folders, and a real program `systemctl` that tells of the units in one of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.units = folder / "root", folder / "units"
+        (self.root / "run/systemd/system").mkdir(parents=True)
+        self.units.mkdir()
+        self.program(SYSTEMCTL.format(folder=self.units))
+
+    def program(self, text: str) -> None:
+        path = self.units / "systemctl"
+        path.write_text(text)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def lives_in(self, cgroup: str, pid: int | str | None = None) -> None:
+        place = self.root / "proc" / str(pid or os.getpid())
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "cgroup").write_text(cgroup)
+
+    def unit(self, name: str, **values: str) -> None:
+        (self.units / name).write_text("".join(f"{key}={value}\n" for key, value in {**RIGHT, **values}.items()))
+
+    @property
+    def asked(self) -> str:
+        path = self.units / "asked"
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
+    made = System(tmp_path)
+    monkeypatch.setenv("PATH", f"{made.units}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv(service.STARTED_BY_SYSTEMD, raising=False)
+    return made
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> SupervisorConfig:
+    (tmp_path / "var").mkdir(mode=0o700)
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({"supervisor": {"id": "TestHost"}, "workers": {"OrionMX": {"command": ["x"]}}}))
+    return load_supervisor_config(path, environ={})
+
+
+@pytest.fixture
+def daemon(config: SupervisorConfig) -> Iterator[None]:
+    """We are it, as far as its lock tells."""
+    with FileLock(config.state_dir / DAEMON_LOCK, "the supervisor").acquire():
+        yield
+
+
+Examined = Callable[[], Check]
+
+
+@pytest.fixture
+def examined(config: SupervisorConfig, system: System) -> Examined:
+    return lambda: service.look(config, system.root)
+
+
+@pytest.mark.usefixtures("daemon")
+def test_a_unit_that_is_right_is_told_to_be(system: System, examined: Examined) -> None:
+    system.lives_in(f"0::/system.slice/{DAEMON}\n")
+    system.unit(DAEMON)
+    check = examined()
+    assert (check.ok, check.remedy) == (True, "")
+    assert check.message == f"{DAEMON}: workers outlive it, and a stop has the time that it may need"
+    assert DAEMON in system.asked
+
+
+@pytest.mark.parametrize(
+    ("setting", "words", "remedy"),
+    [
+        ({"KillMode": "control-group"}, "KillMode=control-group: its workers end when it ends", "KillMode=process"),
+        ({"OOMPolicy": "stop"}, "OOMPolicy=stop: a worker that the kernel kills", "OOMPolicy=continue"),
+        ({"TimeoutStopUSec": "1min 30s"}, "TimeoutStopSec=1min 30s: the longest command", "TimeoutStopSec=2"),
+    ],
+)
+@pytest.mark.usefixtures("daemon")
+def test_what_would_end_workers_or_a_command_is_a_warning_that_fails_nothing(
+    setting: dict[str, str], words: str, remedy: str, system: System, examined: Examined
+) -> None:
+    system.lives_in(f"0::/system.slice/{DAEMON}\n")
+    system.unit(DAEMON, **setting)
+    check = examined()
+    assert check.ok
+    assert words in check.message
+    assert remedy in check.remedy
+    assert f"systemctl edit {DAEMON}" in check.remedy
+    shown = _for_people([check])
+    assert shown.startswith("! warning")
+    assert shown.endswith("Nothing failed; 1 to be looked at.")
+
+
+@pytest.mark.usefixtures("daemon")
+def test_what_only_helps_is_a_remark(system: System, examined: Examined) -> None:
+    system.lives_in(f"12:pids:/x.service\n1:name=systemd:/system.slice/{DAEMON}\n")
+    system.unit(DAEMON, Type="simple", WatchdogUSec="0", TimeoutStopUSec="infinity")
+    check = examined()
+    assert check.remedy == ""
+    assert "Type=simple" in check.message
+    assert "no WatchdogSec" in check.message
+    assert "x.service" not in system.asked, "that is another hierarchy"
+
+
+def test_the_unit_of_the_passes_is_looked_at_where_there_is_one(system: System, examined: Examined) -> None:
+    assert "no unit of systemd looks after it" in examined().message
+    system.unit(PASS, Type="oneshot", KillMode="control-group", WatchdogUSec="0")
+    check = examined()
+    assert f"{PASS} has KillMode=control-group" in check.message
+    assert check.remedy
+
+
+def test_a_worker_tells_which_unit_it_would_end_with(
+    system: System, examined: Examined, config: SupervisorConfig
+) -> None:
+    me = identify(os.getpid())
+    prepare_folder(config.state_dir)
+    write_record(config.state_dir, WorkerRecord("OrionMX", "a" * 32, RUNNING, identity=me))
+    system.lives_in("0::/system.slice/cron.service\n")
+    system.unit("cron.service", KillMode="mixed")
+    assert "cron.service has KillMode=mixed" in examined().message
+
+
+@pytest.mark.usefixtures("daemon")
+def test_a_unit_of_a_user_is_asked_of_the_systemd_of_that_user(system: System, examined: Examined) -> None:
+    system.lives_in(f"0::/user.slice/user-1000.slice/user@1000.service/app.slice/{DAEMON}\n")
+    system.unit(f"user-{DAEMON}", KillMode="mixed")
+    assert f"{DAEMON} has KillMode=mixed" in examined().message
+    assert re.search(rf"^--user show .*{DAEMON}$", system.asked, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("daemon")
+def test_a_daemon_in_the_session_of_a_person_is_a_warning(system: System, examined: Examined) -> None:
+    system.lives_in("0::/user.slice/user-1000.slice/session-3.scope\n")
+    check = examined()
+    assert "somebody's session (session-3.scope)" in check.message
+    assert "run-as-a-service.md" in check.remedy
+
+
+def test_where_no_daemon_runs_the_unit_that_started_us_is_looked_at(
+    system: System, examined: Examined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.lives_in("0::/system.slice/doctor.service\n", "self")
+    system.unit("doctor.service", KillMode="mixed")
+    assert "doctor.service" not in examined().message
+    monkeypatch.setenv(service.STARTED_BY_SYSTEMD, "0" * 32)
+    assert "doctor.service has KillMode=mixed" in examined().message
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n", "systemctl can't be asked: Failed to connect"),
+        ("#!/bin/sh\nexec sleep 60\n", "it does not answer"),
+        (None, "There is no program systemctl here"),
+    ],
+)
+@pytest.mark.usefixtures("daemon")
+def test_a_systemd_that_can_not_be_asked_fails_nothing(
+    program: str | None, words: str, system: System, examined: Examined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "ASK_SECONDS", 0.5)
+    system.lives_in(f"0::/system.slice/{DAEMON}\n")
+    if program is None:
+        (system.units / "systemctl").unlink()
+        monkeypatch.setenv("PATH", str(system.units))
+    else:
+        system.program(program)
+    check = examined()
+    assert (check.ok, check.remedy) == (True, "")
+    assert words in check.message
+
+
+@pytest.mark.parametrize("sign", [".dockerenv", "run/.containerenv", "kubepods", None])
+def test_in_a_container_it_is_said_that_workers_end_with_it(
+    sign: str | None, system: System, examined: Examined
+) -> None:
+    (system.root / "run/systemd/system").rmdir()
+    if sign == "kubepods":
+        system.lives_in("0::/kubepods/burstable/pod1\n", 1)
+    elif sign:
+        (system.root / sign).write_text("")
+    check = examined()
+    assert (check.ok, system.asked) == (True, "")
+    assert ("end with the container" in check.message) == (sign is not None)
+
+
+def test_looking_leaves_nothing_behind(system: System, examined: Examined, config: SupervisorConfig) -> None:
+    examined()
+    assert list(config.state_dir.iterdir()) == []
+    assert list(system.root.rglob("*.lock")) == []
+
+
+@pytest.mark.parametrize(
+    ("span", "seconds"),
+    [
+        *[("37min 20s", 2240.0), ("1min 30s", 90.0), ("500ms", 0.5), ("1h 2us", 3600.000002), ("0", 0.0)],
+        *[("infinity", float("inf")), ("", None), ("soon", None), ("5 parsecs", None)],
+    ],
+)
+def test_time_spans_of_systemd_are_understood(span: str, seconds: float | None) -> None:
+    assert units.seconds_in(span) == seconds
+
+
+def test_a_stop_is_given_as_long_as_the_daemon_takes_for_it() -> None:
+    assert service.BEYOND_SECONDS == STOP_MARGIN_SECONDS + CANCEL_SECONDS
+
+
+def test_a_shared_database_without_these_tables_and_one_that_is_away_fail_nothing(tmp_path: Path) -> None:
+    for name in ("nothing.db", "nowhere/at/all.db"):
+        check = others.check_other_supervisors(shared(tmp_path, name))
+        assert (check.ok, "not looked at" in check.message) == (True, True)
+        assert not (tmp_path / name).exists()
+
+
+def test_supervisors_that_are_silent_are_named_and_ourselves_we_are_not(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    with Ledger(tmp_path / "fleet.db", "TestHost", HeadFile(tmp_path)) as ledger:
+        config = shared(tmp_path, "fleet.db")
+        assert "there are none" in others.check_other_supervisors(config).message
+        long_ago = now - timedelta(minutes=10)
+        for name, beat, status in (
+            ("Fresh", now, SupervisorStatus.ACTIVE),
+            ("Ended", long_ago, SupervisorStatus.TERMINATED),
+            ("TestHost", long_ago, SupervisorStatus.ACTIVE),
+        ):
+            put_supervisor(ledger, name, status=status, last_heartbeat_at=beat)
+        assert others.check_other_supervisors(config).message == "2 known, and none that should be there is silent"
+        put_supervisor(ledger, "Silent", status=SupervisorStatus.ACTIVE, last_heartbeat_at=long_ago)
+        check = others.check_other_supervisors(config)
+    assert (check.ok, bool(check.remedy)) == (True, True)
+    assert "Supervisor Silent on" in check.message
+    assert "Fresh" not in check.message
+
+
+def shared(folder: Path, name: str) -> SupervisorConfig:
+    path = folder / "shared.yaml"
+    database = {"url": f"sqlite:///{folder / name}"}
+    path.write_text(yaml.safe_dump({"supervisor": {"id": "TestHost"}, "database": database}))
+    return load_supervisor_config(path, environ={})
+
+
+# The units in the docs
+
+
+def unit_in_docs(name: str) -> str:
+    return (ROOT / "docs" / "units" / name).read_text()
+
+
+@pytest.mark.parametrize("name", ["supervisor-chatops.service", "supervisor-chatops-pass@.service"])
+def test_the_units_in_the_docs_pass_our_own_check(
+    name: str, system: System, examined: Examined, config: SupervisorConfig
+) -> None:
+    settings = dict(re.findall(r"^(\w+)=(.*)$", unit_in_docs(name), re.MULTILINE))
+    assert int(settings["TimeoutStopSec"]) >= longest_seconds(config) + service.BEYOND_SECONDS
+    told = {key: settings[key] for key in ("Type", "KillMode", "OOMPolicy")}
+    system.unit(PASS, **told, TimeoutStopUSec=f"{settings['TimeoutStopSec']}s")
+    check = examined()
+    assert (check.remedy, PASS in check.message) == ("", True)
+
+
+def test_the_unit_of_the_daemon_tells_when_it_is_up_and_is_watched() -> None:
+    lines = set(unit_in_docs("supervisor-chatops.service").splitlines())
+    assert {"Type=notify", "NotifyAccess=main", "Restart=always", "KillMode=process", "OOMPolicy=continue"} <= lines
+    assert any(re.fullmatch(r"WatchdogSec=\d+", line) for line in lines)
+
+
+@pytest.mark.parametrize("name", ["supervisor-chatops.service", "supervisor-chatops-pass@.service"])
+def test_no_unit_gives_workers_what_ends_with_the_daemon(name: str) -> None:
+    settings = {line.split("=")[0] for line in unit_in_docs(name).splitlines() if re.match(r"\w+=", line)}
+    harmful = {"PrivateTmp", "RuntimeDirectory", "ProtectSystem", "ProtectHome", "DynamicUser", "MemoryMax", "UMask"}
+    assert settings & harmful == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("supervisor-chatops.service", "how-to/run-as-a-service.md"),
+        ("supervisor-chatops-pass@.service", "SUPERVISOR_RUNBOOK.md"),
+        ("supervisor-chatops-pass@.timer", "SUPERVISOR_RUNBOOK.md"),
+    ],
+)
+def test_a_page_shows_the_unit_as_its_file_has_it(name: str, page: str) -> None:
+    assert f"```ini\n{unit_in_docs(name)}```" in (ROOT / "docs" / page).read_text()

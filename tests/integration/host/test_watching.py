@@ -1,0 +1,117 @@
+"""Hearing of new files at once, where the kernel tells; and again after the folder was removed and made anew."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.host.folder_watch import FolderWatch, WriteAlarm
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
+
+
+@pytest.fixture
+def watch() -> Iterator[FolderWatch]:
+    made = FolderWatch()
+    yield made
+    made.close()
+
+
+def hears(watch: FolderWatch, seconds: float = 5.0) -> bool:
+    descriptor = watch.fileno()
+    assert descriptor is not None
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+def test_a_renamed_or_a_written_file_is_heard_and_then_it_is_quiet(watch: FolderWatch, tmp_path: Path) -> None:
+    assert watch.watch(tmp_path)
+    assert not hears(watch, 0)
+    (tmp_path / "x.tmp").touch()
+    watch.drain()
+    (tmp_path / "x.tmp").rename(tmp_path / "x.flag")
+    assert hears(watch)
+    watch.drain()
+    assert not hears(watch, 0)
+    (tmp_path / "y.flag").write_text("whole")
+    assert hears(watch)
+    watch.drain()
+    watch.drain()
+    assert watch.watch(tmp_path)
+
+
+def test_a_folder_removed_and_made_anew_is_watched_again(watch: FolderWatch, tmp_path: Path) -> None:
+    folder = tmp_path / "inbox"
+    folder.mkdir()
+    assert watch.watch(folder)
+    for _ in range(3):
+        folder.rmdir()
+        assert hears(watch)
+        watch.drain()
+        assert not watch.watch(folder), "there is none"
+        folder.mkdir()
+        assert watch.watch(folder)
+        (folder / "x.flag").touch()
+        assert hears(watch)
+        watch.drain()
+        (folder / "x.flag").unlink()
+
+
+def test_a_folder_that_is_not_there_can_not_be_watched_yet(watch: FolderWatch, tmp_path: Path) -> None:
+    assert not watch.watch(tmp_path / "inbox")
+    (tmp_path / "inbox").mkdir()
+    assert watch.watch(tmp_path / "inbox")
+
+
+def test_thousands_of_events_are_drained_in_the_end(watch: FolderWatch, tmp_path: Path) -> None:
+    assert watch.watch(tmp_path)
+    for number in range(3000):
+        os.close(os.open(tmp_path / f"{'n' * 200}{number}.flag", os.O_CREAT | os.O_WRONLY))
+    rounds = 0
+    while hears(watch, 0):
+        watch.drain()
+        rounds += 1
+        assert rounds < 1000
+    assert rounds > 1
+    (tmp_path / "one.flag").touch()
+    assert hears(watch)
+
+
+def test_once_closed_it_tells_nothing_and_closing_twice_is_fine(tmp_path: Path) -> None:
+    watch = FolderWatch()
+    watch.close()
+    watch.close()
+    assert watch.fileno() is None
+    assert not watch.watch(tmp_path)
+
+
+def test_a_write_alarm_rings_once_and_is_quiet_until_it_is_armed_again(tmp_path: Path) -> None:
+    alarm, path = WriteAlarm(), tmp_path / "North.log"
+    try:
+        assert alarm.arm(tmp_path)
+        assert not rings(alarm, 0.05)
+        path.write_text("first\n")
+        assert rings(alarm)
+        assert alarm.arm(tmp_path)
+        assert not rings(alarm, 0.05), "what was heard is forgotten"
+        with path.open("a") as file:
+            file.write("second\n")
+        assert rings(alarm)
+        alarm.arm(tmp_path)
+        alarm.wake()
+        assert rings(alarm)
+        assert rings(alarm), "who is woken is not to wait again"
+    finally:
+        alarm.close()
+
+
+def rings(alarm: WriteAlarm, seconds: float = 10.0) -> bool:
+    """Whether a wait ends before its time."""
+    begun = time.monotonic()
+    alarm.wait(seconds)
+    return time.monotonic() - begun < seconds

@@ -1,0 +1,186 @@
+"""Approvals of commands on code, in real checkouts: bound to what was seen, and refused once that has moved on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.cli import main
+from supervisor_core.daemon.execution import execute
+from supervisor_core.intake.approvals.observed_state import effect, observer
+from supervisor_core.intake.approvals.rights import FakeRights
+from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, to_go_on
+from supervisor_core.intake.approvals.service import Approvals, NotAsked, NothingToDo
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import rows as jobs
+from tests.support.approvals import ANNA, BOB
+from tests.support.code_homes import CodeHost, a_code_host, picture
+from tests.support.repositories import STRAIGHT, Clones, origin_and_checkout
+
+S = ApprovalState
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Clones:
+    return origin_and_checkout(tmp_path / "code")
+
+
+@pytest.fixture
+def place(tmp_path: Path, code: Clones) -> Iterator[CodeHost]:
+    with a_code_host(tmp_path / "host", dict.fromkeys(("North", "South"), code.checkout.folder)) as made:
+        made.document["slack"] = {"access": {"approvers": ["S0ADMINS"]}}
+        made.configure()
+        made.start()
+        yield made
+
+
+@pytest.fixture
+def approvals(place: CodeHost) -> Approvals:
+    return Approvals(place.ledger, lambda: place.config, observer(lambda: place.host), FakeRights())
+
+
+def ask(place: CodeHost, approvals: Approvals, words: str = "rollback North 2 hotfix") -> Approval:
+    submitted = Gateway(place.config, LocalCarrier(place.ledger), approvals).submit(
+        place.command(words), ANNA, "slack", task_id="task_1"
+    )
+    assert submitted.approval is not None
+    return submitted.approval
+
+
+def carry_out(approvals: Approvals, asked: Approval) -> Approval:
+    approvals.vote(asked.approval_id, BOB, Choice.APPROVE)
+    (ended,) = approvals.carry_on()
+    return ended
+
+
+def test_what_was_approved_is_done_and_its_job_is_held_to_what_was_seen(
+    place: CodeHost, approvals: Approvals, code: Clones
+) -> None:
+    asked = ask(place, approvals)
+    assert effect(asked.previews).startswith("takes back 2 commits (")
+    before = code.checkout.head
+    place.processes.die("South")  # processes come and go, and change nothing of what was agreed to
+    place.start("South")
+    assert carry_out(approvals, asked).state is S.EXECUTING
+    (job,) = place.ledger.read(lambda connection: jobs.of_task(connection, "task_1"))
+    assert job.params == {"commits_back": 2, "state": asked.previews[0]["state"]}
+    outcome = execute(job, place.host, place.ledger)
+    assert outcome is not None
+    assert outcome.success, outcome.error
+    assert (outcome.details["before"], code.checkout.files()) == (before, STRAIGHT.back(2).files)
+    assert [each.state for each in approvals.settle()] == [S.DONE]
+
+
+def _commit(place: CodeHost, code: Clones) -> None:
+    code.checkout.commit({"by hand.txt": "x\n"})
+
+
+def _edit(place: CodeHost, code: Clones) -> None:
+    name = next(iter(code.checkout.files()))
+    (code.checkout.folder / name).write_text("somebody is at work here\n")
+
+
+def _pause(place: CodeHost, code: Clones) -> None:
+    place.pause("South")
+
+
+def _push(place: CodeHost, code: Clones) -> None:
+    code.comes_in({"pushed.txt": "x\n"})
+
+
+@pytest.mark.parametrize(
+    ("words", "happens", "says"),
+    [
+        ("rollback North 2 hotfix", _commit, "was at"),
+        ("rollback North 2 hotfix", _pause, "South is paused now"),
+        ("rollback North 2 hotfix", _edit, "It would be refused now"),
+        ("update North", _push, "It would lead to"),
+    ],
+)
+def test_what_has_moved_on_since_makes_it_stale(
+    place: CodeHost, approvals: Approvals, code: Clones, words: str, happens: Callable[..., None], says: str
+) -> None:
+    code.comes_in()
+    asked = ask(place, approvals, words)
+    happens(place, code)
+    before = picture(code.checkout)
+    ended = carry_out(approvals, asked)
+    assert (ended.state, place.ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == (S.STALE, [])
+    assert says in ended.reason
+    assert to_go_on(ended) == ("For a new preview ask again: ", asked.again)
+    assert picture(code.checkout) == before
+
+
+def test_what_moves_between_the_last_look_and_the_handler_is_refused_by_the_handler(
+    place: CodeHost, approvals: Approvals, code: Clones
+) -> None:
+    assert carry_out(approvals, ask(place, approvals)).state is S.EXECUTING
+    _commit(place, code)
+    (job,) = place.ledger.read(lambda connection: jobs.of_task(connection, "task_1"))
+    outcome = execute(job, place.host, place.ledger)
+    assert outcome is not None
+    assert "What was seen in the preview is not so any more" in str(outcome.error)
+    assert [each.state for each in approvals.settle()] == [S.FAILED]
+
+
+def test_two_checkouts_are_held_to_both_their_states(tmp_path: Path, code: Clones) -> None:
+    other = origin_and_checkout(tmp_path / "other")
+    folders = {"North": code.checkout.folder, "South": other.checkout.folder}
+    with a_code_host(tmp_path / "host", folders) as place:
+        place.document["slack"] = {"access": {"approvers": ["S0ADMINS"]}}
+        place.configure()
+        approvals = Approvals(place.ledger, lambda: place.config, observer(lambda: place.host), FakeRights())
+        assert carry_out(approvals, ask(place, approvals, "rollback all 1")).state is S.EXECUTING
+        for job in place.ledger.read(lambda connection: jobs.of_task(connection, "task_1")):
+            outcome = execute(job, place.host, place.ledger)
+            assert outcome is not None
+            assert outcome.success, outcome.error
+
+
+def test_what_would_fail_as_things_are_is_not_asked_for(place: CodeHost, approvals: Approvals, code: Clones) -> None:
+    _edit(place, code)
+    with pytest.raises(NotAsked, match="No approval was asked for: it would fail as things are"):
+        ask(place, approvals)
+    assert approvals.waiting() == []
+
+
+def test_for_what_is_so_already_nobody_is_asked(place: CodeHost, approvals: Approvals, code: Clones) -> None:
+    with pytest.raises(NothingToDo, match=r"Nothing to do for North, South: it is so already\. Nobody is stopped"):
+        ask(place, approvals, "update North")
+    assert approvals.waiting() == []
+    code.comes_in()
+    assert approvals.find(ask(place, approvals, "update North").approval_id)[0].state is S.PENDING
+
+
+def test_the_shell_says_that_there_is_nothing_to_do_and_all_is_well(
+    place: CodeHost, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.document["slack"]["approvals"] = {"doors": ["cli"]}
+    place.configure()
+    shell = ["send", "update North", "--config", str(place.folder / "config.yaml")]
+    words = "Nothing to do for North, South: it is so already. Nobody is stopped."
+    assert (main(shell), capsys.readouterr().out) == (0, f"{words}\n")
+    assert main([*shell, "--wait", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["success"], said["error"], said["details"]) == (True, None, {"message": words})
+    assert main([*shell, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["queued"] is False
+
+
+def test_who_holds_a_command_to_a_preview_that_shows_nothing_to_do_is_asked_about(
+    place: CodeHost, approvals: Approvals
+) -> None:
+    gateway, seen = Gateway(place.config, LocalCarrier(place.ledger), approvals), place.preview("update North").state
+    assert gateway.submit(place.command("update North", state=seen), ANNA, "slack").approval is not None
+
+
+def test_who_names_a_state_that_is_not_so_is_told_at_once(place: CodeHost, approvals: Approvals) -> None:
+    gateway = Gateway(place.config, LocalCarrier(place.ledger), approvals)
+    with pytest.raises(NotAsked, match="not so any more"):
+        gateway.submit(place.command("rollback North 1", state="0" * 64), ANNA, "slack")
+    seen = place.preview("rollback North 1").state
+    assert gateway.submit(place.command("rollback North 1", state=seen), ANNA, "slack").approval is not None

@@ -1,0 +1,138 @@
+"""The gateway: one command however often it is handed over, with its card or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.common.errors import RefusedError
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.intake.approvals.observed_state import observer
+from supervisor_core.intake.approvals.rights import FakeRights
+from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.processes.fake import FakeProcesses
+from supervisor_core.storage import outbox
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import open_doors
+
+ANNA = Issuer("slack:T0/U0ANNA", "anna")
+CARD = {"channel": "C0OPS"}
+TEXT = """
+nas: {root: nas}
+workers:
+  North: {command: [sleep, "1"]}
+  South: {command: [sleep, "1"]}
+"""
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    (tmp_path / "config.yaml").write_text(TEXT)
+    with opened_ledger(load_supervisor_config(tmp_path / "config.yaml", environ={})) as opened:
+        yield opened
+
+
+@pytest.fixture
+def gateway(ledger: Ledger, tmp_path: Path) -> Gateway:
+    return gateway_of(ledger, tmp_path)
+
+
+def cards(ledger: Ledger) -> list[outbox.Waiting]:
+    later = datetime.now(UTC) + timedelta(days=1)
+    return ledger.read(lambda connection: outbox.due(connection, jobs.CARD, later))
+
+
+def test_a_command_for_several_workers_is_filed_for_each_with_one_card(gateway: Gateway, ledger: Ledger) -> None:
+    issued = gateway.submit(gateway.parse("pause all hotfix"), ANNA, "slack", card=CARD)
+    filed = ledger.read(lambda connection: jobs.of_task(connection, issued.task_id))
+    assert [(job.worker_id, job.issuer, job.door, job.label) for job in filed] == [
+        (worker, ANNA, "slack", "hotfix") for worker in ("North", "South")
+    ]
+    (card,) = cards(ledger)
+    assert (card.payload, card.version) == (CARD, 1)
+
+
+def test_handed_over_twice_under_one_task_id_it_is_one_command_with_one_card(gateway: Gateway, ledger: Ledger) -> None:
+    for _ in range(2):
+        gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1", card=CARD)
+    assert len(ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == 1
+    (card,) = cards(ledger)
+    assert card.version == 1
+
+
+def test_each_step_that_people_see_has_the_card_told_anew(gateway: Gateway, ledger: Ledger) -> None:
+    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1", card=CARD)
+    (job,) = ledger.read(lambda connection: jobs.of_task(connection, "task_1"))
+    now = datetime.now(UTC)
+    for step in (jobs.claim(job, now), jobs.begin(job, now), jobs.finish(job, Outcome.done(), now, 0.1)):
+        assert ledger.step(step)
+    (card,) = cards(ledger)
+    assert (card.payload, card.version) == (CARD, 3)
+
+
+def test_what_only_informs_is_refused_and_files_nothing(gateway: Gateway, ledger: Ledger) -> None:
+    with pytest.raises(RefusedError, match="only informs"):
+        gateway.submit(gateway.parse("status all"), ANNA, "slack", task_id="task_1", card=CARD)
+    assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []
+    assert cards(ledger) == []
+
+
+def with_approvals(ledger: Ledger, folder: Path, terms: str = "") -> Gateway:
+    """A gateway at which a pause from Slack or from a flag needs an approval."""
+    needs = f"approvals: {{required_for: [pause], doors: [slack, flag]{terms}}}"
+    (folder / "config.yaml").write_text(f"{TEXT}slack: {{access: {{approvers: [S0ADMINS]}}, {needs}}}\n")
+    return gateway_of(ledger, folder)
+
+
+def gateway_of(ledger: Ledger, folder: Path) -> Gateway:
+    config = load_supervisor_config(folder / "config.yaml", environ={})
+    doors = replace(open_doors(config), processes=FakeProcesses(), ledger=ledger)
+    return Gateway(
+        config, LocalCarrier(ledger), Approvals(ledger, lambda: config, observer(lambda: doors), FakeRights())
+    )
+
+
+@pytest.mark.parametrize(("door", "runs"), [("cli", True), ("slack", False), ("flag", False)])
+def test_what_needs_an_approval_waits_for_it_and_says_so(ledger: Ledger, tmp_path: Path, door: str, runs: bool) -> None:
+    gateway = with_approvals(ledger, tmp_path)
+    submitted = gateway.submit(gateway.parse("pause North"), ANNA, door, task_id="task_1", card=CARD)
+    assert (submitted.approval is None) == runs
+    assert len(ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == runs
+    (card,) = cards(ledger)
+    assert (card.subject, card.payload) == ("task_1", CARD)
+    assert gateway.was_submitted("task_1", ANNA.id)
+    assert not gateway.was_submitted("task_1", "slack:T0/U0OTHER")
+
+
+def test_a_question_that_comes_twice_is_asked_once(ledger: Ledger, tmp_path: Path) -> None:
+    gateway = with_approvals(ledger, tmp_path)
+    first, second = (gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1") for _ in range(2))
+    assert first.approval == second.approval is not None
+
+
+def test_what_was_handed_over_before_approvals_were_needed_is_not_asked_about(
+    gateway: Gateway, ledger: Ledger, tmp_path: Path
+) -> None:
+    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1")
+    later = with_approvals(ledger, tmp_path)
+    assert later.submit(later.parse("pause North"), ANNA, "slack", task_id="task_1").approval is None
+    assert len(ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == 1
+
+
+def test_what_was_asked_for_goes_on_waiting_when_no_approval_is_needed_any_more(ledger: Ledger, tmp_path: Path) -> None:
+    gateway = with_approvals(ledger, tmp_path)
+    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1")
+    (tmp_path / "config.yaml").write_text(f"{TEXT}slack: {{approvals: {{required_for: []}}}}\n")
+    config = load_supervisor_config(tmp_path / "config.yaml", environ={})
+    later = Gateway(config, LocalCarrier(ledger), gateway._approvals)  # noqa: SLF001 (the same desk)
+    assert later.submit(later.parse("pause North"), ANNA, "slack", task_id="task_1").approval is not None
+    assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []

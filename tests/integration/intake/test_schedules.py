@@ -1,0 +1,490 @@
+"""Schedules: added, run with their owner's rights as they are, once, across restarts; refused aloud."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import Right
+from supervisor_core.common import crashpoints
+from supervisor_core.common.errors import TemporaryError
+from supervisor_core.intake.approvals.rights import host_rights
+from supervisor_core.intake.approvals.rules import ApprovalState, Choice
+from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.schedules.rows import TOLD
+from supervisor_core.intake.schedules.rules import PATIENCE, RunState, Schedule
+from supervisor_core.intake.schedules.runner import Answered, SchedulesChore
+from supervisor_core.intake.schedules.service import MOST, NameTaken, NoSuchSchedule, Schedules, Standing, TooMany
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import JobState
+from supervisor_core.storage import outbox
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.steps import Message
+from supervisor_core.storage.store import FILE_NAME, Ledger
+from tests.support.approvals import ANNA, BOB, MINUTE, NOW, SHELL, Desk, a_desk
+from tests.support.waiting import wait_until
+
+DAY = timedelta(days=1)
+BERLIN = "Europe/Berlin"
+PLACE = {"channel": "C0OPS", "user": "U0ANNA"}
+THREE = datetime(2026, 2, 6, 2, 0, tzinfo=UTC)
+"""03:00 in Berlin, the night after `NOW`."""
+
+
+class Planned:
+    """A desk with schedules, and what runs them."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.schedules = Schedules(desk.ledger)
+        self.answers: list[tuple[str, str]] = []
+        self.away = ""
+        self.chore = self.anew()
+
+    def anew(self) -> SchedulesChore:
+        """As after a restart."""
+        desk = self.desk
+        return SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, desk.rights, self._answer)
+
+    def _answer(self, schedule: Schedule, command: Command) -> Answered:
+        if self.away:
+            raise TemporaryError(self.away)
+        self.answers.append((schedule.name, command.task_id))
+        return Answered((Message("notice", command.task_id, {"channel": "C0OPS", "content": {"text": "all is well"}}),))
+
+    def add(
+        self,
+        words: str = 'schedule add nightly "daily 03:00" pause North nightly',
+        by: Issuer = ANNA,
+        at: datetime = NOW,
+        zone: str = BERLIN,
+        card: dict[str, Any] | None = PLACE,
+    ) -> Standing:
+        params = self.desk.gateway.parse(words).params
+        target = self.desk.gateway.parse(params["command"]).target
+        return self.schedules.add(params, target, by, zone, f"task_of_{params['name']}", card, at)
+
+    def one(self, now: datetime = NOW) -> Standing:
+        (found,) = self.schedules.list(now)
+        return found
+
+    def last(self) -> tuple[RunState, str] | None:
+        last = self.one().schedule.last
+        return (last.state, last.reason) if last else None
+
+    def told(self) -> list[outbox.Waiting]:
+        """The messages that say that something was refused."""
+        far = datetime(2100, 1, 1, tzinfo=UTC)
+        return self.desk.ledger.read(lambda connection: outbox.waiting(connection, (TOLD,), far))
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Iterator[Planned]:
+    with a_desk(tmp_path) as desk:
+        yield Planned(desk)
+
+
+def test_it_is_kept_with_its_words_and_zone_and_the_trail_tells_of_it(planned: Planned) -> None:
+    made = planned.add()
+    assert made.words == "every day at 03:00 (Europe/Berlin)"
+    assert made.times == (THREE,)
+    assert planned.add() == made, "asked for twice, as after a crash, it is one"
+    assert planned.one() == made
+    (row,) = planned.desk.trail()
+    assert (row["action"], row["actor"], row["target_type"], row["target_id"], row["outcome"]) == (
+        "SCHEDULE_ADDED",
+        ANNA.id,
+        "schedule",
+        "nightly",
+        "success",
+    )
+    assert json.loads(row["details_json"])["command"] == "pause North nightly"
+
+
+def test_one_without_words_shows_its_next_times(planned: Planned) -> None:
+    made = planned.add('schedule add odd "7,23 */5 * * *" status all')
+    assert made.words == "7,23 */5 * * * (Europe/Berlin)"
+    assert len(made.times) == 3
+
+
+def test_a_run_with_nothing_to_do_asks_nobody_and_is_no_failure(planned: Planned) -> None:
+    """An update each night is mostly of nothing."""
+    desk = planned.desk
+    seen = {"command": "restart", "checkout": "/srv/x", "ok": True, "workers": [{"id": "North", "paused": False}]}
+    desk.approvals = Approvals(desk.ledger, lambda: desk.config, lambda _: (seen,), desk.rights)
+    planned.add('schedule add nightly "daily 03:00" restart North')
+    assert planned.anew().work(THREE) is False
+    assert planned.last() == (RunState.ANSWERED, "Nothing to do for North: it is so already. Nobody is stopped.")
+    assert (desk.approvals.waiting(), planned.told()) == ([], [])
+    assert planned.one().schedule.next_at == THREE + DAY
+
+
+def test_a_name_is_taken_in_whatever_case_until_it_is_removed(planned: Planned) -> None:
+    planned.add()
+    params = planned.desk.gateway.parse('schedule add NIGHTLY "hourly" status all').params
+    with pytest.raises(NameTaken, match=r"nightly already: every day at 03:00.*schedule remove nightly"):
+        planned.schedules.add(params, "all", BOB, "UTC", "task_2", None, NOW)
+    with pytest.raises(NoSuchSchedule, match="Did you mean nightly"):
+        planned.schedules.remove("nightlly", BOB, "task_3", NOW)
+    gone = planned.schedules.remove("Nightly", BOB, "task_4", NOW)
+    assert planned.schedules.remove("Nightly", BOB, "task_4", NOW).schedule_id == gone.schedule_id, "dealt with twice"
+    with pytest.raises(NoSuchSchedule, match="There is none"):
+        planned.schedules.remove("nightly", BOB, "task_5", NOW)
+    planned.schedules.add(params, "all", BOB, "UTC", "task_6", None, NOW)
+    assert [row["action"] for row in planned.desk.trail()] == ["SCHEDULE_ADDED", "SCHEDULE_REMOVED", "SCHEDULE_ADDED"]
+    assert planned.desk.trail()[1]["actor"] == BOB.id
+
+
+def test_there_are_not_too_many(planned: Planned) -> None:
+    for number in range(MOST):
+        planned.add(f'schedule add n{number} "hourly" status all')
+    with pytest.raises(TooMany, match="Remove one first"):
+        planned.add('schedule add more "hourly" status all')
+
+
+def test_it_runs_when_it_is_due_as_itself_and_once(planned: Planned) -> None:
+    planned.add()
+    assert planned.chore.due_at() == THREE
+    assert not planned.chore.work(THREE - MINUTE)
+    assert planned.chore.work(THREE)
+    assert not planned.chore.work(THREE + MINUTE)
+    assert not planned.anew().work(THREE + MINUTE), "nor after a restart"
+    found = planned.one()
+    (job,) = planned.desk.jobs(found.schedule.last_task_id)
+    assert (job.issuer.id, job.issuer.owner, job.door, job.label) == (
+        "schedule:nightly",
+        ANNA.id,
+        "schedule",
+        "nightly",
+    )
+    assert (found.outcome, found.times) == ("under way", (THREE + DAY,))
+    planned.desk.end_jobs(task_id=job.task_id)
+    row = planned.desk.trail()[-1]
+    assert (row["action"], row["actor"], row["label"]) == ("PAUSE", "schedule:nightly", "nightly - nightly")
+    details = json.loads(row["details_json"])
+    assert (details["owner"], details["door"]) == (ANNA.id, "schedule")
+    assert planned.one().outcome == "succeeded"
+    card = planned.desk.ledger.read(lambda connection: outbox.place_of(connection, "card", job.task_id))
+    assert card == {"channel": "C0OPS"}
+
+
+def test_across_the_change_to_summer_time_it_runs_by_the_clocks_of_its_zone(planned: Planned) -> None:
+    planned.add(at=datetime(2027, 3, 27, 0, 0, tzinfo=UTC))
+    ran = []
+    for _ in range(3):
+        due = planned.chore.due_at()
+        assert due is not None
+        planned.chore.work(due)
+        planned.desk.end_jobs(task_id=planned.one().schedule.last_task_id)
+        ran.append(due)
+    assert ran == [datetime(2027, 3, day, hour, tzinfo=UTC) for day, hour in ((27, 2), (28, 1), (29, 1))]
+
+
+def test_after_its_owner_lost_the_right_it_is_refused_and_said_once_until_it_is_back(planned: Planned) -> None:
+    planned.add('schedule add often "*/5 * * * *" pause North')
+    planned.desk.rights.take(ANNA, Right.OPERATOR)
+    first = NOW + 5 * MINUTE
+    assert not planned.chore.work(first)
+    assert not planned.chore.work(first + 5 * MINUTE)
+    assert planned.desk.jobs(planned.one().schedule.task_at(first)) == []
+    refused = planned.desk.trail()[1:]
+    assert [(row["action"], row["actor"], row["outcome"]) for row in refused] == [
+        ("REFUSED", "schedule:often", "failure")
+    ] * 2
+    assert "anna, whose schedule it is, may not any more" in json.loads(refused[0]["details_json"])["error"]
+    (told,) = planned.told()
+    assert (told.payload["channel"], told.payload["user"]) == ("C0OPS", "U0ANNA")
+    assert (told.payload["note"]["count"], told.payload["note"]["owner"]["id"]) == (2, ANNA.id)
+    planned.desk.rights.taken.clear()
+    assert planned.chore.work(first + 10 * MINUTE)
+    assert planned.one().schedule.refusals == 0
+
+
+def test_while_nobody_can_be_asked_it_waits_two_minutes_and_is_then_refused(planned: Planned) -> None:
+    planned.add()
+    planned.desk.rights.unknown = "Slack is not connected."
+    assert not planned.chore.work(THREE)
+    waits = planned.one().schedule
+    assert (waits.next_at, waits.waiting_since, waits.waiting_for) == (THREE, THREE, "Slack is not connected.")
+    assert waits.due_at > THREE
+    assert not planned.anew().work(THREE + PATIENCE - MINUTE)
+    assert planned.desk.actions() == ["SCHEDULE_ADDED"]
+    assert not planned.chore.work(THREE + PATIENCE + MINUTE)
+    assert planned.desk.actions() == ["SCHEDULE_ADDED", "REFUSED"]
+    last = planned.last()
+    assert last is not None
+    assert last[0] is RunState.REFUSED
+    assert "could not be carried out within 2 minutes. Slack is not connected." in last[1]
+    assert planned.one().schedule.next_at == THREE + DAY
+
+
+def test_once_somebody_can_be_asked_again_it_runs(planned: Planned) -> None:
+    planned.add()
+    planned.desk.rights.unknown = "Slack is not connected."
+    planned.chore.work(THREE)
+    planned.desk.rights.unknown = ""
+    assert planned.chore.work(THREE + 5 * MINUTE)
+    assert planned.one().schedule.waiting_since is None
+
+
+def test_one_by_the_shell_needs_nobody_to_be_asked(planned: Planned) -> None:
+    planned.add(by=SHELL, card=None)
+    desk = planned.desk
+    chore = SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, host_rights(lambda: desk.config))
+    assert chore.work(THREE)
+
+
+def test_one_by_the_shell_does_not_wait_until_slack_has_said_who_the_others_are(planned: Planned) -> None:
+    planned.add('schedule add first "daily 02:59" pause North')
+    planned.add('schedule add second "daily 03:00" pause South', by=SHELL)
+    desk, answered = planned.desk, threading.Event()
+
+    def rights(who: Issuer, command: Command, right: Right) -> str:
+        assert who == SHELL or answered.wait(60)
+        return ""
+
+    chore = SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, rights)
+    assert chore.work(THREE)
+
+    def filed() -> list[str]:
+        found = desk.ledger.read(lambda rows: jobs.waiting(rows, ["North", "South"], [JobState.QUEUED]))
+        return sorted(job.worker_id for job in found)
+
+    assert filed() == ["South"]
+    answered.set()
+    wait_until(lambda: chore.work(THREE), message="the other is looked at again")
+    assert filed() == ["North", "South"]
+
+
+def test_a_run_that_is_due_while_the_one_before_goes_on_is_skipped(planned: Planned) -> None:
+    planned.add('schedule add often "*/5 * * * *" pause North')
+    assert planned.chore.work(NOW + 5 * MINUTE)
+    assert not planned.chore.work(NOW + 10 * MINUTE)
+    assert planned.last() == (RunState.SKIPPED, "The run before was not over.")
+    planned.desk.end_jobs(task_id=planned.one().schedule.last_task_id)
+    assert planned.chore.work(NOW + 15 * MINUTE)
+
+
+def test_what_was_missed_is_run_once_where_it_is_not_long_ago_and_else_said(planned: Planned) -> None:
+    planned.add('schedule add often "*/5 * * * *" pause North')
+    planned.add('schedule add early "daily 15:45" pause South')
+    assert planned.chore.work(NOW + 2 * DAY + 2 * MINUTE)
+    often, early = sorted(planned.schedules.list(NOW + 2 * DAY), key=lambda each: each.schedule.name, reverse=True)
+    assert often.schedule.last is not None
+    assert (often.schedule.last.at, often.outcome) == (NOW + 2 * DAY, "under way")
+    assert early.outcome == "missed: No supervisor was there from 2026-02-05 14:45 UTC on."
+    assert early.schedule.next_at == datetime(2026, 2, 7, 14, 45, tzinfo=UTC)
+
+
+def test_a_clock_that_was_years_ahead_and_is_put_right_costs_no_run(planned: Planned) -> None:
+    planned.add()
+    planned.add('schedule add late "daily 04:00" pause South', at=NOW + 900 * DAY)
+    planned.chore.work(NOW + 900 * DAY)
+    assert min(each.schedule.next_at for each in planned.schedules.list(NOW)) > NOW + 900 * DAY
+    assert not planned.chore.work(NOW)
+    assert [each.schedule.next_at for each in planned.schedules.list(NOW)] == [THREE, THREE + timedelta(hours=1)]
+    assert planned.chore.work(THREE)
+    assert planned.chore.work(THREE + timedelta(hours=1))
+    assert [each.schedule.next_at - DAY for each in planned.schedules.list(NOW)] == [THREE, THREE + timedelta(hours=1)]
+
+
+def test_one_that_waited_while_the_clock_was_ahead_is_looked_at_again(planned: Planned) -> None:
+    planned.add()
+    planned.desk.rights.unknown = "Slack is not connected."
+    planned.chore.work(THREE + 900 * DAY)
+    planned.chore.work(datetime(2028, 7, 26, 1, 0, tzinfo=UTC))
+    assert planned.one().schedule.waiting_since is not None
+    planned.desk.rights.unknown = ""
+    assert not planned.chore.work(THREE - MINUTE)
+    assert planned.chore.work(THREE)
+
+
+def test_clocks_that_are_set_back_a_little_run_nothing_twice(planned: Planned) -> None:
+    planned.add('schedule add often "*/5 * * * *" pause North')
+    assert planned.chore.work(NOW + 5 * MINUTE)
+    planned.desk.end_jobs(task_id=planned.one().schedule.last_task_id)
+    assert not planned.chore.work(NOW - 5 * MINUTE)
+    assert not planned.chore.work(NOW + 5 * MINUTE)
+    assert planned.chore.work(NOW + 10 * MINUTE)
+
+
+def test_what_its_target_means_is_found_out_each_time(planned: Planned) -> None:
+    planned.add('schedule add all "hourly" pause all')
+    del planned.desk.document["workers"]["South"]
+    planned.desk.configure()
+    assert planned.chore.work(NOW + 30 * MINUTE)
+    assert [job.worker_id for job in planned.desk.jobs(planned.one().schedule.last_task_id)] == ["North"]
+
+
+def test_a_worker_that_is_gone_is_refused_and_never_taken_for_the_label_of_another(planned: Planned) -> None:
+    planned.desk.document["workers"]["Zulu7"] = planned.desk.document["workers"].pop("South")
+    planned.desk.configure()
+    planned.add('schedule add gone "hourly" pause Zulu7 hotfix')
+    del planned.desk.document["workers"]["Zulu7"]
+    planned.desk.configure()
+    assert planned.desk.gateway.parse("pause Zulu7 hotfix").workers == ("North",), "typed now, it would be a label"
+    assert not planned.chore.work(NOW + 30 * MINUTE)
+    assert "does not mean what it did when gone was added" in planned.one().outcome
+    (told,) = planned.told()
+    assert told.payload["note"]["name"] == "gone"
+
+
+def test_a_command_that_needs_an_approval_asks_for_one_and_its_owner_can_not_give_it(planned: Planned) -> None:
+    planned.add('schedule add often "*/5 * * * *" restart North')
+    due = NOW + 5 * MINUTE
+    assert not planned.chore.work(due)
+    asked = planned.desk.approvals.of_task(planned.one().schedule.last_task_id)
+    assert asked is not None
+    assert (asked.requester.id, asked.requester.owner, asked.door, asked.card) == (
+        "schedule:often",
+        ANNA.id,
+        "schedule",
+        PLACE,
+    )
+    assert planned.one().outcome == "its approval is pending"
+    assert not planned.chore.work(due + 5 * MINUTE)
+    assert planned.last() == (RunState.SKIPPED, "The run before was not over.")
+    with pytest.raises(Exception, match="You asked for it yourself"):
+        planned.desk.approvals.vote(asked.approval_id, ANNA, Choice.APPROVE, now=due)
+    planned.desk.approvals.vote(asked.approval_id, BOB, Choice.APPROVE, now=due)
+    planned.desk.rights.take(ANNA, Right.OPERATOR)
+    (ended,) = planned.desk.approvals.carry_on(due + MINUTE)
+    assert ended.state is ApprovalState.CANCELLED, "the owner's rights count at that moment, too"
+    assert "may not any more" in ended.reason
+
+
+def test_one_that_nobody_could_approve_is_refused(tmp_path: Path) -> None:
+    with a_desk(tmp_path) as desk:
+        desk.document["slack"]["access"]["approvers"] = []
+        desk.configure()
+        planned = Planned(desk)
+        planned.add('schedule add often "*/5 * * * *" restart North')
+        planned.chore.work(NOW + 5 * MINUTE)
+        assert "nobody is configured who could give it" in planned.one().outcome
+
+
+def test_what_only_informs_is_answered_with_the_move_and_once(planned: Planned) -> None:
+    planned.add('schedule add look "*/5 * * * *" status all')
+    planned.away = "Slack is not connected."
+    planned.chore.work(NOW + 5 * MINUTE)
+    assert planned.answers == []
+    planned.away = ""
+    planned.chore.work(NOW + 6 * MINUTE)
+    planned.chore.work(NOW + 7 * MINUTE)
+    task_id = planned.one().schedule.task_at(NOW + 5 * MINUTE)
+    assert planned.answers == [("look", task_id)]
+    assert planned.one().outcome == "answered"
+    ledger = planned.desk.ledger
+    assert ledger.read(lambda connection: outbox.place_of(connection, "notice", task_id)) is not None
+
+
+def test_without_a_chat_what_only_informs_is_refused_with_what_to_do(planned: Planned) -> None:
+    planned.add('schedule add look "*/5 * * * *" status all')
+    desk = planned.desk
+    SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, desk.rights).work(NOW + 5 * MINUTE)
+    assert "Slack is not set up on this host" in planned.one().outcome
+
+
+class PowerCut(BaseException):
+    """The power goes."""
+
+
+@pytest.mark.parametrize("words", ["pause North", "restart North", "status all"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_whenever_the_power_goes_a_time_is_run_exactly_once(
+    planned: Planned, monkeypatch: pytest.MonkeyPatch, words: str, when: str
+) -> None:
+    planned.add(f'schedule add often "*/5 * * * *" {words}')
+    points = {"pause North": "schedules_t.filed", "restart North": "approvals_t.pending"}
+    point = f"{points.get(words, 'schedules_t.answered')}:{when}"
+
+    def reach(name: str) -> None:
+        if name == point:
+            raise PowerCut
+
+    due = NOW + 5 * MINUTE
+    monkeypatch.setattr(crashpoints, "reach", reach)
+    with pytest.raises(PowerCut):
+        planned.chore.work(due)
+    monkeypatch.undo()
+    planned.anew().work(due + MINUTE)
+    task_id = planned.one().schedule.task_at(due)
+    assert planned.one().schedule.next_at == due + 5 * MINUTE
+    if words == "pause North":
+        assert len(planned.desk.jobs(task_id)) == 1
+    elif words == "restart North":
+        assert planned.desk.actions().count("APPROVAL_REQUESTED") == 1
+        assert planned.desk.approvals.of_task(task_id) is not None
+    else:
+        found = planned.desk.ledger.read(lambda connection: outbox.place_of(connection, "notice", task_id))
+        assert found is not None
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_whenever_the_power_goes_a_refusal_is_written_down_once(
+    planned: Planned, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    planned.add('schedule add often "*/5 * * * *" pause North')
+    planned.desk.rights.take(ANNA, Right.OPERATOR)
+
+    def reach(name: str) -> None:
+        if name == f"schedules_t.waiting:{when}":
+            raise PowerCut
+
+    monkeypatch.setattr(crashpoints, "reach", reach)
+    with pytest.raises(PowerCut):
+        planned.chore.work(NOW + 5 * MINUTE)
+    monkeypatch.undo()
+    planned.anew().work(NOW + 6 * MINUTE)
+    assert planned.desk.actions() == ["SCHEDULE_ADDED", "REFUSED"]
+    assert len(planned.told()) == 1
+
+
+def test_one_that_was_removed_at_this_very_moment_is_not_run(planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned.add('schedule add often "*/5 * * * *" pause North')
+    rights = planned.desk.rights
+
+    def removed_meanwhile(who: Issuer, command: Command, right: Right) -> str:
+        planned.schedules.remove("often", BOB, "task_removed", NOW)
+        return rights(who, command, right)
+
+    desk = planned.desk
+    chore = SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, removed_meanwhile)
+    assert not chore.work(NOW + 5 * MINUTE)
+    assert desk.actions() == ["SCHEDULE_ADDED", "SCHEDULE_REMOVED"]
+
+
+def test_two_programs_that_look_at_once_run_it_once(planned: Planned, tmp_path: Path) -> None:
+    planned.add('schedule add often "*/5 * * * *" pause North')
+    desk = planned.desk
+    with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
+
+        def first(who: Issuer, command: Command, right: Right) -> str:
+            planned.chore.work(NOW + 5 * MINUTE)  # the other one is quicker
+            return ""
+
+        slow = SchedulesChore(other, lambda: desk.config, desk.approvals, first)
+        assert not slow.work(NOW + 5 * MINUTE)
+    assert len(desk.jobs(planned.one().schedule.last_task_id)) == 1
+
+
+def test_one_that_can_not_be_run_keeps_no_other_from_it(planned: Planned) -> None:
+    planned.add('schedule add broken "hourly" status all')
+    planned.add('schedule add well "hourly" pause North')
+    desk = planned.desk
+
+    def broken(schedule: Schedule, command: Command) -> Answered:
+        raise ZeroDivisionError
+
+    chore = SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, desk.rights, broken)
+    assert chore.work(NOW + 30 * MINUTE)
+    found = {each.schedule.name: each.schedule for each in planned.schedules.list(NOW)}
+    assert found["broken"].waiting_since is not None
+    assert found["well"].last_task_id

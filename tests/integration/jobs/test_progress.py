@@ -1,0 +1,336 @@
+"""The steps of a command: kept while it goes on, told to whoever waits, and never in the way of the work."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common import crashpoints
+from supervisor_core.daemon import execution as executing
+from supervisor_core.daemon.control.client import ask
+from supervisor_core.daemon.execution import execute
+from supervisor_core.jobs import progress
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import MOST_PROGRESS, PROGRESS_WORDS, Job
+from supervisor_core.storage import outbox
+from supervisor_core.storage.steps import Message
+from supervisor_core.storage.store import FILE_NAME
+from supervisor_core.storage.tables import jobs as jobs_table
+from supervisor_core.workers.context import Host
+from tests.support.forwarded import NOW, a_new_job, assert_equal, forward, go_on, opened
+from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
+from tests.support.hosts import FakeHost
+from tests.support.waiting import wait_until
+
+CARD = {"channel": "C0OPS"}
+
+
+class Bench:
+    """A ledger with one job in it, whose handler is a function of the test."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.host = FakeHost(folder).host
+        self.folder = folder / "var"
+        self.ledger = opened(self.folder)
+        self._monkeypatch = monkeypatch
+        self.file("t1")
+
+    def file(self, task_id: str, card: dict[str, str] | None = None) -> None:
+        new = a_new_job(task_id)
+        self.ledger.write(lambda connection: jobs.file(connection, "TestHost", new, NOW))
+        if card:
+            self.ledger.order([Message(jobs.CARD, task_id, card)], NOW)
+
+    def job(self, task_id: str = "t1") -> Job:
+        found = self.ledger.read(lambda connection: jobs.find(connection, task_id, "OrionMX"))
+        assert found is not None
+        return found
+
+    def words(self, task_id: str = "t1") -> list[str]:
+        return [step.words for step in self.job(task_id).progress]
+
+    def carry_out(
+        self, handler: Callable[[Host], object], heard: Callable[[Job], None] = lambda _: None, task_id: str = "t1"
+    ) -> Outcome:
+        def handle(host: Host, _job: Job) -> Outcome:
+            handler(host)
+            return Outcome.done()
+
+        self._monkeypatch.setattr(executing, "HANDLERS", {"pause": handle})
+        outcome = execute(self.job(task_id), self.host, self.ledger, heard=heard)
+        assert outcome is not None
+        return outcome
+
+    def sql(self, words: str) -> list[tuple[Any, ...]]:
+        """Plain SQL, as a program that is not ours or is older may run it."""
+        with closing(sqlite3.connect(self.folder / FILE_NAME, isolation_level=None)) as connection:
+            return connection.execute(words).fetchall()
+
+    def changed(self, task_id: str = "t1") -> int:
+        query = select(jobs_table.c.changed).where(jobs_table.c.task_id == task_id)
+        return int(self.ledger.read(lambda connection: connection.execute(query).scalar_one()))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    made = Bench(tmp_path, monkeypatch)
+    yield made
+    made.ledger.close()
+
+
+# One job and its ledger
+
+
+def test_each_step_is_kept_with_its_time_before_the_handler_goes_on(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    passed: list[str] = []
+    monkeypatch.setattr(crashpoints, "reach", passed.append)
+    kept: list[list[str]] = []
+
+    def handler(host: Host) -> None:
+        for words in ("stopping OrionMX", "taking 3 commits back"):
+            host.progress(words)
+            kept.append(bench.words())
+
+    heard: list[Job] = []
+    assert bench.carry_out(handler, heard.append).success
+    assert kept == [["stopping OrionMX"], ["stopping OrionMX", "taking 3 commits back"]]
+    first, second = bench.job().progress
+    assert first.at <= second.at <= first.at + timedelta(minutes=1)
+    assert [job.task_id for job in heard] == ["t1", "t1"]
+    assert passed.count("job.progress:after") == 2
+    assert "pause of OrionMX: taking 3 commits back" in caplog.messages
+
+
+def test_a_step_has_its_card_told_anew_and_makes_none_where_none_was_ordered(bench: Bench) -> None:
+    def cards() -> list[int]:
+        due = bench.ledger.read(lambda connection: outbox.due(connection, jobs.CARD, NOW.replace(year=2099)))
+        return [message.version for message in due]
+
+    seen: list[list[int]] = []
+
+    def handler(host: Host) -> None:
+        seen.append(cards())
+        host.progress("stopping OrionMX")
+        seen.append(cards())
+
+    bench.carry_out(handler)
+    assert seen == [[], []]
+    bench.file("t2", card=CARD)
+    bench.carry_out(handler, task_id="t2")
+    assert seen[2:] == [[2], [3]]
+
+
+def test_no_more_steps_are_kept_than_anybody_reads_and_the_newest_is_among_them(bench: Bench) -> None:
+    def handler(host: Host) -> None:
+        for number in range(MOST_PROGRESS + 10):
+            host.progress(f"step {number}")
+
+    bench.carry_out(handler)
+    words = bench.words()
+    assert (len(words), words[0], words[-1]) == (MOST_PROGRESS, "step 0", f"step {MOST_PROGRESS + 9}")
+    assert words[-2] == f"step {MOST_PROGRESS - 2}"
+
+
+def test_what_is_said_is_kept_as_one_short_line_whatever_is_in_it(bench: Bench) -> None:
+    odd = "taking back: \x1b[2J\n\0\udcff\u202e"
+
+    def handler(host: Host) -> None:
+        host.progress(odd)
+        host.progress("x" * 100_000)
+
+    assert bench.carry_out(handler).success
+    first, second = bench.words()
+    assert first == r"taking back: \x1b[2J\n\x00\udcff\u202e"
+    assert (len(second), second[-1]) == (PROGRESS_WORDS, "…")
+
+
+def test_a_job_that_has_ended_takes_no_more_steps(bench: Bench) -> None:
+    tellers: list[Callable[[str], None]] = []
+    bench.carry_out(lambda host: tellers.append(host.progress))
+    before = bench.changed()
+    tellers[0]("too late")
+    assert (bench.words(), bench.changed()) == ([], before)
+
+
+def test_a_ledger_that_does_not_take_a_step_and_a_listener_that_fails_harm_no_handler(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def deaf(_job: Job) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    bench.sql(
+        "CREATE TRIGGER refusing BEFORE UPDATE OF progress_json ON jobs_t WHEN NEW.progress_json LIKE '%refused%' "
+        "BEGIN SELECT RAISE(ABORT, 'no room'); END"
+    )
+
+    def handler(host: Host) -> None:
+        host.progress("refused")
+        host.progress("taken")
+
+    assert bench.carry_out(handler, deaf).success
+    assert bench.words() == ["taken"]
+    complaints = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert ["no room" in said or "loop is closed" in said for said in complaints] == [True, True]
+
+
+def test_a_handler_does_not_wait_for_a_ledger_that_somebody_holds_and_nothing_of_it_is_lost(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "WRITE_SECONDS", 0.05)
+    kept: list[list[str]] = []
+
+    def handler(host: Host) -> None:
+        with closing(sqlite3.connect(bench.folder / FILE_NAME, isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            for number in range(3):
+                host.progress(f"step {number}")
+            kept.append(bench.words())
+            holder.execute("ROLLBACK")
+
+    assert bench.carry_out(handler).success
+    assert kept == [[]]
+    assert bench.words() == ["step 0", "step 1", "step 2"]
+
+
+# Forwarding
+
+
+def test_each_step_is_forwarded(bench: Bench, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+
+    def handler(host: Host) -> None:
+        for words in ("stopping OrionMX", "starting OrionMX"):
+            forward(bench.ledger, url)
+            before = bench.changed()
+            host.progress(words)
+            assert bench.changed() > before
+            assert forward(bench.ledger, url) == 1
+            assert_equal(bench.ledger, url)
+
+    assert bench.carry_out(handler).success
+
+
+def test_a_step_of_our_own_has_the_next_number_and_no_other(bench: Bench) -> None:
+    before = bench.changed()
+    assert go_on(bench.ledger, "t1") == "claimed"
+    assert bench.changed() == before + 1
+
+
+# Whoever waits
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with a_home(tmp_path / "home") as made:
+        yield made
+
+
+def read_line(stream: Any) -> str:
+    with ThreadPoolExecutor(1) as pool:
+        line: str = pool.submit(stream.readline).result(20)
+    return line
+
+
+def test_on_a_terminal_each_step_is_there_while_the_command_goes_on(home: Home) -> None:
+    home.start_daemon()
+    (old,) = home.running_copies("OrionMX")
+    words = [*SUPERVISOR, "send", "restart", "--wait"]
+    with subprocess.Popen(words, cwd=home.folder, env=home.environ, stdout=subprocess.PIPE, text=True) as sending:
+        first = read_line(sending.stdout)
+        assert home.worker("OrionMX")["state"] == "stopping", "the command is still under way"
+        said, _ = sending.communicate(timeout=20)
+    second, outcome, _task = said.splitlines()
+    seconds, rest = first.strip().split(" s  ")
+    assert rest == f"stopping OrionMX, pid {old}"
+    assert second.endswith(" s  starting OrionMX")
+    assert 0 <= float(seconds) <= float(second.split(" s  ")[0])
+    assert outcome.startswith("ok: OrionMX is restarted")
+    assert "restart_watcher of OrionMX: starting OrionMX" in home.daemon_log()
+
+
+def test_for_programs_there_is_one_document_with_the_steps_beside_the_details(home: Home) -> None:
+    home.start_daemon()
+    (pid,) = home.running_copies("OrionMX")
+    said = home.json("send", "pause", "--wait")
+    (step,) = said["progress"]
+    assert (set(step), step["words"]) == ({"at", "words"}, f"stopping OrionMX, pid {pid}")
+    assert "progress" not in said["details"]
+    result = wait_until(lambda: home.result("pause", said["task_id"]), 20, "there is a result")
+    assert result is not None
+    assert result["progress"] == said["progress"]
+    assert home.json("send", "resume", "--wait")["progress"][0]["words"] == "starting OrionMX"
+    assert home.json("send", "diagnostics", "--wait")["progress"] == []
+
+
+def test_of_several_workers_it_is_said_whose_step_it_is(tmp_path: Path) -> None:
+    worker = {"command": demo_command(), "start_grace_seconds": 0.2}
+    with a_home(tmp_path / "home", {"North": worker, "South": worker}) as home:
+        home.start_daemon()
+        said = home.supervisor("send", "pause", "all", "--wait")
+        steps = sorted(line.split(" s  ")[1] for line in said.stdout.splitlines() if " s  " in line)
+        assert [words.split(", pid")[0] for words in steps] == ["North: stopping North", "South: stopping South"]
+        document = home.json("send", "resume", "all", "--wait")
+        found = {step["worker_id"]: step["words"] for step in document["progress"]}
+        assert found == {"North": "starting North", "South": "starting South"}
+        assert set(document["details"]) == {"workers"}
+
+
+def test_without_a_daemon_the_steps_of_the_pass_are_seen_in_the_ledger(home: Home) -> None:
+    home.start_daemon()
+    assert home.supervisor("stop").returncode == 0
+    words = [*SUPERVISOR, "send", "restart", "--wait"]
+    with subprocess.Popen(words, cwd=home.folder, env=home.environ, stdout=subprocess.PIPE, text=True) as sending:
+        assert "No daemon runs here" in read_line(sending.stdout)
+        with ThreadPoolExecutor(1) as pool:
+            passing = pool.submit(home.supervisor, "once")
+            assert "stopping OrionMX, pid" in read_line(sending.stdout)
+            assert not passing.done(), "the pass is still at it"
+            assert passing.result(30).returncode == 0
+        said, _ = sending.communicate(timeout=20)
+    assert "starting OrionMX" in said
+    assert "ok: OrionMX is restarted" in said
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Home]:
+    """Its worker takes a while to be called started."""
+    with a_home(tmp_path / "home", {"OrionMX": {"command": demo_command(), "start_grace_seconds": 2}}) as made:
+        yield made
+
+
+def test_who_has_seen_some_steps_is_answered_when_there_are_more_and_who_counts_none_at_the_end(slow: Home) -> None:
+    slow.start_daemon()
+    state_dir = str(slow.state_dir)
+
+    def wait(**more: Any) -> dict[str, Any]:
+        return ask(state_dir, {"do": "wait", "task_id": task_id, "seconds": 20, **more}, timeout=25)
+
+    task_id = slow.json("send", "restart")["task_id"]
+    with ThreadPoolExecutor(1) as pool:
+        at_the_end = pool.submit(wait)
+        first = wait(seen=0)
+        assert not at_the_end.done()
+        assert (first["done"], [step["worker_id"] for step in first["progress"]]) == (False, ["OrionMX"])
+        second = wait(seen=1)
+        assert second["progress"][:1] == first["progress"]
+        assert [step["words"] for step in second["progress"][1:]] == ["starting OrionMX"]
+        last = wait(seen=2)
+        assert at_the_end.result(20) == last
+    assert last["done"]
+    (result,) = last["results"]
+    mine = [{"worker_id": "OrionMX", **step} for step in result["progress"]]
+    assert mine == second["progress"]

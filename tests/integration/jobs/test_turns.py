@@ -1,0 +1,246 @@
+"""A command for several workers in the queue: at once, or in turn up to the first failure; and all come to an end."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.definitions import Spread
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import JobState, not_begun
+from supervisor_core.storage.audit import rows as audit
+from tests.support.forwarded import opened
+from tests.support.rows import count_pending
+from tests.support.sampling import examples
+from tests.support.turns import Host
+
+WORKERS = ("West", "North", "South")
+"""In no order of the alphabet: that of the command counts."""
+
+CHANGES = [each.name for each in CATALOG.values() if each.handler and each.spread is Spread.IN_TURN]
+REPORTS = [each.name for each in CATALOG.values() if each.handler and each.spread is Spread.AT_ONCE]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    with opened(tmp_path / "var") as ledger:
+        yield Host(ledger)
+
+
+def free(host: Host, task_id: str | None = None) -> set[str]:
+    return host.ledger.read(lambda connection: jobs.workers_with_work(connection, task_id))
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_what_only_reports_is_begun_by_all_at_once(host: Host, name: str) -> None:
+    host.submit(name, WORKERS)
+    assert free(host) == set(WORKERS)
+    for worker in reversed(WORKERS):
+        assert host.take(worker)
+        host.begin(worker)
+    for worker in WORKERS:
+        host.end(worker, well=False)
+    assert not any(not_begun(job) for job in host.all())
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changes_something_goes_from_one_worker_to_the_next(host: Host, name: str) -> None:
+    task = host.submit(name, WORKERS)
+    for place, worker in enumerate(WORKERS):
+        assert free(host) == free(host, task) == {worker}
+        assert [host.take(other) for other in WORKERS[place + 1 :]] == [None] * (2 - place)
+        assert host.run(worker)
+    assert free(host) == set()
+    assert host.told(task) == [(worker, "success") for worker in WORKERS]
+
+
+def test_a_worker_that_has_claimed_its_part_still_has_the_turn(host: Host) -> None:
+    host.submit("restart", WORKERS)
+    host.take("West")
+    assert free(host) == {"West"}
+    host.crash()
+    assert free(host) == {"West"}, "it is the next to run after a crash"
+
+
+def test_after_the_first_failure_nobody_else_begins_and_each_of_them_is_told(host: Host) -> None:
+    task = host.submit("rollback", WORKERS)
+    host.run("West")
+    host.run("North", well=False)
+    assert free(host) == set()
+    left = host.job(task, "South")
+    assert (left.state, not_begun(left), left.outcome and left.outcome.success) == (JobState.DONE, True, False)
+    assert left.outcome is not None
+    assert dict(left.outcome.details) == {"not_begun": True, "after": "North"}
+    assert str(left.outcome.error).startswith("Not begun: rollback failed on North before it was South's turn. ")
+    assert host.told(task) == [("West", "success"), ("North", "failure"), ("South", "failure")]
+    assert not not_begun(host.job(task, "North"))
+    results = host.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE))
+    assert results == len(WORKERS), "each has its result file"
+
+
+def test_the_trail_says_of_one_that_was_not_begun_who_asked_why_and_after_whom(host: Host) -> None:
+    host.submit("restart", WORKERS)
+    host.run("West", well=False)
+    rows = host.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
+    row = next(row for row in rows if row["target_id"] == "South")
+    assert (row["actor"], row["action"], row["label"]) == ("cli:anna", "RESTART_WATCHER", "anna - hotfix")
+    details = json.loads(row["details_json"])
+    assert details["error"].startswith("Not begun: restart failed on West")
+    assert details["result"] == {"after": "West", "not_begun": True}
+    assert "duration_seconds" not in details
+
+
+def test_an_interruption_is_no_success_and_stops_the_others_as_well(host: Host) -> None:
+    task = host.submit("update", WORKERS)
+    host.take("West")
+    host.begin("West")
+    host.crash()
+    assert host.told(task) == [("West", "interrupted"), ("North", "failure"), ("South", "failure")]
+    error = host.job(task, "North").outcome
+    assert error is not None
+    assert "update was interrupted on West" in str(error.error)
+
+
+def test_who_keeps_going_goes_on_after_a_failure_and_an_interruption(host: Host) -> None:
+    task = host.submit("restart", WORKERS, keep_going=True)
+    host.run("West", well=False)
+    assert free(host) == {"North"}
+    host.take("North")
+    host.begin("North")
+    host.crash()
+    assert free(host) == {"South"}
+    host.run("South")
+    assert host.told(task) == [("West", "failure"), ("North", "interrupted"), ("South", "success")]
+
+
+def test_a_failure_of_one_command_stops_no_other(host: Host) -> None:
+    first, second = host.submit("restart", WORKERS), host.submit("restart", WORKERS)
+    host.run("West", well=False)
+    assert all(job.outcome is not None for job in host.of(first))
+    host.drain()
+    assert host.told(second) == [(worker, "success") for worker in WORKERS]
+
+
+def test_what_is_asked_of_a_worker_meanwhile_does_not_wait_behind_a_turn_that_has_not_come(host: Host) -> None:
+    host.submit("update", WORKERS)
+    host.submit("pause", ["South"])
+    assert free(host) == {"West", "South"}
+    host.run("South")
+    assert host.begun == ["t2/South"]
+
+
+def test_two_commands_with_their_workers_in_opposite_orders_do_not_wait_for_each_other(host: Host) -> None:
+    host.submit("restart", WORKERS)
+    host.submit("restart", WORKERS[::-1])
+    host.submit("update", WORKERS)
+    host.take("West")
+    host.take("South")
+    host.drain()
+
+
+def test_flags_with_one_task_id_are_commands_of_their_own(host: Host) -> None:
+    """Nobody knows in which order they are found, and whether more will come."""
+    host.submit("restart", WORKERS, door="flag")
+    assert free(host) == set(WORKERS)
+    host.run("West", well=False)
+    assert free(host) == {"North", "South"}
+
+
+def test_who_is_waited_for_is_told(host: Host) -> None:
+    host.submit("restart", WORKERS)
+    host.run("West")
+
+    def waited_for(worker: str) -> list[tuple[str, str]]:
+        found = host.ledger.read(lambda connection: jobs.kept_waiting_by(connection, worker))
+        return [(job.worker_id, first.worker_id) for job, first in found]
+
+    assert waited_for("South") == [("South", "North")]
+    assert waited_for("North") == []
+
+
+def test_a_step_that_others_follow_is_taken_with_them_or_not_at_all(host: Host) -> None:
+    task = host.submit("restart", WORKERS)
+    host.take("West")
+    host.begin("West")
+    with host.ledger._engine.begin() as connection:  # noqa: SLF001 (a ledger that does not take the last of it)
+        what = "WHEN NEW.worker_id = 'South' AND NEW.state = 'done' BEGIN SELECT RAISE(ABORT, 'not here'); END"
+        connection.exec_driver_sql(f"CREATE TRIGGER refusing BEFORE UPDATE ON jobs_t {what}")
+    with pytest.raises(Exception, match="not here"):
+        host.end("West", well=False)
+    assert [job.state for job in host.of(task)] == [JobState.STARTED, JobState.QUEUED, JobState.QUEUED]
+    assert host.told(task) == []
+
+
+class AnyCommands(RuleBasedStateMachine):
+    """Whatever is asked for, in whatever order its parts are done, fail and are cut off."""
+
+    @initialize()
+    def begin(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._ledger = opened(Path(self._folder.name))
+        self.host = Host(self._ledger)
+
+    @rule(
+        name=st.sampled_from([*CHANGES, *REPORTS]),
+        workers=st.permutations(WORKERS).flatmap(lambda order: st.integers(1, 3).map(lambda many: order[:many])),
+        door=st.sampled_from(["cli", "slack", "flag"]),
+        keep_going=st.booleans(),
+    )
+    def ask(self, name: str, workers: list[str], door: str, keep_going: bool) -> None:
+        self.host.submit(name, workers, door, **({"keep_going": keep_going} if name in CHANGES else {}))
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def take(self, worker: str) -> None:
+        self.host.take(worker)
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def start(self, worker: str) -> None:
+        if worker in self.host.hand:
+            self.host.begin(worker)
+
+    @rule(worker=st.sampled_from(WORKERS), well=st.booleans())
+    def end(self, worker: str, well: bool) -> None:
+        if worker in self.host.hand:
+            self.host.end(worker, well=well)
+
+    @rule()
+    def crash(self) -> None:
+        self.host.crash()
+
+    def teardown(self) -> None:
+        try:
+            self.host.drain()
+            self._judge()
+        finally:
+            self._ledger.close()
+            self._folder.cleanup()
+
+    def _judge(self) -> None:
+        host = self.host
+        for task in {job.task_id for job in host.all()}:
+            siblings = host.of(task)
+            told = host.told(task)
+            assert sorted(who for who, _ in told) == sorted(job.worker_id for job in siblings), "one row for each"
+            in_turn = siblings[0].door != "flag" and siblings[0].handler not in ("diagnostics", "verify_db")
+            if in_turn:
+                assert [who for who, _ in told] == [job.worker_id for job in siblings], "in the order of the command"
+            ended_well = [word == "success" for _, word in told]
+            left = [job for job in siblings if not_begun(job)]
+            if in_turn and not siblings[0].params.get("keep_going") and False in ended_well:
+                assert left == siblings[ended_well.index(False) + 1 :]
+            else:
+                assert left == []
+            assert not {f"{task}/{job.worker_id}" for job in left} & set(host.begun)
+        assert len(host.begun) == len(set(host.begun)), "nothing is begun twice"
+
+
+TestAnyCommands = AnyCommands.TestCase
+TestAnyCommands.settings = settings(max_examples=examples(30), stateful_step_count=30)

@@ -1,0 +1,98 @@
+"""What workers print fills no disk, and reaches the drive in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.processes.launch import LaunchSpec
+from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.output.files import drive_log
+from tests.support.homes import a_home
+from tests.support.outputs import LINE_BYTES, counting, everything, in_one_row, numbers
+from tests.support.waiting import wait_until
+
+MAX_BYTES, BACKUPS = 1_000_000, 2
+
+
+@contextmanager
+def peak_of(path: Path) -> Iterator[list[int]]:
+    """The largest size that the file has meanwhile, looked at a thousand times a second."""
+    sizes, done = [0], threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.001):
+            if path.exists():
+                sizes[0] = max(sizes[0], path.stat().st_size)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield sizes
+    finally:
+        done.set()
+        looking.join()
+
+
+def test_output_stays_below_twice_its_limit_and_the_newest_two_megabytes_are_kept_without_a_gap(tmp_path: Path) -> None:
+    now, limits = tmp_path / "now", {"max_bytes": MAX_BYTES, "backups": BACKUPS}
+    workers = {"Steady": counting(5e5, 5.5, str(now)), "Burst": counting(2e7, 1.0, str(now))}
+    with a_home(tmp_path / "home", workers, logging=limits) as home:
+        local, drive = home.state_dir / "output", home.nas / "05_LOGS" / "workers"
+        home.start_daemon()
+        with peak_of(local / "Steady.log") as steady, peak_of(local / "Burst.log") as burst:
+            now.touch()
+            for worker_id in workers:
+                wait_until(partial(_has_finished, local / f"{worker_id}.log"), 60, f"{worker_id} has printed all")
+        print(f"peaks: {steady[0]} at 0.5 MB/s, {burst[0]} at 20 MB/s")
+        assert MAX_BYTES < steady[0] < 2 * MAX_BYTES
+        assert MAX_BYTES < burst[0] < 2 * MAX_BYTES
+        for worker_id in workers:
+            wait_until(partial(_has_finished, drive / f"{worker_id}.log"), 10, f"the drive has all of {worker_id}")
+            for folder in (local, drive):
+                found = numbers(everything(folder / f"{worker_id}.log"))
+                assert len(found) * LINE_BYTES >= BACKUPS * (MAX_BYTES - 2 * LINE_BYTES)
+                assert in_one_row(found), f"{worker_id} in {folder}"
+            assert max(path.stat().st_size for path in drive.glob(f"{worker_id}.log*")) <= MAX_BYTES
+
+
+def _has_finished(path: Path) -> bool:
+    return path.exists() and path.read_bytes().endswith(b"done\n")
+
+
+def test_a_pass_keeps_output_small_and_brings_it_to_the_drive(tmp_path: Path) -> None:
+    workers = {"North": counting(1e6, 0.2)}
+    with a_home(tmp_path / "home", workers, logging={"max_bytes": 20_000, "backups": 2}) as home:
+        there = home.nas / "05_LOGS" / "workers" / "North.log"
+        assert home.supervisor("once", "--heal").returncode == 0
+        wait_until(partial(_has_finished, home.output("North")), 30, "it has printed all")
+        assert home.supervisor("once").returncode == 0
+        assert home.output("North").stat().st_size < 20_000 + 4096
+        assert _has_finished(there)
+        assert everything(there).endswith(everything(home.output("North"))[-30_000:])
+
+
+def test_a_worker_of_an_earlier_version_is_shown_from_the_drive_until_its_next_start(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home", {"North": counting(1e3, 0.5)}) as home:
+        config = load_supervisor_config(home.config)
+        worker, there = config.worker("North"), drive_log(config, "North")
+        there.parent.mkdir(parents=True)
+        home.state_dir.mkdir(mode=0o700)
+        as_before = LaunchSpec("North", config.command_for(worker), worker.cwd, {}, there, config.spec_hash(worker))
+        record = Processes(config.state_dir).start(as_before)
+        wait_until(partial(_has_finished, there), 30, "it has printed to the drive")
+        home.start_daemon()
+        assert home.worker("North")["pid"] == (record.identity and record.identity.pid), "it is adopted"
+        (shown,) = home.json("send", "logs North 1")
+        assert (shown["path"], shown["lines"]) == (str(there), ["done"])
+        before = there.read_bytes()
+        assert home.json("send", "restart", "--wait")["success"]
+        wait_until(partial(_has_finished, home.output("North")), 30, "it prints at home now")
+        (shown,) = home.json("send", "logs North 1")
+        assert (shown["path"], shown["lines"]) == (str(home.output("North")), ["done"])
+        captured = home.output("North").read_bytes()
+        wait_until(lambda: there.read_bytes() == before + captured, 10, "which follows on the drive")

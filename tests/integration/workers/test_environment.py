@@ -1,0 +1,84 @@
+"""Whether a supervisor can work here: what is missing is made, and what can't be used is named with what to do."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.environment import validate_supervisor_environment
+from supervisor_core.host.drive import Drive, DriveUnavailable
+
+FOLDERS = ("00_STATE", "05_LOGS", "Worker_Inbox", "Worker_Outbox")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> SupervisorConfig:
+    (tmp_path / "nas").mkdir()
+    document = {
+        "supervisor": {"id": "TestHost", "state_dir": "var"},
+        "nas": {"root": "nas"},
+        "workers": {"OrionMX": {"command": ["{python}", "-V"]}},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
+    return load_supervisor_config(tmp_path / "config.yaml")
+
+
+def test_what_is_missing_below_the_root_is_made_and_nothing_else_is_left(config: SupervisorConfig) -> None:
+    assert validate_supervisor_environment(config) == {"valid": True, "issues": []}
+    assert sorted(os.listdir(config.nas.root)) == sorted(FOLDERS)
+    assert all(os.listdir(config.nas.root / name) == [] for name in FOLDERS)
+    assert os.listdir(config.state_dir) == []
+    assert config.state_dir.stat().st_mode & 0o777 == 0o700
+    assert validate_supervisor_environment(config)["valid"], "and again"
+
+
+def test_a_root_that_is_not_there_is_an_issue_and_is_not_made(config: SupervisorConfig) -> None:
+    config.nas.root.rmdir()
+    found = validate_supervisor_environment(config)
+    assert not found["valid"]
+    (issue,) = found["issues"]
+    assert "Mount it, or correct nas.root" in issue
+    assert not config.nas.root.exists()
+
+
+def test_a_drive_that_hangs_is_an_issue_and_not_waited_for(config: SupervisorConfig) -> None:
+    drive, release = Drive(config.nas.root), threading.Event()
+    with pytest.raises(DriveUnavailable):
+        drive.call(release.wait, timeout=0.02)
+    found = validate_supervisor_environment(config, drive)
+    release.set()
+    assert not found["valid"]
+    assert "hangs" in found["issues"][0]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "key"),
+    [
+        (lambda root: (root / "Worker_Inbox").write_text(""), "nas.folders.inbox"),
+        (lambda root: (root / "Worker_Outbox").symlink_to(root / "nowhere"), "nas.folders.outbox"),
+        (lambda root: (root / "05_LOGS").write_text(""), "nas.folders.logs"),
+        (lambda root: (root / "00_STATE").symlink_to("/proc/self"), "nas.folders.state"),
+        (lambda root: (root.parent / "var").write_text(""), "supervisor.state_dir"),
+    ],
+    ids=["inbox", "outbox", "logs", "state", "the state folder"],
+)
+def test_what_can_not_be_used_is_named_with_its_setting(
+    config: SupervisorConfig, spoil: Callable[[Path], object], key: str
+) -> None:
+    spoil(config.nas.root)
+    found = validate_supervisor_environment(config)
+    assert not found["valid"]
+    (issue,) = found["issues"]
+    assert key in issue
+
+
+def test_every_issue_is_told(config: SupervisorConfig) -> None:
+    for name in FOLDERS:
+        (config.nas.root / name).write_text("")
+    assert len(validate_supervisor_environment(config)["issues"]) == len(FOLDERS)

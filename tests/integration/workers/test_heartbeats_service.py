@@ -1,0 +1,250 @@
+"""The daemon's heartbeats: a file and two rows for each worker, whatever the drive, a look or one worker does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sqlalchemy import text
+
+from supervisor_core.common.service import Blocking
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.processes.fake import FakeProcesses
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.conditions.rules import Sight
+from supervisor_core.workers.context import Host, Parts, open_doors
+from supervisor_core.workers.health import Health, Heartbeat, Observation, Verdict, WorkerState
+from supervisor_core.workers.heartbeats.files import heartbeat_path, read_ages, supervisor_heartbeat_path
+from supervisor_core.workers.heartbeats.service import Heartbeats, next_due
+from supervisor_core.workers.heartbeats.writer import tell_ledger
+from supervisor_core.workers.observation import Seen, look
+
+PATIENCE_SECONDS = 20.0
+
+
+@dataclass
+class Place:
+    """A host with two workers that rest, without processes."""
+
+    host: Host
+    ledger: Ledger
+    nas: Path
+
+    def rows(self) -> dict[str, str]:
+        """What each row says."""
+        query = text("SELECT worker_id, status_summary FROM workers_t")
+        return self.ledger.read(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+
+    def file(self, worker_id: str) -> Any:
+        path = supervisor_heartbeat_path(self.host.config.folder("state"), worker_id)
+        return json.loads(path.read_text()) if path.is_file() else None
+
+    async def look(self) -> list[Seen]:
+        host = self.host
+        return await Blocking(1)(look, host, list(host.config.workers.values()))
+
+
+def write_config(folder: Path, *worker_ids: str, **more: Any) -> Path:
+    workers = {each: {"command": ["true"], "enabled": False} for each in worker_ids}
+    document = {
+        "supervisor": {"id": "TestHost", "state_dir": "var", **more},
+        "nas": {"root": "nas"},
+        "workers": workers,
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    return folder / "config.yaml"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    (tmp_path / "nas").mkdir()
+    config = load_supervisor_config(write_config(tmp_path, "a", "b", heartbeat_seconds=0.05), environ={})
+    with opened_ledger(config) as ledger:
+        host = replace(open_doors(config), processes=FakeProcesses())
+        yield Place(host, ledger, tmp_path / "nas")
+
+
+def play(
+    place: Place,
+    story: Callable[[Heartbeats, Parts, Callable[[Callable[[], object]], Awaitable[None]]], Awaitable[None]],
+    look_at: Callable[[], Awaitable[list[Seen]]] | None = None,
+) -> Heartbeats:
+    async def run() -> Heartbeats:
+        parts = Parts(place.host, place.ledger)
+        service, stopping = Heartbeats(parts, Blocking(4), look_at or place.look), asyncio.Event()
+        await service.initialise()
+        task = asyncio.create_task(service.run(stopping))
+
+        async def until(condition: Callable[[], object]) -> None:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not condition():
+                    assert not task.done(), task.exception()
+                    await asyncio.sleep(0.01)
+
+        try:
+            await story(service, parts, until)
+        finally:
+            stopping.set()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await task
+        return service
+
+    return asyncio.run(run())
+
+
+def test_it_tells_of_every_worker_at_once_and_again_and_again(place: Place) -> None:
+    async def story(service: Heartbeats, _parts: Parts, until: Any) -> None:
+        await until(lambda: place.file("b"))
+        assert set(place.rows()) == {"supervisor_a", "supervisor_b"}
+        said = place.file("a")
+        assert (said["supervisor_id"], said["worker_id"], said["success"]) == ("TestHost", "a", True)
+        await until(lambda: place.file("a")["timestamp"] != said["timestamp"])
+        assert service.problem() == ""
+
+    play(place, story)
+    assert place.rows()["supervisor_a"].startswith("Supervisor OK - stopped")
+
+
+def test_what_a_worker_said_of_itself_gets_its_row(place: Place) -> None:
+    beat = {"pid": 7, "hostname": "h", "status": "running", "utc": datetime.now(UTC).isoformat()}
+    folder = place.host.config.folder("state")
+    folder.mkdir()
+    heartbeat_path(folder, "a").write_text(json.dumps(beat))
+
+    async def story(_service: Heartbeats, _parts: Parts, until: Any) -> None:
+        await until(lambda: "a" in place.rows())
+
+    play(place, story)
+    assert place.rows()["a"].startswith("stopped")
+
+
+def test_the_age_of_each_heartbeat_is_kept_for_pictures(place: Place) -> None:
+    looked = look(place.host, list(place.host.config.workers.values()))
+    beat = Heartbeat("running", looked[0].at - timedelta(seconds=42))
+    running = looked[0].observation._replace(heartbeat=beat, pid=7)
+    at = [replace(looked[0], observation=running, at=looked[0].at + timedelta(minutes=5 * n)) for n in range(3)]
+    service = Heartbeats(Parts(place.host, place.ledger), Blocking(1), place.look)
+    (place.host.config.state_dir / "workers").mkdir(exist_ok=True)
+    for each in at:
+        service.keep_ages([each, looked[1]])
+    kept = read_ages(place.host.config.state_dir, "a", at[0].at - timedelta(minutes=5), at[2].at)
+    assert [round(age.seconds) for age in kept] == [42, 342]
+    assert read_ages(place.host.config.state_dir, "b", at[0].at - timedelta(minutes=5), at[2].at) == []
+
+
+def test_without_the_drive_the_rows_are_written_and_say_so(place: Place) -> None:
+    away = place.nas.rename(place.nas.with_name("away"))
+
+    async def story(service: Heartbeats, _parts: Parts, until: Any) -> None:
+        await until(service.problem)
+        assert "heartbeats are not on the drive" in service.problem()
+        await until(lambda: "not on the drive" in place.rows().get("supervisor_b", ""))
+        away.rename(place.nas)
+        await until(lambda: not service.problem())
+        await until(lambda: place.file("a")["success"])
+
+    play(place, story)
+
+
+def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tell(execute: Any, said: Any, seen: Any) -> None:
+        if said.worker_id == "a":
+            raise OverflowError("too large for a column")
+        tell_ledger(execute, said, seen)
+
+    monkeypatch.setattr("supervisor_core.workers.heartbeats.service.tell_ledger", tell)
+
+    async def story(service: Heartbeats, _parts: Parts, until: Any) -> None:
+        await until(lambda: place.file("b"))
+        assert "a could not be written" in service.problem()
+        assert set(place.rows()) == {"supervisor_b"}
+        assert place.file("a"), "its file has room for what its row has not"
+
+    play(place, story)
+
+
+def test_a_folder_where_one_file_should_be_keeps_the_others_not(place: Place) -> None:
+    folder = place.host.config.folder("state")
+    (supervisor_heartbeat_path(folder, "a") / "inside").mkdir(parents=True)
+
+    async def story(service: Heartbeats, _parts: Parts, until: Any) -> None:
+        await until(lambda: place.file("b"))
+        await until(service.problem)
+
+    play(place, story)
+
+
+def test_workers_that_can_not_be_looked_at_are_told_of_as_such(place: Place) -> None:
+    async def fail() -> list[Seen]:
+        raise OSError(5, "Input/output error")
+
+    async def story(service: Heartbeats, _parts: Parts, until: Any) -> None:
+        await until(lambda: place.file("a"))
+        assert "the workers could not be looked at" in service.problem()
+        assert "Input/output error" in place.rows()["supervisor_a"]
+        assert not place.file("a")["success"]
+
+    play(place, story, fail)
+
+
+def test_a_look_that_never_comes_back_does_not_hold_up_the_end(place: Place) -> None:
+    begun = asyncio.Event()
+
+    async def never() -> list[Seen]:
+        begun.set()
+        await asyncio.Event().wait()
+        return []
+
+    async def story(_service: Heartbeats, _parts: Parts, _until: Any) -> None:
+        await begun.wait()
+
+    play(place, story, never)
+
+
+def test_a_new_configuration_is_followed_with_the_next_one(place: Place) -> None:
+    async def story(_service: Heartbeats, parts: Parts, until: Any) -> None:
+        await until(lambda: place.file("a"))
+        config = load_supervisor_config(write_config(place.nas.parent, "c"), environ={})
+        place.host = replace(place.host, config=config)
+        parts.host = place.host
+        await until(lambda: place.file("c"))
+
+    play(place, story)
+
+
+@pytest.mark.parametrize(
+    ("now", "failed", "due"),
+    [(101, False, 130), (129, False, 130), (250, False, 280), (101, True, 106), (250, True, 255)],
+)
+def test_heartbeats_keep_their_distance_and_catch_up_with_none(now: float, failed: bool, due: float) -> None:
+    assert next_due(100, 30, now, failed=failed) == due
+
+
+def sight(worker_id: str, state: WorkerState, health: Health = Health.UNKNOWN) -> Sight:
+    return Sight(worker_id, datetime.now(UTC), state, Observation(state), Verdict(health, "", True))
+
+
+def test_one_whose_condition_changes_is_told_of_at_once_and_alone(place: Place) -> None:
+    place.host = replace(
+        place.host, config=load_supervisor_config(write_config(place.nas.parent, "a", "b"), environ={})
+    )
+
+    async def story(service: Heartbeats, _parts: Parts, until: Any) -> None:
+        await until(lambda: place.file("a") and place.file("b"))
+        before = place.file("a")["timestamp"], place.file("b")["timestamp"]
+        service.see([sight("a", WorkerState.STARTING), sight("b", WorkerState.STOPPED)])
+        await until(lambda: place.file("a")["timestamp"] > before[0] and place.file("b")["timestamp"] > before[1])
+        before = place.file("a")["timestamp"], place.file("b")["timestamp"]
+        service.see([sight("a", WorkerState.RUNNING, Health.HEALTHY), sight("b", WorkerState.STOPPED)])
+        await until(lambda: place.file("a")["timestamp"] > before[0])
+        assert place.file("b")["timestamp"] == before[1]
+
+    play(place, story)

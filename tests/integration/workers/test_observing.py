@@ -1,0 +1,250 @@
+"""A look at workers whose drive is there, hangs or is away; and what is said of a job that a crash cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor_core.code.recovery import report_interrupted
+from supervisor_core.commands.command import Issuer
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import JobState
+from supervisor_core.processes.records import record_path
+from supervisor_core.storage import outbox
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.health import Health, WorkerState, hangs
+from supervisor_core.workers.heartbeats.files import heartbeat_path
+from supervisor_core.workers.observation import DRIVE_SECONDS, Seen, look
+from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.worker import start_watcher
+from tests.support.hosts import FakeHost
+from tests.support.waiting import wait_until
+
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+HOSTILE = [b"", b"{", b"[]", b"\xff", b"[" * 10**5]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
+    document = {
+        "supervisor": {"id": "TestHost", "state_dir": "var"},
+        "nas": {"root": "nas"},
+        "workers": {name: {"command": ["{python}", "-V"]} for name in ("OrionMX", "West")},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
+    return open_doors(load_supervisor_config(tmp_path / "config.yaml"))
+
+
+@pytest.fixture
+def ledger(host: Host) -> Iterator[Ledger]:
+    with opened_ledger(host.config) as made:
+        yield made
+
+
+def seen(host: Host) -> Seen:
+    return look(host, [host.config.worker("OrionMX")])[0]
+
+
+def beat_file(host: Host) -> Path:
+    return heartbeat_path(host.config.folder("state"), "OrionMX")
+
+
+def test_a_worker_that_does_not_run_is_missing_or_rests(host: Host, ledger: Ledger) -> None:
+    assert (seen(host).verdict.health, seen(host).observation.state) == (Health.MISSING, WorkerState.STOPPED)
+    host.pauses.set("OrionMX", Pause("cli:anna", "2026-02-05T14:30:15Z", "anna - hotfix"))
+    document = seen(host).as_json()
+    assert (document["paused"], document["fine"], document["pid"]) == (True, True, None)
+    assert document["reason"] == "paused by anna - hotfix since 2026-02-05 14:30 UTC"
+    json.dumps(document)
+
+
+def test_a_quarantined_worker_is_not_missing_and_says_why_it_rests(host: Host, ledger: Ledger) -> None:
+    host.config.path.write_text(host.config.path.read_text().replace("OrionMX:", "OrionMX:\n    quarantined: true"))
+    host = open_doors(load_supervisor_config(host.config.path))
+    document = seen(host).as_json()
+    assert (document["state"], document["health"], document["fine"]) == ("quarantined", "unknown", True)
+    assert (document["reason"], seen(host).in_words()) == ("quarantined in the configuration", "quarantined")
+    host.pauses.set("OrionMX", Pause("cli:anna"))
+    assert seen(host).as_json()["reason"] == "paused by cli:anna; quarantined in the configuration"
+    assert seen(host).in_words() == "quarantined and paused"
+
+
+@pytest.mark.parametrize("content", HOSTILE)
+def test_no_heartbeat_file_breaks_the_look(host: Host, ledger: Ledger, content: bytes) -> None:
+    beat_file(host).write_bytes(content)
+    assert seen(host).verdict.health is Health.MISSING
+    assert seen(host).verdict.reason.isprintable()
+
+
+def test_with_the_drive_away_what_is_known_at_home_is_said(host: Host, ledger: Ledger) -> None:
+    host.pauses.set("OrionMX", Pause("cli:anna"))
+    root = host.config.nas.root
+    root.rename(root.with_name("away"))
+    found = seen(host)
+    assert (found.pause, found.observation.heartbeat_known) == (Pause("cli:anna"), False)
+    assert not root.exists()
+
+
+def test_with_a_drive_that_hangs_a_look_takes_about_a_second_and_the_next_none(host: Host, ledger: Ledger) -> None:
+    release = threading.Event()
+    with pytest.raises(DriveUnavailable):
+        host.drive.call(release.wait, timeout=0.02)
+    begun = time.monotonic()
+    assert not seen(host).observation.heartbeat_known
+    assert time.monotonic() - begun < DRIVE_SECONDS + 0.5
+    release.set()
+
+
+def a_job(ledger: Ledger, task_id: str, worker_id: str, state: JobState) -> None:
+    new = jobs.NewJob(task_id, worker_id, "pause", {}, "hotfix", Issuer("cli:anna", "anna"), "cli", NOW)
+    job = ledger.write(lambda connection: jobs.file(connection, "TestHost", new, NOW))
+    assert job is not None
+    for reached, step in ((JobState.CLAIMED, jobs.claim(job, NOW)), (JobState.STARTED, jobs.begin(job, NOW))):
+        if state in (reached, JobState.STARTED):
+            assert ledger.step(step)
+
+
+def states(ledger: Ledger) -> dict[str, JobState]:
+    found = ledger.read(lambda connection: jobs.waiting(connection, ["OrionMX", "West"], tuple(JobState)))
+    return {job.task_id: job.state for job in found}
+
+
+def test_what_was_started_is_reported_as_interrupted_once_and_all_else_is_left(host: Host, ledger: Ledger) -> None:
+    for task_id, worker_id, state in (
+        ("queued", "OrionMX", JobState.QUEUED),
+        ("claimed", "OrionMX", JobState.CLAIMED),
+        ("started", "OrionMX", JobState.STARTED),
+        ("other", "West", JobState.STARTED),
+    ):
+        a_job(ledger, task_id, worker_id, state)
+    before = states(ledger)
+    for _ in range(2):
+        report_interrupted(host, ledger, ["OrionMX"])
+        assert states(ledger) == {**before, "started": JobState.INTERRUPTED}
+    (row,) = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
+    assert (row["action"], row["outcome"], row["task_id"]) == ("PAUSE", "interrupted", "started")
+    assert row["label"] == "anna - hotfix"
+    details = json.loads(row["details_json"])
+    assert "not run again" in details["error"]
+    assert details["result"] == {"interrupted": True, "paused": False, "pid": None}
+    due = ledger.read(lambda c: outbox.due(c, jobs.RESULT_FILE, datetime.now(UTC) + timedelta(days=1)))
+    assert [message.payload["task_id"] for message in due] == ["started"]
+
+
+def test_a_secret_that_a_worker_repeats_is_seen_by_nobody(tmp_path: Path) -> None:
+    (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
+    worker = {"command": ["{python}", "-V"], "env": {"API_KEY": "correct-horse-battery"}}
+    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": worker}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
+    host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
+    words = "401 for key correct-horse-battery"
+    beat_file(host).write_text(json.dumps({"status": words, "error": words, "hostname": words}))
+    beat = seen(host).observation.heartbeat
+    assert beat is not None
+    assert "****" in beat.error
+    assert "correct-horse-battery" not in f"{beat}{json.dumps(seen(host).as_json())}"
+
+
+def test_a_look_takes_what_the_daemon_knows_of_its_lag_and_of_the_probes(tmp_path: Path) -> None:
+    fake = FakeHost(tmp_path)
+    fake.start_by_hand()
+    worker = fake.host.config.worker("OrionMX")
+    asked: list[object] = []
+
+    def lag(seconds: float) -> float:
+        asked.append(seconds)
+        return 77.0
+
+    def probes(worker_id: str, identity: ProcessIdentity) -> str:
+        asked.append((worker_id, identity.pid))
+        return "its probe tcp a:1 has failed: refused"
+
+    (found,) = look(fake.host, [worker], lag=lag, probes=probes)
+    assert asked == [300.0, ("OrionMX", fake.pid)]
+    assert (found.observation.lag_seconds, found.observation.pid) == (77.0, fake.pid)
+    assert found.as_json()["reason"] == "running, but its probe tcp a:1 has failed: refused"
+    assert found.as_json()["health"] == "degraded"
+    (plain,) = look(fake.host, [worker])
+    assert (plain.observation.lag_seconds, plain.observation.probe_failing) == (0.0, "")
+    assert plain.verdict.health is Health.HEALTHY
+
+
+def test_of_a_worker_that_does_not_run_no_probe_is_asked_about(host: Host) -> None:
+    def probes(worker_id: str, identity: ProcessIdentity) -> str:
+        raise AssertionError(f"{worker_id} has no process {identity}")
+
+    (found,) = look(host, [host.config.worker("OrionMX")], probes=probes)
+    assert found.observation.probe_failing == ""
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[Host]:
+    """A host whose worker sleeps, and is real."""
+    (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
+    command = ["{python}", "-c", "import time; time.sleep(600)"]
+    settings = {"command": command, "start_grace_seconds": 0}
+    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": settings}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
+    host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
+    with opened_ledger(host.config):
+        yield host
+        host.processes.stop("OrionMX", timeout=5)
+
+
+def a_beat(host: Host, **words: Any) -> None:
+    beat_file(host).write_text(json.dumps({"status": "running", "utc": datetime.now(UTC).isoformat(), **words}))
+
+
+def test_a_real_worker_that_is_stopped_by_a_signal_is_frozen_and_hangs(sleeper: Host) -> None:
+    host = sleeper
+    identity = start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    a_beat(host)
+    assert hangs(seen(host).observation, datetime.now(UTC)) == ""
+    os.kill(identity.pid, signal.SIGSTOP)
+    wait_until(lambda: seen(host).observation.frozen_seconds is not None, message="the kernel says stopped")
+    note = host.config.state_dir / "workers" / "OrionMX.frozen"
+    earlier = json.loads(note.read_text())
+    note.write_text(json.dumps({**earlier, "since": earlier["since"] - 60}))
+    assert seen(host).verdict.health is Health.FROZEN
+    assert "stopped by a signal" in hangs(seen(host).observation, datetime.now(UTC))
+    os.kill(identity.pid, signal.SIGCONT)
+    wait_until(lambda: seen(host).verdict.health is Health.HEALTHY, message="it goes on")
+
+
+def test_a_new_process_is_not_judged_by_the_last_words_of_the_one_before(sleeper: Host) -> None:
+    host = sleeper
+    a_beat(host, status="broken", error="out of memory", pid=1)
+    start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    assert seen(host).verdict.reason == "running; its first heartbeat is awaited"
+    a_beat(host, pid=1)
+    assert seen(host).verdict.health is Health.HEALTHY, "of a child of it, perhaps"
+    assert "heartbeat 0 s ago" in seen(host).verdict.reason
+
+
+def test_where_nobody_put_the_start_on_record_the_kernel_knows_it(sleeper: Host) -> None:
+    host = sleeper
+    a_beat(host, status="broken", utc=(datetime.now(UTC) - timedelta(seconds=5)).isoformat())
+    start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    path = record_path(host.config.state_dir, "OrionMX")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "started_at": ""}))
+    started = seen(host).observation.started_at
+    assert started is not None
+    assert abs(datetime.now(UTC) - started) < timedelta(seconds=60)
+    assert "first heartbeat" in seen(host).verdict.reason

@@ -1,0 +1,341 @@
+"""The prober: what real servers and programs answered becomes a result of exactly one process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from supervisor_core.common.service import Blocking
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.probes import service as probing
+from supervisor_core.workers.probes.service import Prober, ProbeResult
+from tests.support.answering import Answering, is_silent, raw_server, web_server
+
+QUICK = {"interval": 0.01, "timeout": 5, "failures": 2}
+ONE, SUCCESSOR = ProcessIdentity(4711, 1, "boot"), ProcessIdentity(4711, 2, "boot")
+
+
+@pytest.fixture
+def web() -> Iterator[Answering]:
+    with web_server() as served:
+        yield served
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[Parts]:
+    made = configured(tmp_path, {})
+    with opened_ledger(made) as ledger:
+        yield Parts(open_doors(made), ledger)
+
+
+def configured(folder: Path, workers: Mapping[str, list[dict[str, Any]]]) -> Any:
+    sections = {name: {"command": ["{python}", "-V"], "probes": asked} for name, asked in workers.items()}
+    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": sections}
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    (folder / "nas" / "00_STATE").mkdir(parents=True, exist_ok=True)
+    return load_supervisor_config(folder / "config.yaml")
+
+
+class Scene:
+    """A prober at work, and the workers of a configuration."""
+
+    def __init__(self, parts: Parts, lag: Callable[[float], float] = lambda _: 0.0) -> None:
+        self.parts = parts
+        self.prober = Prober(parts, Blocking(probing.THREADS), lag)
+        self.stopping = asyncio.Event()
+
+    def worker(self, name: str, *asked: dict[str, Any]) -> Worker:
+        """A worker with these probes, as the configuration has it."""
+        found: Worker = configured(self.parts.host.config.path.parent, {name: [*asked]}).worker(name)
+        return found
+
+    def there(self, name: str, identity: ProcessIdentity | None, *asked: dict[str, Any]) -> None:
+        self.prober.worker(name, self.worker(name, *asked), identity)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110 (a condition of several threads has no event)
+                await asyncio.sleep(0.005)
+
+    def failing(self, name: str = "A", identity: ProcessIdentity = ONE) -> str:
+        return self.prober.failing(name, identity)
+
+    def known(self, name: str = "A", identity: ProcessIdentity = ONE) -> ProbeResult | None:
+        return self.prober.verdict(name, identity)
+
+
+@asynccontextmanager
+async def at_work(parts: Parts, lag: Callable[[float], float] = lambda _: 0.0) -> AsyncIterator[Scene]:
+    scene = Scene(parts, lag)
+    running = asyncio.create_task(scene.prober.run(scene.stopping))
+    await asyncio.sleep(0)
+    try:
+        yield scene
+    finally:
+        scene.stopping.set()
+        await running
+        assert len(asyncio.all_tasks()) == 1, "no task is left"
+
+
+def story(told: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await told()
+
+    asyncio.run(whole())
+
+
+def test_a_worker_fails_after_so_many_bad_answers_and_is_fine_after_a_good_one(parts: Parts, web: Answering) -> None:
+    async def told() -> None:
+        async with at_work(parts) as scene:
+            scene.there("A", ONE, {"http": web.url, **QUICK})
+            await scene.until(scene.known)
+            assert scene.known() == ProbeResult(ONE)
+            web.status = 503
+            await scene.until(scene.failing)
+            address = f"http://127.0.0.1:{web.port}/…"
+            assert scene.failing().startswith(f"its probe {address} has failed 2 times in a row: it answered 503 ")
+            await scene.until(lambda: "3 times" in scene.failing())
+            web.status = 200
+            await scene.until(lambda: scene.failing() == "")
+            assert scene.known() == ProbeResult(ONE)
+
+    story(told)
+
+
+def test_a_result_is_of_one_process_and_never_of_its_successor(parts: Parts, web: Answering) -> None:
+    async def told() -> None:
+        web.status = 500
+        async with at_work(parts) as scene:
+            probe = {"http": web.url, **QUICK}
+            scene.there("A", ONE, probe)
+            await scene.until(scene.failing)
+            assert scene.failing(identity=SUCCESSOR) == ""
+            slow = {**probe, "interval": 600}
+            scene.prober.worker("A", scene.worker("A", slow), born_now(SUCCESSOR))
+            assert scene.failing() == ""
+            assert scene.known(identity=born_now(SUCCESSOR)) is None, "nobody has asked it yet"
+
+    story(told)
+
+
+def born_now(identity: ProcessIdentity) -> ProcessIdentity:
+    """The same, born just now: its first question is an interval away."""
+    return identity._replace(start=int(platform.since_boot() * os.sysconf("SC_CLK_TCK")))
+
+
+def test_an_answer_that_was_on_its_way_when_the_process_died_is_nobodys(parts: Parts) -> None:
+    async def told() -> None:
+        with raw_server(is_silent) as port:
+            async with at_work(parts) as scene:
+                probe = {"tcp": f"127.0.0.1:{port}", "interval": 0.01}
+                hanging = {"http": f"http://127.0.0.1:{port}/", "interval": 0.01, "timeout": 0.2, "failures": 1}
+                scene.there("A", ONE, hanging, probe)
+                await scene.until(scene.known)
+                scene.there("A", None, hanging, probe)
+                assert scene.known() is None
+                scene.there("A", SUCCESSOR, probe)
+                await scene.until(lambda: scene.known(identity=SUCCESSOR))
+                assert scene.known(identity=SUCCESSOR) == ProbeResult(SUCCESSOR)
+                assert scene.known() is None
+
+    story(told)
+
+
+def test_a_changed_list_of_probes_starts_anew_and_the_same_one_goes_on(parts: Parts, web: Answering) -> None:
+    async def told() -> None:
+        web.status = 500
+        async with at_work(parts) as scene:
+            probe = {"http": web.url, **QUICK}
+            scene.there("A", ONE, probe)
+            await scene.until(scene.failing)
+            scene.there("A", ONE, probe)
+            assert scene.failing(), "nothing has changed"
+            scene.there("A", ONE, {**probe, "failures": 1000})
+            assert scene.known() is None
+            await scene.until(lambda: (scene.known() or ProbeResult(ONE)).failures > 2)
+            assert scene.failing() == ""
+            scene.there("A", ONE)
+            assert scene.known() is None, "it has no probes any more"
+
+    story(told)
+
+
+def test_a_worker_that_is_forgotten_is_not_asked_any_more(parts: Parts, web: Answering) -> None:
+    async def told() -> None:
+        async with at_work(parts) as scene:
+            scene.there("A", ONE, {"http": web.url, **QUICK})
+            await scene.until(scene.known)
+            scene.prober.forget("A")
+            scene.prober.forget("A")
+            assert scene.known() is None
+            with web_server() as other:
+                scene.there("B", ONE, {"http": other.url, **QUICK})
+                await scene.until(lambda: scene.known("B"))
+                asked = len(web.asked)
+                await scene.until(lambda: len(other.asked) > 5)
+                assert len(web.asked) == asked
+
+    story(told)
+
+
+def test_each_probe_that_fails_is_named(parts: Parts, web: Answering) -> None:
+    async def told() -> None:
+        web.status = 500
+        async with at_work(parts) as scene:
+            program = {"exec": ["{python}", "-c", "raise SystemExit(7)"], **QUICK}
+            fine = {"tcp": f"127.0.0.1:{web.port}", **QUICK}
+            scene.there("A", ONE, {"http": web.url, **QUICK}, program, fine)
+            await scene.until(lambda: "exit code 7" in scene.failing() and "500" in scene.failing())
+            assert "tcp" not in scene.failing()
+
+    story(told)
+
+
+def test_many_that_hang_delay_nobody_who_does_not(
+    parts: Parts, web: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Far more hang, for ten minutes each, than are asked at the same time."""
+    monkeypatch.setattr(probing, "CONNECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(probing, "CONNECTIONS_AGAIN_AT_ONCE", 3)
+    asked: set[bytes] = set()
+
+    def bad_and_then_silent(connection: socket.socket, ending: threading.Event) -> None:
+        path = connection.recv(65536).split()[1]
+        if path in asked:
+            ending.wait()
+        asked.add(path)
+        connection.sendall(b"HTTP/1.1 500 Oh\r\n\r\n")
+
+    async def told() -> None:
+        with raw_server(bad_and_then_silent) as port:
+            async with at_work(parts) as scene:
+                hanging = {"interval": 0.01, "timeout": 600, "failures": 1}
+                names = [f"H{number}" for number in range(15)]
+                for name in names:
+                    scene.there(name, ONE, {"http": f"http://127.0.0.1:{port}/{name}", **hanging})
+                await scene.until(lambda: all(scene.failing(name) for name in names))
+                scene.there("A", ONE, {"http": web.url, **QUICK})
+                await scene.until(lambda: len(web.asked) > 20)
+                assert scene.known() == ProbeResult(ONE)
+
+    story(told)
+
+
+def test_a_failure_while_nothing_was_scheduled_here_is_not_counted(parts: Parts, web: Answering) -> None:
+    async def told() -> None:
+        web.status, late = 500, [10.0]
+        async with at_work(parts, lambda _: late[0]) as scene:
+            scene.there("A", ONE, {"http": web.url, **QUICK})
+            await scene.until(lambda: len(web.asked) > 5)
+            assert scene.known() is None
+            late[0] = 0.0
+            await scene.until(scene.failing)
+
+    story(told)
+
+
+def stands(scene: Scene, *, failing: bool) -> bool:
+    return bool(scene.failing()) is failing
+
+
+def has_more(web: Answering, asked: int) -> bool:
+    return len(web.asked) > asked
+
+
+def test_a_result_is_read_from_any_thread_while_it_changes(parts: Parts, web: Answering) -> None:
+    async def told() -> None:
+        async with at_work(parts) as scene:
+            scene.there("A", ONE, {"http": web.url, **QUICK})
+            await scene.until(scene.known)
+            found: list[ProbeResult | None] = []
+            done = threading.Event()
+
+            def read() -> None:
+                while not done.is_set():
+                    found.append(scene.known())
+
+            reader = threading.Thread(target=read)
+            reader.start()
+            try:
+                for status in (500, 200, 500):
+                    web.status = status
+                    await scene.until(partial(stands, scene, failing=status == 500))
+            finally:
+                done.set()
+                reader.join()
+            assert all(result is not None and bool(result.failing) is (result.failures >= 2) for result in found)
+
+    story(told)
+
+
+def test_the_end_waits_for_no_server_and_leaves_no_program(parts: Parts, tmp_path: Path) -> None:
+    async def told() -> None:
+        with raw_server(is_silent) as port:
+            async with at_work(parts) as scene:
+                web = {"http": f"http://127.0.0.1:{port}/", "interval": 0.01, "timeout": 600}
+                waits = {"exec": ["{python}", "-c", WAITING, str(tmp_path)], "interval": 0.01, "timeout": 600}
+                scene.there("A", ONE, web, waits)
+                await scene.until((tmp_path / "pid").exists)
+                (tmp_path / "go").touch()
+            assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+    story(told)
+
+
+WAITING = """
+import os, pathlib, sys, time
+place = pathlib.Path(sys.argv[1])
+(place / "new").write_text(str(os.getpid()))
+(place / "new").rename(place / "pid")
+while not (place / "go").exists():
+    time.sleep(0.01)
+"""
+
+
+def test_what_is_known_before_it_runs_is_asked_once_it_does(parts: Parts, web: Answering) -> None:
+    async def told() -> None:
+        scene = Scene(parts)
+        scene.there("A", ONE, {"http": web.url, **QUICK})
+        await asyncio.sleep(0)
+        assert web.asked == []
+        for _ in range(2):  # a service that failed is run again
+            scene.stopping.clear()
+            running = asyncio.create_task(scene.prober.run(scene.stopping))
+            await scene.until(partial(has_more, web, len(web.asked)))
+            scene.stopping.set()
+            await running
+
+    story(told)
+
+
+def test_the_newest_configuration_is_what_is_asked_with(parts: Parts, tmp_path: Path) -> None:
+    """Placeholders and secrets are those of now: the host's configuration is replaced as a whole."""
+
+    async def told() -> None:
+        async with at_work(parts) as scene:
+            program = {"exec": ["{python}", "-c", "import sys; sys.exit(sys.argv[1])", "{config}"], **QUICK}
+            scene.there("A", ONE, program)
+            await scene.until(lambda: "config.yaml" in scene.failing())
+            (tmp_path / "new.yaml").write_text((tmp_path / "config.yaml").read_text())
+            newest = load_supervisor_config(tmp_path / "new.yaml")
+            object.__setattr__(scene.parts, "host", replace(scene.parts.host, config=newest))
+            await scene.until(lambda: "new.yaml" in scene.failing())
+
+    story(told)

@@ -1,0 +1,70 @@
+"""A configured worker: what an earlier life left behind, and what is said of one that dies at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.host.drive import Drive
+from supervisor_core.processes.fake import FakeProcesses
+from supervisor_core.processes.launch import LaunchError
+from supervisor_core.processes.manager import Processes
+from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully, worker_log
+
+TEXT = """
+nas: {{root: nas}}
+workers:
+  OrionMX: {{command: {command}, start_grace_seconds: {grace}, stop_timeout_seconds: 1}}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "nas").mkdir()
+    (tmp_path / "var").mkdir(mode=0o700)
+    yield tmp_path
+    assert Processes(tmp_path / "var").stop("OrionMX", timeout=0.1).stopped
+
+
+def configured(home: Path, command: str, grace: float = 0.1) -> SupervisorConfig:
+    (home / "config.yaml").write_text(TEXT.format(command=command, grace=grace))
+    return load_supervisor_config(home / "config.yaml", environ={"PATH": "/usr/bin:/bin"})
+
+
+def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> None:
+    config = configured(home, '[sh, -c, "echo before; echo no such table >&2; exit 3"]', grace=5)
+    worker = config.worker("OrionMX")
+    log = worker_log(config, worker)
+    log.parent.mkdir(parents=True)
+    log.write_text("from an earlier life\n")
+    with pytest.raises(LaunchError) as caught:
+        start_watcher(Processes(config.state_dir), Drive(config.nas.root), config, worker)
+    assert "exit code 3" in str(caught.value)
+    assert "no such table" in str(caught.value)
+    assert "earlier life" not in str(caught.value)
+
+
+def test_what_an_earlier_life_left_behind_is_ended_before_a_start(home: Path) -> None:
+    config = configured(home, "[sleep, '100']")
+    worker, fake, drive = config.worker("OrionMX"), FakeProcesses(), Drive(config.nas.root)
+    start_watcher(fake, drive, config, worker)
+    helper = fake.help_with("OrionMX")
+    fake.die("OrionMX")
+    assert check_watcher_process(fake, worker).leftovers == (helper,)
+    start_watcher(fake, drive, config, worker)
+    assert fake.lives[helper.identity].ended
+    assert len(fake.started) == 2
+
+
+def test_a_worker_gets_no_environment_but_its_own_and_the_harmless(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
+    config = configured(home, "[sh, -c, 'env; exec sleep 100']")
+    worker, processes = config.worker("OrionMX"), Processes(config.state_dir)
+    start_watcher(processes, Drive(config.nas.root), config, worker)
+    environ = worker_log(config, worker).read_text()
+    names = {line.partition("=")[0] for line in environ.splitlines()}
+    assert names <= {"PATH", "PWD", "SHLVL", "OLDPWD", "_", "SUPERVISOR_GENERATION"}
+    assert stop_watcher_gracefully(processes, worker).stopped

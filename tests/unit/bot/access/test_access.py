@@ -1,0 +1,129 @@
+"""Who may do what: role, command, channel, target, and who is nobody here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.access.rules import Person, Rules, may_see, refusal
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import Right
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.config.slack_settings import Access, Slack
+from supervisor_core.config.worker_settings import Team, Worker
+from supervisor_core.intake.approvals.rights import RightsUnknown, host_rights
+
+HOME, ELSEWHERE = "T0HOME", "T0ELSE"
+OPS = "C0OPS"
+
+VIEWER = Person("U0VIEW", HOME)
+OPERATOR = Person("U0OPER", HOME)
+BY_GROUP = Person("U0GROUP", HOME, groups=frozenset({"S0OPS"}))
+APPROVER = Person("U0APPR", HOME, groups=frozenset({"S0ADMINS"}))
+OF_TEAM = Person("U0TEAM", HOME)
+GUEST = Person("U0GUEST", HOME, is_guest=True, groups=frozenset({"S0OPS"}))
+LISTED_GUEST = Person("U0LISTED", HOME, is_guest=True)
+STRANGER = Person("U0ELSE", ELSEWHERE, groups=frozenset({"S0OPS"}))
+GONE = replace(OPERATOR, deleted=True)
+BOT = replace(OPERATOR, is_bot=True)
+UNKNOWN = None
+
+RULES = Rules(
+    slack=Slack(
+        access=Access(viewers=("*",), operators=("U0OPER", "S0OPS", "U0LISTED"), approvers=("S0ADMINS",)),
+    ),
+    teams={"archive": Team(operators=("U0TEAM",))},
+    workers={
+        "OrionMX": Worker(command=("sleep", "1"), team="archive"),
+        "Other": Worker(command=("sleep", "1")),
+    },
+    workspace=HOME,
+)
+
+# Who may: see (viewers), pause OrionMX, pause Other, pause both, ask for approvals.
+TABLE = [
+    (VIEWER, "yes no no no no"),
+    (OPERATOR, "yes yes yes yes no"),
+    (BY_GROUP, "yes yes yes yes no"),
+    (APPROVER, "yes no no no yes"),
+    (OF_TEAM, "yes yes no no no"),
+    (GUEST, "no no no no no"),
+    (LISTED_GUEST, "yes yes yes yes no"),
+    (STRANGER, "no no no no no"),
+    (GONE, "no no no no no"),
+    (BOT, "no no no no no"),
+    (UNKNOWN, "no no no no no"),
+]
+ASKED = (
+    ("status", ("OrionMX",)),
+    ("pause", ("OrionMX",)),
+    ("pause", ("Other",)),
+    ("pause", ("OrionMX", "Other")),
+    ("approvals", ()),
+)
+
+
+def allowed(
+    person: Person | None, name: str, workers: tuple[str, ...], rules: Rules = RULES, channel: str = OPS
+) -> bool:
+    return refusal(person, CATALOG[name], Command(name, workers=workers), channel, rules) is None
+
+
+@pytest.mark.parametrize(("person", "answers"), TABLE, ids=lambda value: getattr(value, "id", None) or str(value))
+def test_the_table(person: Person | None, answers: str) -> None:
+    assert " ".join("yes" if allowed(person, *asked) else "no" for asked in ASKED) == answers
+
+
+@pytest.mark.parametrize("name", sorted(CATALOG))
+def test_nobody_has_a_right_where_nobody_is_listed(name: str) -> None:
+    rules = replace(RULES, slack=Slack(access=Access(viewers=())), teams={})
+    for person, _ in TABLE:
+        assert not allowed(person, name, ("OrionMX",), rules)
+
+
+@pytest.mark.parametrize("name", sorted(CATALOG))
+def test_a_channel_that_is_not_listed_is_refused_whoever_asks(name: str) -> None:
+    rules = replace(RULES, slack=RULES.slack.model_copy(update={"channels": ("C0ELSE",)}))
+    for person, _ in TABLE:
+        assert not allowed(person, name, ("OrionMX",), rules)
+    assert allowed(OPERATOR, "pause", ("Other",), rules, channel="C0ELSE")
+
+
+def test_help_shows_what_one_may_do_at_all() -> None:
+    def seen(person: Person | None) -> set[str]:
+        return {name for name, definition in CATALOG.items() if may_see(person, definition, RULES)}
+
+    assert {"help", "status", "alerts", "teams", "why", "overview"} == seen(VIEWER)
+    assert {"pause", "audit", "logs"} <= seen(OPERATOR)
+    assert "pause" in seen(OF_TEAM), "for the workers of that team"
+    assert "approvals" in seen(APPROVER)
+    assert "pause" not in seen(APPROVER)
+    assert seen(GUEST) == seen(UNKNOWN) == seen(GONE) == set()
+
+
+def test_a_refusal_says_which_right_is_missing_and_who_has_it() -> None:
+    refused = refusal(VIEWER, CATALOG["pause"], Command("pause", workers=("Other",)), OPS, RULES)
+    assert refused is not None
+    assert refused.missing == "operators"
+    assert "`pause` is for operators" in refused.words
+    assert "<@U0OPER>" in refused.words
+    assert "<!subteam^S0OPS>" in refused.words
+
+
+@pytest.mark.parametrize(("lists", "word"), [("{rollback: []}", "Nobody is listed"), ("{rollback: [U0ANN]}", "")])
+def test_this_host_knows_without_slack_that_nobody_may_where_the_list_of_a_command_is_empty(
+    lists: str, word: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(
+        f"workers: {{W: {{command: [x]}}}}\nslack: {{access: {{operators: [U0OPER], commands: {lists}}}}}\n"
+    )
+    config = load_supervisor_config(tmp_path / "config.yaml", environ={})
+    rights, command = host_rights(lambda: config), Command("rollback", "W", ("W",))
+    if word:
+        assert word in rights(Issuer("slack:T0HOME/U0OPER", "oper"), command, Right.OPERATOR)
+        return
+    with pytest.raises(RightsUnknown):
+        rights(Issuer("slack:T0HOME/U0ANN", "ann"), command, Right.OPERATOR)

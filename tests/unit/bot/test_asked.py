@@ -1,0 +1,129 @@
+"""One value for every door: what was said, opened or sent, and where its sender can be answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bot.outbound.messages import WHISPER, answer, card_of, whisper
+from bot.requests.request import Asked, is_said_to_us, mentioned, opened, pressed, said, submitted
+from bot.views.forms import form, picker
+from bot.views.parts import words
+from supervisor_core.alerts.messages import NOTICE
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.targets import GrammarContext
+from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.steps import Message
+from tests.support.filled import filled
+
+NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
+CONTEXT = GrammarContext(("OrionMX",))
+WHO = {"user": {"id": "U0OPER", "team_id": "T0TEAM"}, "team": {"id": "T0TEAM"}}
+DIRECT: dict[str, Any] = {"type": "message", "channel": "D1", "channel_type": "im", "user": "U0OPER", "ts": "1.2"}
+CONTENT = words("hello")
+
+
+def told(message: Message) -> Mapping[str, Any]:
+    assert message.payload is not None
+    return message.payload
+
+
+def received(payload: dict[str, Any], key: str = "k1") -> Received:
+    return Received(key, "interactive", payload, NOW)
+
+
+def spoken(**more: Any) -> Received:
+    return received({"team_id": "T0TEAM", "event": {**DIRECT, "text": "status &lt;all&gt;", **more}})
+
+
+def sent(channel: str = "", thread: str | None = None, chosen: str | None = None, **more: Any) -> Asked:
+    view = form(CATALOG["pause"], CONTEXT, channel, thread)
+    payload = {"type": "view_submission", **WHO, "view": filled(view, {"where": chosen}), **more}
+    return submitted(received(payload), "pause OrionMX")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"subtype": "message_changed"},
+        {"subtype": "message_deleted"},
+        {"subtype": "channel_join"},
+        {"subtype": "bot_message"},
+        {"bot_id": "B1"},
+        {"user": None},
+        {"channel_type": "channel"},
+        {"channel_type": "mpim"},
+    ],
+)
+def test_only_what_a_person_says_to_the_bot_alone_is_a_command(other: dict[str, Any]) -> None:
+    assert is_said_to_us(DIRECT)
+    assert is_said_to_us({**DIRECT, "thread_ts": "1.1"})
+    assert not is_said_to_us({**DIRECT, **other})
+
+
+def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -> None:
+    asked = said(spoken())
+    assert (asked.text, asked.user, asked.team, asked.channel) == ("status <all>", "U0OPER", "T0TEAM", "D1")
+    for message in (answer(asked, CONTENT), whisper(asked, CONTENT)):
+        assert message.kind == NOTICE
+        assert (told(message)["channel"], told(message)["thread_ts"], told(message)["alone"]) == (
+            "D1",
+            None,
+            True,
+        )
+    assert card_of(asked) == {"channel": "D1", "user": "U0OPER", "thread_ts": None}
+    assert card_of(said(spoken(thread_ts="1.1")))["thread_ts"] == "1.1"
+
+
+def test_a_mention_is_answered_in_its_thread() -> None:
+    asked = mentioned(spoken(channel="C1"))
+    assert told(answer(asked, CONTENT))["thread_ts"] == "1.2"
+    assert whisper(asked, CONTENT).kind == WHISPER
+
+
+def test_a_form_is_for_the_place_that_it_was_opened_from_else_for_the_one_chosen_in_it() -> None:
+    assert card_of(sent("C1", "1.1", chosen="C2")) == {"channel": "C1", "user": "U0OPER", "thread_ts": "1.1"}
+    assert card_of(sent(chosen="C2")) == {"channel": "C2", "user": "U0OPER", "thread_ts": None}
+    assert card_of(sent()) == {"channel": "U0OPER", "user": "U0OPER", "thread_ts": None}
+    assert sent().actor == "slack:T0TEAM/U0OPER"
+
+
+def test_a_form_is_answered_by_the_address_that_came_with_it_else_in_its_place() -> None:
+    urls = [{"block_id": "where", "action_id": "value", "channel_id": "C2", "response_url": "https://h/1"}]
+    by_address = whisper(sent(chosen="C2", response_urls=urls), CONTENT)
+    assert (by_address.kind, told(by_address)["response_url"]) == (WHISPER, "https://h/1")
+    assert told(whisper(sent(chosen="C2"), CONTENT))["response_url"] is None
+    alone = whisper(sent(), CONTENT)
+    assert (alone.kind, told(alone)["channel"], told(alone)["alone"]) == (NOTICE, "U0OPER", True)
+
+
+def test_what_opens_a_form_knows_its_place() -> None:
+    shortcut = opened(received({"type": "shortcut", **WHO}))
+    assert (shortcut.channel, shortcut.thread, shortcut.direct) == ("U0OPER", None, True)
+    on: dict[str, Any] = {"type": "message_action", **WHO, "channel": {"id": "C1"}, "response_url": "https://h/2"}
+    first = opened(received({**on, "message": {"ts": "1.2"}}))
+    assert (first.channel, first.thread, first.response_url, first.direct) == ("C1", "1.2", "https://h/2", False)
+    assert opened(received({**on, "message": {"ts": "1.3", "thread_ts": "1.2"}})).thread == "1.2"
+    button = {"type": "block_actions", **WHO, "container": {"channel_id": "C1", "message_ts": "1.3"}}
+    assert (opened(received(button)).channel, opened(received(button)).thread) == ("C1", None)
+    in_a_view = {"type": "block_actions", **WHO, "container": {"view_id": "V1"}, "view": picker([], "C1", "1.2")}
+    assert opened(received(in_a_view)).channel == "U0OPER", "what may not be asked for has no place"
+    in_a_view["view"] = picker([CATALOG["pause"]], "C1", "1.2")
+    assert (opened(received(in_a_view)).channel, opened(received(in_a_view)).thread) == ("C1", "1.2")
+
+
+def test_the_same_submission_is_the_same_command() -> None:
+    assert sent("C1").task_id == sent("C1").task_id
+
+
+@pytest.mark.parametrize(("thread", "where"), [(None, None), ("1.1", "1.1"), ("1.2", None)])
+def test_a_button_of_a_message_that_has_replies_is_pressed_in_the_channel(
+    thread: str | None, where: str | None
+) -> None:
+    container = {"type": "message", "channel_id": "C1", "message_ts": "1.2", "thread_ts": thread}
+    action = {"action_id": "command:undo", "value": "n1 OrionMX"}
+    asked = pressed(received({**WHO, "container": container, "actions": [action]}), "undo")
+    assert card_of(asked) == {"channel": "C1", "user": "U0OPER", "thread_ts": where}

@@ -1,0 +1,94 @@
+"""How long a call waits: for its limits, for what Slack asked, and while Slack is away."""
+
+from __future__ import annotations
+
+from bot.outbound.rate_limits import KEPT_GATES, LONGEST_HOLD_SECONDS, Gate, Pace
+
+ONE = (Gate("one", 2.0),)
+BURST = (Gate("burst", 1.0, burst=3),)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_first_call_goes_at_once_and_the_next_waits_its_time() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.wait(ONE) == 0
+    pace.used(ONE)
+    assert pace.wait(ONE) == 2.0
+    clock.now += 1.5
+    assert pace.wait(ONE) == 0.5
+    clock.now += 10
+    assert pace.wait(ONE) == 0
+
+
+def test_a_burst_goes_through_and_then_one_at_a_time() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    for _ in range(3):
+        assert pace.wait(BURST) == 0
+        pace.used(BURST)
+    assert pace.wait(BURST) == 1.0
+    clock.now += 1.0
+    assert pace.wait(BURST) == 0
+    pace.used(BURST)
+    assert pace.wait(BURST) == 1.0
+    clock.now += 100
+    for _ in range(3):
+        pace.used(BURST)
+    assert pace.wait(BURST) == 1.0
+
+
+def test_the_longest_of_several_limits_counts() -> None:
+    pace = Pace(Clock())
+    pace.used((*ONE, Gate("all", 5.0)))
+    assert pace.wait((*ONE, Gate("all", 5.0))) == 5.0
+    assert pace.wait(ONE) == 2.0
+
+
+def test_what_slack_asked_for_holds_that_method_and_no_other() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.hold("chat.update", 30.0)
+    assert pace.wait((), "chat.update") == 30.0
+    assert pace.wait((), "chat.postMessage") == 0
+    clock.now += 30
+    assert pace.wait((), "chat.update") == 0
+
+
+def test_a_shorter_wait_does_not_cut_a_longer_one() -> None:
+    pace = Pace(Clock())
+    pace.hold("chat.update", 30.0)
+    pace.hold("chat.update", 1.0)
+    assert pace.wait((), "chat.update") == 30.0
+
+
+def test_while_slack_is_away_each_wait_is_longer_up_to_a_bound_and_one_success_ends_it() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    waits = []
+    for _ in range(12):
+        waits.append(pace.hold("*"))
+        clock.now += waits[-1]
+    assert waits == sorted(waits)
+    assert waits[0] < 1
+    assert waits[-1] == LONGEST_HOLD_SECONDS
+    pace.hold("*")
+    pace.well("*")
+    assert pace.wait((), "*") == 0
+    assert pace.hold("*") == waits[0]
+
+
+def test_it_does_not_remember_every_card_for_ever() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    for number in range(KEPT_GATES * 3):
+        pace.used((Gate(("edit", number), 2.5),))
+        clock.now += 1
+    assert len(pace._next) <= KEPT_GATES + 1  # noqa: SLF001 (nothing else shows it)

@@ -1,0 +1,78 @@
+"""What an answer of Slack's means, and what of it may be said."""
+
+from __future__ import annotations
+
+import pytest
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from slack_sdk.webhook import WebhookResponse
+
+from bot.outbound.slack_errors import is_weather, method_of, reason_of, wait_asked, word_of
+
+ANSWER = "https://hooks.slack.com/commands/T1/123/s3cret"
+
+
+def refused(word: str, status: int = 200, **headers: str) -> SlackApiError:
+    """The error that the SDK raises for such an answer to `chat.update`."""
+    response = AsyncSlackResponse(
+        client=AsyncWebClient(),
+        http_verb="POST",
+        api_url="https://slack.com/api/chat.update",
+        req_args={},
+        data={"ok": False, "error": word},
+        headers=headers,
+        status_code=status,
+    )
+    return SlackApiError("no", response)  # type: ignore[no-untyped-call]
+
+
+def unanswered(status: int, **headers: str) -> SlackApiError:
+    """The error for somebody's answer that could not be given."""
+    response = WebhookResponse(url=ANSWER, status_code=status, body="", headers=headers)
+    return SlackApiError("no", response)  # type: ignore[no-untyped-call]
+
+
+def test_the_method_that_was_called_is_known_by_its_name() -> None:
+    assert method_of(refused("ratelimited", 429)) == "chat.update"
+
+
+def test_the_address_of_somebody_s_answer_is_no_method_and_is_never_said() -> None:
+    error = unanswered(429)
+    assert method_of(error) == ""
+    assert "s3cret" not in f"{word_of(error)}{reason_of(error)}"
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (refused("ratelimited", 429, **{"Retry-After": "7"}), 7.0),
+        (refused("ratelimited", 429, **{"Retry-After": "0"}), 1.0),
+        (refused("ratelimited", 429, **{"Retry-After": "3600"}), 60.0),
+        (refused("ratelimited", 429, **{"Retry-After": "1e400"}), 60.0),
+        (refused("ratelimited", 429, **{"Retry-After": "-5"}), 30.0),
+        (refused("ratelimited", 429, **{"Retry-After": "nan"}), 30.0),
+        (refused("ratelimited", 429, **{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}), 30.0),
+        (unanswered(429), 30.0),
+        (refused("channel_not_found"), None),
+        (refused("fatal_error", 500), None),
+    ],
+)
+def test_slack_is_waited_for_as_long_as_it_asks_and_never_for_an_hour(
+    error: SlackApiError, seconds: float | None
+) -> None:
+    assert wait_asked(error) == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (refused("fatal_error"), True),
+        (refused("whatever", 503), True),
+        (refused("ratelimited", 429), True),
+        (refused("channel_not_found"), False),
+        (refused("invalid_auth"), False),
+    ],
+)
+def test_weather_passes_and_a_word_about_the_call_does_not(error: SlackApiError, passes: bool) -> None:
+    assert is_weather(error) is passes

@@ -1,0 +1,229 @@
+"""The message of an alert as people see it: golden files of every state, and whatever may be in it against the strict
+checker.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_alert_cards.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.views.answers.alerts import listed, muted, unmuted
+from bot.views.cards.alert import WORDS, Told, alert_card, buttons, healed, reply
+from bot.views.parts import Content
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.alerts.grouping.rules import Members, after_members, digest
+from supervisor_core.alerts.rules import Alert, AlertState, Reason
+from supervisor_core.alerts.suppression.rows import Hush, Suppression
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.workers.conditions.rules import Condition, Target
+from tests.unit.bot.views.test_cards import job
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+OPERATOR = Issuer("slack:T0TEAM/U0OPER", "operator")
+NORTH = Target("worker", "North")
+HOSTILE = "<!channel> & <@U0OPER> `rm -rf` *bold* https://evil.example"
+
+DOWN = Alert(
+    "k3f9x2qa",
+    NORTH,
+    Condition.DOWN,
+    "not started again: it lived 5 min and ended with exit code 1, and its restart.policy is never",
+    NOW - timedelta(seconds=75),
+    7,
+    AlertState.OPEN,
+    told=Condition.DOWN,
+    told_occurrence=1,
+    told_at=NOW - timedelta(seconds=75),
+    due_at=NOW + HOUR,
+    evidence=("2026-02-05T14:28:59Z item 17 done", "Traceback (most recent call last):", "KeyError: 'path'"),
+)
+SEEN = Told(DOWN, host="OrionHost")
+BEFORE = replace(
+    job("North", "rollback_code", outcome=Outcome.done(message="rolled back")),
+    finished_at=NOW - timedelta(minutes=3),
+)
+
+
+def hush(kind: Hush, reason: str = "") -> Suppression:
+    return Suppression("task_1", NORTH, kind, NOW - HOUR, NOW + HOUR, OPERATOR, reason)
+
+
+def told(**more: Any) -> Told:
+    """The alert and what is known about it, with these differences."""
+    of_told = {name: more.pop(name) for name in tuple(more) if name in Told.__dataclass_fields__}
+    return replace(SEEN, alert=replace(DOWN, **more), **of_told)
+
+
+MANY = [
+    replace(DOWN, alert_id=f"a{number}", target=Target("worker", f"Watcher-{number:03}"), evidence=())
+    for number in range(1000)
+]
+ALL = Members(
+    1000, 1000, MANY[:15], {Condition.DOWN: 988, Condition.STALE: 12}, by_team={"archive": 700, "north & co": 300}
+)
+FEW = replace(ALL, holding=2, first=MANY[:2], by_condition={Condition.DOWN: 2}, by_team={"archive": 2})
+DIGEST = replace(digest("s7k2m4xy", MANY, "OrionHost"), told=Condition.STORM, told_at=NOW, state=AlertState.OPEN)
+STORM_OVER = replace(
+    after_members(DIGEST, Members(1000, 0, cleared_at=NOW), NOW), state=AlertState.CLOSED, closed_at=NOW
+)
+DRIVE = {
+    "target": Target("drive", "OrionHost"),
+    "condition": Condition.DRIVE_UNREACHABLE,
+    "evidence": (),
+    "reason": "it hangs",
+}
+
+
+def storm(members: Members, **more: Any) -> Told:
+    """The digest of many, with these differences."""
+    return Told(replace(DIGEST, **more), host="OrionHost", members=members)
+
+
+OVER = {"state": AlertState.CLOSED, "closed_at": NOW, "closed_flip": 8, "due_at": None}
+CASES: dict[str, Content] = {
+    "first": alert_card(told(evidence=()), NOW),
+    "with_all": alert_card(told(before=BEFORE), NOW),
+    "acknowledged": alert_card(
+        told(state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR, acknowledged_at=NOW, due_at=None), NOW
+    ),
+    "snoozed": alert_card(told(state=AlertState.SNOOZED, hushes=[hush(Hush.SNOOZE)]), NOW),
+    "muted": alert_card(told(hushes=[hush(Hush.MUTE, "moving disks")]), NOW),
+    "warning": alert_card(
+        told(
+            condition=Condition.DEGRADED,
+            severity=Condition.DEGRADED.severity,
+            reason="it reports an error: no space left",
+            evidence=(),
+        ),
+        NOW,
+    ),
+    "came_back": alert_card(told(occurrences=3, evidence=()), NOW),
+    "passing": alert_card(told(cleared_at=NOW, evidence=()), NOW),
+    "over": alert_card(
+        told(**OVER, acknowledged_by=OPERATOR, acknowledged_at=NOW, ended="running, heartbeat 0 s ago"), NOW
+    ),
+    "over_before_it_was_told": alert_card(told(**OVER, new=True), NOW),
+    "of_the_drive": alert_card(told(**DRIVE), NOW),
+    "of_the_drive_and_its_workers": alert_card(told(**DRIVE, members=FEW), NOW),
+    "of_the_drive_over": alert_card(told(**DRIVE, **OVER), NOW),
+    "part_of_the_drives": alert_card(told(condition=Condition.STALE, parent=told(**DRIVE).alert, evidence=()), NOW),
+    "storm": alert_card(storm(ALL), NOW),
+    "storm_shrinking": alert_card(storm(FEW), NOW),
+    "storm_acknowledged": alert_card(
+        storm(ALL, state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR, acknowledged_at=NOW), NOW
+    ),
+    "storm_over": alert_card(Told(STORM_OVER, host="OrionHost", members=Members(1000)), NOW),
+    "storm_over_before_it_was_told": alert_card(Told(STORM_OVER, members=Members(1000), new=True), NOW),
+    "part_of_a_storm": alert_card(told(parent=DIGEST, link="https://t.slack.com/archives/C1/p1", evidence=()), NOW),
+    "storm_still_holds": reply({"reason": "reminder_due", "condition": "storm", "words": DIGEST.reason}, "The storm"),
+    "list_with_a_storm": listed([storm(ALL), SEEN], {}, 1001),
+    "hostile": alert_card(
+        told(
+            reason=HOSTILE,
+            evidence=(HOSTILE, "```", "<https://evil.example|click>"),
+            hushes=[replace(hush(Hush.MUTE, HOSTILE), by=Issuer("cli:<!here>", HOSTILE))],
+            host=HOSTILE,
+        ),
+        NOW,
+    ),
+    "worse": reply({"reason": "worse", "condition": "down", "words": DOWN.reason}, "North"),
+    "restarted_itself": healed(replace(DOWN, closed_at=NOW), 3),
+    "list": listed([SEEN, told(alert_id="b", target=Target("worker", "South"))], {"North": hush(Hush.MUTE, "disks")}),
+    "list_of_none": listed([], {}),
+    "mute": muted([hush(Hush.MUTE, "moving disks")], said=False),
+    "unmute": unmuted(["North"], ["North", "South"], "<@U0OPER>"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_message_is_as_it_was_last_looked_at(name: str) -> None:
+    made = CASES[name]
+    assert check_message(made, update=True) == []
+    path = GOLDEN / f"alert_{name}.json"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
+    assert made == json.loads(path.read_text())
+
+
+def test_every_golden_message_has_its_case() -> None:
+    assert {path.stem.removeprefix("alert_") for path in GOLDEN.glob("alert_*.json")} == set(CASES)
+
+
+def names(told: Told) -> list[str]:
+    return [str(each["text"]["text"]) for each in buttons(told)]
+
+
+def test_the_buttons_are_those_that_make_sense() -> None:
+    assert names(SEEN) == ["Acknowledge", "Snooze 1h", "Restart", "Why?"]
+    assert names(told(state=AlertState.ACKNOWLEDGED)) == ["Snooze 1h", "Restart", "Why?"]
+    assert names(told(state=AlertState.SNOOZED)) == ["Acknowledge", "Restart", "Why?"]
+    assert names(told(condition=Condition.CLOCK_SKEW)) == ["Acknowledge", "Snooze 1h", "Why?"]
+    assert names(told(target=Target("drive", "Host"))) == ["Acknowledge", "Snooze 1h"]
+
+
+def test_a_restart_is_offered_anew_once_one_has_ended() -> None:
+    (first,) = {each["value"] for each in buttons(SEEN) if each["action_id"] == "command:restart"}
+    (again,) = {each["value"] for each in buttons(told(tries=1)) if each["action_id"] == "command:restart"}
+    assert first != again
+    assert first.startswith("alert.")
+
+
+def test_every_condition_has_its_words() -> None:
+    assert set(WORDS) == set(Condition)
+
+
+WORDS_OF_ANY_KIND = st.text(max_size=200) | st.sampled_from(
+    ["`" * 4000, "&" * 5000, "<!channel>" * 900, "é\u0301" * 3000, "\n" * 4000]
+)
+
+
+@given(
+    words=st.tuples(*[WORDS_OF_ANY_KIND] * 4),
+    lines=st.lists(WORDS_OF_ANY_KIND, max_size=50),
+    state=st.sampled_from(list(AlertState)),
+    condition=st.sampled_from(list(Condition)),
+    new=st.booleans(),
+)
+def test_whatever_is_in_it_slack_takes_it(
+    words: tuple[str, ...], lines: list[str], state: AlertState, condition: Condition, *, new: bool
+) -> None:
+    reason, name, host, why = words
+    by = Issuer(f"cli:{name}", name)
+    seen = told(
+        state=state,
+        condition=condition,
+        reason=reason,
+        evidence=tuple(lines),
+        host=host,
+        ended=why,
+        new=new,
+        closed_at=NOW,
+        closed_flip=9,
+        cleared_at=NOW,
+        acknowledged_by=by,
+        acknowledged_at=NOW,
+        occurrences=10**9,
+        hushes=[replace(hush(kind, why), by=by) for kind in Hush],
+        before=replace(BEFORE, label=None, issuer=by),
+        target=Target("worker", "W" * 64),
+    )
+    some = [replace(DOWN, target=Target("worker", f"{name}{number}")) for number in range(15)]
+    many = Members(10**6, 10**6, some, dict.fromkeys(Condition, 10**6), by_team={f"{name}{n}": 10**6 for n in range(9)})
+    for other in (replace(seen, members=many, parent=seen.alert, link=""), replace(storm(many), hushes=seen.hushes)):
+        assert check_message(alert_card(other, NOW), update=True) == []
+    assert check_message(alert_card(seen, NOW), update=True) == []
+    assert check_message(listed([seen] * 40, {name: hush(Hush.MUTE, why)}), update=True) == []
+    said = {"reason": str(Reason.WORSE), "condition": str(condition), "words": reason}
+    assert check_message(reply(said, name), update=True) == []

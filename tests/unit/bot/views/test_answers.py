@@ -1,0 +1,176 @@
+"""What one person is answered, and the notices of a channel: golden files of each kind.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_answers.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.access.rules import Person, Rules
+from bot.requests.mistakes import Mistakes
+from bot.requests.request import Asked
+from bot.views.answers.help import help_of
+from bot.views.answers.overview import asked_for, overview
+from bot.views.answers.refusals import Kind, Wanted, elsewhere, guest_votes, inactive, lacking, unknown
+from bot.views.buttons import named
+from bot.views.cards.configuration import unknown_ids
+from bot.views.parts import deaf, not_a_member, others, with_hint, words
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.grammar import parse
+from supervisor_core.commands.grammar_errors import GrammarError
+from supervisor_core.config.load import SupervisorConfig, grammar_context
+from tests.support.golden import every_file_has_its_case, is_as_last_seen
+from tests.unit.bot.views.test_views import worker
+
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+NONCE = "ab12cd34ef56"
+HOSTILE = "<!channel> & <@U0OPER> `rm -rf`\n*bold* https://evil.example"
+
+
+def config(default: str = "") -> SupervisorConfig:
+    """Three workers, two of them in a team."""
+    teams = {"OrionMX": "archive", "North": "archive", "South": ""}
+    return SupervisorConfig.model_validate(
+        {
+            "supervisor": {"id": "Host", "default_worker": default},
+            "workers": {name: {"command": ["sleep", "1"], "team": team} for name, team in teams.items()},
+            "teams": {"archive": {"objective": "keep the archive flowing"}},
+            "slack": {"access": {"operators": ["U0OPER"], "approvers": ["U0ADA"]}},
+        },
+        context={"path": Path("config.yaml"), "environ": {}, "safe": {}, "folder": Path()},
+    )
+
+
+CONFIG = config()
+RULES = Rules(CONFIG.slack, CONFIG.teams, CONFIG.workers, "T0HOME")
+OPERATOR, VIEWER = Person("U0OPER", "T0HOME"), Person("U0VIEW", "T0HOME")
+ASKED = Asked("", "U0OPER", "T0HOME", "C0OPS", NOW, "envelope")
+
+
+def to_mistake(text: str, person: Person | None = OPERATOR, there: SupervisorConfig = CONFIG) -> Mapping[str, Any]:
+    """What is answered to these words."""
+    with pytest.raises(GrammarError) as caught:
+        parse(text, grammar_context(there))
+    return Mistakes(there, RULES).answer(ASKED, caught.value, person)
+
+
+MISTAKES = {
+    "no_such_command": "rolback 2",
+    "nearly_a_worker": "pause orionmx",
+    "nearly_a_worker_of_a_rollback": "rollback orionmx 2 hotfix",
+    "which_worker": "restart",
+    "bad_number": "rollback OrionMX 11",
+    "bad_label": "pause OrionMX because: of <!channel>",
+    "nothing_like_it": "make me a coffee",
+    "hostile": "<!channel> `rm -rf` *bold*",
+}
+
+GAPS = [(NOW + timedelta(minutes=n), NOW + timedelta(minutes=n, seconds=5 + n)) for n in range(3)]
+PAUSED = worker("South", state="stopped", paused=True, pid=None, reason="paused by bob since 14:02")
+UNWELL = worker("North", health="stale", fine=False, last_error=HOSTILE)
+ALL = ("pause", "resume", "restart")
+
+WANTED = Wanted(
+    "pause", "operators", ("slack.access.operators", "teams.archive.operators"), ("U0ANNA", "S0OPS", "C0OPS")
+)
+BY_LIST = Wanted("undo", "operators", ("slack.access.commands.undo",), ("U0BEN",))
+NOBODY = Wanted("rollback", "approvers", ("slack.access.approvers",), (), votes=True)
+
+CASES: Mapping[str, Mapping[str, Any]] = {
+    "help_of_an_operator": help_of("", list(CATALOG.values())),
+    "help_of_a_viewer": help_of("", [CATALOG["help"], CATALOG["status"]]),
+    "help_of_rollback": help_of("rollback", []),
+    "help_of_monitoring": help_of("monitoring", []),
+    "overview": overview("Host", [worker(), UNWELL, PAUSED], dict.fromkeys(["OrionMX", "North", "South"], ALL), NONCE),
+    "overview_of_a_viewer": overview("Host", [worker()], {"OrionMX": ()}, NONCE),
+    "overview_with_approvals": overview("Host", [worker()], {"OrionMX": ALL}, NONCE, ["pause", "restart"], more=True),
+    "overview_of_nothing": overview("Host", [], {}, NONCE),
+    "overview_pressed": asked_for("restart", "OrionMX", NONCE),
+    "deaf": deaf("Host", GAPS, away=False),
+    "was_away": deaf("Host", GAPS[:1], away=True),
+    "not_alone": others("Slack counts 2 connections, and this supervisor has 1."),
+    "not_a_member": with_hint(words("OrionMX: paused"), not_a_member("C0OPS", "supervisor")),
+    "unknown_ids": unknown_ids("Host", ["slack.access.operators: U0GONE (Gone) is deactivated, and gets no rights"]),
+    "refused_unknown": words(unknown()[0]),
+    "refused_inactive": words(inactive(bot=False)[0]),
+    "refused_guest_votes": words(guest_votes()[0]),
+    "refused_elsewhere": words(elsewhere("C0HERE", ["C0OPS", "C0NIGHT"])[0]),
+    "refused_vote_elsewhere": words(elsewhere("C0HERE", ["C0OPS"], votes=True)[0]),
+    "refused_lacking": words(lacking(WANTED, (), Kind.FULL, circles=True)[0]),
+    "refused_for_some": words(lacking(WANTED, ("North", "South"), Kind.FULL, circles=False)[0]),
+    "refused_guest": words(lacking(WANTED, (), Kind.GUEST, circles=False)[0]),
+    "refused_by_list": words(lacking(BY_LIST, (), Kind.FULL, circles=False)[0]),
+    "refused_nobody_may": words(lacking(NOBODY, (), Kind.STRANGER, circles=False)[0]),
+    **{f"mistake_{name}": to_mistake(text) for name, text in MISTAKES.items()},
+    "mistake_nearly_a_worker_or_a_label": to_mistake("pause north", there=config("OrionMX")),
+    "mistake_of_a_viewer": to_mistake("pause orionmx", VIEWER),
+    "mistake_of_somebody_unknown": to_mistake("restart", None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_answer_is_as_it_was_last_looked_at(name: str) -> None:
+    is_as_last_seen("answer", name, CASES[name])
+
+
+def test_every_golden_file_has_its_case() -> None:
+    every_file_has_its_case("answer", CASES)
+
+
+def buttons(name: str) -> list[str]:
+    rows = [block["elements"] for block in CASES[name]["blocks"] if block["type"] == "actions"]
+    return [each["text"]["text"] if "text" in each else each["placeholder"]["text"] for row in rows for each in row]
+
+
+def test_a_worker_that_was_nearly_named_is_offered_each_way_that_may_be_meant() -> None:
+    assert buttons("mistake_nearly_a_worker") == ["pause OrionMX"]
+    assert buttons("mistake_nearly_a_worker_or_a_label") == ["pause North", "pause OrionMX north"]
+    (row,) = [
+        block["elements"] for block in CASES["mistake_nearly_a_worker_or_a_label"]["blocks"] if "elements" in block
+    ]
+    assert [named(button["action_id"]) for button in row] == ["pause", "pause"]
+
+
+def test_a_command_that_was_nearly_named_and_lacks_its_worker_is_asked_for_with_a_menu() -> None:
+    assert buttons("mistake_no_such_command") == ["rollback: which worker?"]
+
+
+def test_whoever_may_not_give_it_is_shown_what_was_meant_and_offered_help_alone() -> None:
+    assert buttons("mistake_of_a_viewer") == ["help"]
+    assert "pause OrionMX" in CASES["mistake_of_a_viewer"]["text"]
+    assert buttons("mistake_of_somebody_unknown") == []
+
+
+def test_help_is_offered_about_the_whole_command_also_where_its_name_is_two_words() -> None:
+    text = 'schedule add x "tomorrow" restart OrionMX'
+    with pytest.raises(GrammarError) as caught:
+        parse(text, grammar_context(CONFIG))
+    told = Mistakes(CONFIG, RULES).answer(replace(ASKED, text=text), caught.value, OPERATOR)
+    (row,) = [block["elements"] for block in told["blocks"] if block["type"] == "actions"]
+    assert [each["text"]["text"] for each in row] == ["help schedule add"]
+
+
+def test_help_of_each_topic_and_mistakes_name_nobody() -> None:
+    for name, made in CASES.items():
+        if not name.startswith("refused"):
+            assert "<@" not in str(made), name
+            assert "<!channel" not in str(made), name
+
+
+def test_a_reason_that_names_somebody_pings_nobody() -> None:
+    assert "<!" not in str(others(HOSTILE))
+
+
+def test_workers_stand_as_they_are_configured_those_in_trouble_first() -> None:
+    """One order everywhere: that of menus and of the shell."""
+    names = ("Zulu", "Mid", "Alpha")
+    workers = [{**(UNWELL if name == "Mid" else worker()), "id": name} for name in names]
+    text = overview("Host", workers, dict.fromkeys(names, ()), NONCE)["text"]
+    assert text.index("Mid") < text.index("Zulu") < text.index("Alpha")

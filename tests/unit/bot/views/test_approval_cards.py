@@ -1,0 +1,199 @@
+"""The card of a command that waits for people: golden files of each state, each preview and each place.
+
+Intended change: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_approval_cards.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.requests.request import Asked
+from bot.views.answers.alerts import waiting
+from bot.views.cards.approval import approval_card, denial, question
+from slack_playground.blockkit.messages import check_message
+from slack_playground.blockkit.views import check_view
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.intake.approvals.rules import FINAL, ApprovalState
+from tests.support.asking import (
+    ADA,
+    ANNA,
+    BEN,
+    LINK,
+    NOW,
+    OPERATOR,
+    RESTART,
+    RESTARTS,
+    ROLLBACK,
+    TASK,
+    UNDO,
+    UPDATE,
+    UPDATE_DEPS,
+    approval,
+    asking,
+    no,
+    seen,
+    yes,
+)
+from tests.support.golden import every_file_has_its_case, is_as_last_seen
+
+S = ApprovalState
+HOSTILE = "<!channel> & <@U0OPER> `rm -rf` *bold* https://evil.example"
+
+MOVED = "/srv/watcher was at aaaaaaa and is at 1111111 now; OrionMX is paused now. Nothing was done."
+NIGHTLY = Issuer("schedule:nightly", "nightly", OPERATOR.id)
+FOUR = replace(ROLLBACK, target="all", workers=("OrionMX", "Second", "Third", "Fourth"))
+
+ENDS: Mapping[ApprovalState, str] = {
+    S.APPROVED: "Slack can't be asked at the moment who may approve.",
+    S.FAILED: "It failed on OrionMX.",
+    S.DENIED: "not before the backup",
+    S.CANCELLED: "By operator.",
+    S.EXPIRED: "Nobody decided within 15 minutes.",
+    S.STALE: MOVED,
+}
+
+CARDS: Mapping[str, Mapping[str, Any]] = {
+    **{
+        str(state): approval_card(
+            asking(
+                approval(state, reason=ENDS.get(state, "")),
+                *([] if state in (S.PENDING, S.EXPIRED) else [yes()]),
+                *([no(reason="not before the backup")] if state is S.DENIED else []),
+            )
+        )
+        for state in S
+    },
+    "one_of_three_votes": approval_card(asking(approval(needed=3), yes())),
+    "votes_from_the_shell": approval_card(asking(approval(S.APPROVED, needed=2), yes(ANNA), yes(BEN, 2))),
+    "several_workers": approval_card(asking(approval(command=FOUR, previews=seen("rollback_shared")))),
+    "no_code": approval_card(asking(approval(command=RESTART, previews=RESTARTS))),
+    "paused": approval_card(asking(approval(previews=seen("rollback_paused")))),
+    "merge": approval_card(asking(approval(command=UPDATE, previews=seen("update_merge")))),
+    "reset": approval_card(asking(approval(command=UPDATE, previews=seen("update_reset")))),
+    "conflict": approval_card(asking(approval(command=UPDATE, previews=seen("conflict")))),
+    "nothing_to_do": approval_card(asking(approval(command=UPDATE, previews=seen("update_nothing")))),
+    "packages": approval_card(asking(approval(command=UPDATE_DEPS, previews=seen("update_deps")))),
+    "packages_alone": approval_card(asking(approval(command=UPDATE_DEPS, previews=seen("update_deps_nothing")))),
+    "undo": approval_card(asking(approval(command=UNDO, previews=seen("undo")))),
+    "very_long": approval_card(asking(approval(command=UPDATE, previews=seen("update_many")))),
+    "several_checkouts": approval_card(
+        asking(
+            approval(
+                command=FOUR, previews=[{**each, "checkout": f"/srv/{n}"} for n in "abcde" for each in seen("rollback")]
+            )
+        )
+    ),
+    "in_a_direct_message": approval_card(asking(replace(approval(), card={"channel": "D0OPER", "thread_ts": None}))),
+    "of_a_direct_message": question(asking(replace(approval(), card={"channel": "D0OPER"}), link=LINK)),
+    "by_a_schedule": approval_card(asking(approval(command=replace(UPDATE, issuer=NIGHTLY)))),
+    "asked_elsewhere": approval_card(asking(approval(), elsewhere="C0APPROVE", link=LINK)),
+    "asked_elsewhere_not_yet_posted": approval_card(asking(approval(), elsewhere="C0APPROVE")),
+    "question": question(asking(approval(), link=LINK)),
+    "question_decided": question(asking(approval(S.DONE), yes(), link=LINK)),
+    "hostile": approval_card(
+        asking(
+            approval(
+                S.DENIED,
+                replace(UPDATE, issuer=Issuer("file:<!here>", HOSTILE)),
+                seen("update_hostile"),
+                reason=HOSTILE,
+            ),
+            yes(Issuer("cli:<!everyone>", HOSTILE)),
+            no(reason=HOSTILE),
+        )
+    ),
+    "hostile_pending": approval_card(
+        asking(approval(command=replace(UPDATE, issuer=Issuer("file:a", HOSTILE)), previews=seen("update_hostile")))
+    ),
+}
+
+LISTS: Mapping[str, Mapping[str, Any]] = {
+    "nothing": waiting([], "n1"),
+    "one": waiting([asking(approval(), link=LINK)], "n1"),
+    "several": waiting(
+        [
+            asking(approval(needed=2), yes()),
+            asking(replace(approval(S.APPROVED, UPDATE, seen("update_merge")), approval_id="b7m2p9qx"), yes()),
+            asking(replace(approval(command=RESTART, previews=RESTARTS), approval_id="c7m2p9qx")),
+        ],
+        "n1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
+    is_as_last_seen("approval", name, CARDS[name])
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_list_of_those_that_wait_is_as_it_was_last_looked_at(name: str) -> None:
+    is_as_last_seen("waiting", name, LISTS[name])
+
+
+def test_every_golden_file_has_its_case() -> None:
+    every_file_has_its_case("approval", CARDS)
+    every_file_has_its_case("waiting", LISTS)
+
+
+def buttons(message: Mapping[str, Any]) -> list[str]:
+    rows = [block["elements"] for block in message["blocks"] if block["type"] == "actions"]
+    return [button["text"]["text"] for row in rows for button in row]
+
+
+@pytest.mark.parametrize("state", S)
+def test_only_what_is_open_can_be_pressed_and_what_moved_on_can_be_asked_for_anew(state: ApprovalState) -> None:
+    expected = ["Cancel"] if state is S.APPROVED else []
+    if state is S.PENDING:
+        expected = ["Approve", "Deny", "Cancel"]
+    if state is S.STALE:
+        expected = ["New preview"]
+    assert buttons(CARDS[str(state)]) == expected
+    if state in FINAL:
+        assert "expires" not in json.dumps(CARDS[str(state)])
+
+
+def test_twenty_votes_are_named_and_more_are_counted() -> None:
+    votes = [yes(Issuer(f"slack:T0TEAM/U0V{number}", "")) for number in range(30)]
+    made = approval_card(asking(approval(S.EXECUTING, needed=30), *votes))
+    assert check_message(made, update=True) == []
+    assert "<@U0V19>" in json.dumps(made)
+    assert "and 10 more" in json.dumps(made)
+
+
+@pytest.mark.parametrize("number", [11, 500])
+def test_of_many_that_wait_the_oldest_have_buttons_and_the_rest_is_on_further_pages(number: int) -> None:
+    found = [asking(replace(approval(), approval_id=f"a{each:07}")) for each in range(number)]
+    made, last = waiting(found, "nonce"), waiting(found, "nonce", 99)
+    assert check_message(made, update=True) == check_message(last, update=True) == []
+    assert len(buttons(made)) == 30 + 1
+    assert buttons(made)[-1] == "Next page"
+    assert f"a{number - 1:07}" in json.dumps(last)
+    assert buttons(last)[-1] == "Previous page"
+
+
+ASKED = Asked("", "U0ADA", "T0TEAM", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 200)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ROLLBACK,
+        FOUR,
+        Command("update", "all", tuple("W" * 60 + f"{n:04}" for n in range(500)), {}, "l" * 100, OPERATOR, TASK),
+        replace(ROLLBACK, issuer=Issuer("file:<!here>", HOSTILE)),
+    ],
+)
+def test_the_form_of_a_denial_says_what_is_denied_and_fits(command: Command) -> None:
+    view = denial(approval(command=command), ASKED)
+    assert check_view(view) == []
+    said = view["blocks"][0]["text"]["text"]
+    assert command.name in said
+    assert "<!" not in said
+    assert json.loads(view["private_metadata"])["approval_id"] == "k7m2p9qx"
+    assert ADA.name not in said

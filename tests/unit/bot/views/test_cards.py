@@ -1,0 +1,249 @@
+"""The card as people see it: golden files of every state, and the longest there can be against the strict checker.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_cards.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.views.cards.approval import Asking
+from bot.views.cards.card import WORDS, About, card
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.code.watch.rules import Bake, BakeState
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.commands.definitions import CommandDefinition
+from supervisor_core.jobs.model import MOST_PROGRESS, Job, JobState, Progress
+from tests.unit.intake.test_approvals import an_approval
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+OPERATOR = Issuer("slack:T0TEAM/U0OPER", "operator")
+ANNA = Issuer("cli:anna", "anna")
+TASK = "task_20260205_143012_ab12cd34e"
+
+
+def job(
+    worker: str = "OrionMX",
+    handler: str = "pause",
+    state: JobState = JobState.DONE,
+    outcome: Outcome | None = None,
+    issuer: Issuer = OPERATOR,
+    label: str | None = "hotfix test",
+    progress: Sequence[str] = (),
+    **params: object,
+) -> Job:
+    return Job(
+        job_id=1,
+        supervisor_id="Host",
+        task_id=TASK,
+        worker_id=worker,
+        handler=handler,
+        params=params,
+        label=label,
+        issuer=issuer,
+        door="slack",
+        state=state,
+        filed_at=NOW - timedelta(seconds=3),
+        outcome=outcome,
+        finished_at=NOW if outcome else None,
+        progress=tuple(Progress(NOW, words) for words in progress),
+    )
+
+
+PAUSED = Outcome.done(message="OrionMX is paused", ending="terminated")
+STUCK = Outcome.failed(
+    "OrionMX is stuck: python 4711 could not be ended. A process that not even KILL ends waits inside the kernel.",
+    survivors=["python 4711"],
+)
+HEADS = {"before": "13a071e" + "0" * 33, "after": "d5c6f90" + "0" * 33}
+ROLLED_BACK = Outcome.done(
+    message="OrionMX is rolled back by 2 commits, from 13a071e to d5c6f90; OrionMX runs as pid 4712", **HEADS
+)
+RESTARTED = Outcome.done(message="OrionMX is restarted: pid 4711 ended; pid 4712 runs")
+NOT_BEGUN = Outcome.failed("Not begun: restart failed on South before it was its turn.", not_begun=True, after="South")
+
+
+def left(worker: str) -> Job:
+    return job(worker, "restart_watcher", outcome=NOT_BEGUN)
+
+
+CASES: Mapping[str, Sequence[Job]] = {
+    "accepted": [job(state=JobState.QUEUED)],
+    "under_way": [job(state=JobState.STARTED)],
+    "paused": [job(outcome=PAUSED)],
+    "paused_before": [job(outcome=Outcome.done(message="OrionMX is already paused by anna since 2026-02-05 12:00"))],
+    "paused_without_the_drive": [
+        job(outcome=Outcome.done(message="OrionMX is paused", drive="The pause holds; its flag is written later."))
+    ],
+    "failed": [job(outcome=STUCK)],
+    "interrupted": [
+        job(state=JobState.INTERRUPTED, outcome=Outcome.failed("The supervisor ended while this was under way."))
+    ],
+    "restarted": [job(handler="restart_watcher", outcome=RESTARTED, label=None)],
+    "reported": [
+        job(
+            handler="diagnostics",
+            outcome=Outcome.done(
+                message="OrionMX runs as pid 7; healthy", report_path="/mnt/nas/05_LOGS/diagnostics/a.json"
+            ),
+        )
+    ],
+    "by_the_shell": [job(handler="resume", issuer=ANNA, outcome=Outcome.done(message="OrionMX is running"))],
+    "several_under_way": [
+        job("North", outcome=PAUSED),
+        job("South", state=JobState.STARTED),
+        job("West", state=JobState.QUEUED),
+    ],
+    "under_way_with_steps": [
+        job(handler="rollback_code", state=JobState.STARTED, progress=["stopping OrionMX", "taking 3 commits back"])
+    ],
+    "under_way_with_more_steps_than_are_kept": [
+        job(
+            handler="update_code_deps",
+            state=JobState.STARTED,
+            progress=[f"installing {n}" for n in range(MOST_PROGRESS)],
+        )
+    ],
+    "rolled_back": [job(handler="rollback_code", outcome=ROLLED_BACK, commits_back=2)],
+    "rollback_failed": [
+        job(handler="rollback_code", outcome=Outcome.failed("/srv/orion has changes."), commits_back=3)
+    ],
+    "ended_after_steps": [job(handler="rollback_code", outcome=Outcome.done(), progress=["stopping OrionMX"])],
+    "several_with_steps": [
+        job("North", outcome=PAUSED, progress=["stopping North, pid 4711"]),
+        job("South", state=JobState.STARTED, progress=["stopping South, pid 4712"]),
+        job("West", state=JobState.STARTED, progress=["taking back: " + "a commit with a very long first line " * 5]),
+    ],
+    "hostile_step": [job(state=JobState.STARTED, progress=["<!channel> & <@U0OPER>\n\0 https://evil.example"])],
+    "several_one_failed": [job("North", outcome=PAUSED), job("South", outcome=STUCK)],
+    "several_stopped": [
+        job("North", "restart_watcher", outcome=RESTARTED),
+        job("South", "restart_watcher", outcome=STUCK),
+        left("West"),
+    ],
+    "many_stopped": [
+        job("North", "restart_watcher", JobState.INTERRUPTED, Outcome.failed("The supervisor ended.")),
+        *(left(f"Worker-{n}") for n in range(6)),
+    ],
+    "kept_going": [
+        job("North", "restart_watcher", outcome=STUCK, keep_going=True),
+        job("South", "restart_watcher", outcome=RESTARTED, keep_going=True),
+    ],
+    "hostile_words": [
+        job(
+            issuer=Issuer("file:<!channel>", "<!channel> *bold*"),
+            outcome=Outcome.failed("```<!here> & <@U0OPER> | `rm -rf` \n```"),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
+    made = card(CASES[name], NOW)
+    assert check_message(made, update=True) == []
+    path = GOLDEN / f"card_{name}.json"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
+    assert made == json.loads(path.read_text())
+
+
+def test_a_message_that_ends_with_a_stop_gets_no_second_one() -> None:
+    paused = Outcome.done(message="OrionMX is paused; its flag waits. Mount the drive.")
+    assert "Mount the drive.." not in json.dumps(card([job(outcome=paused)], NOW))
+
+
+def test_a_thousand_workers_that_had_no_turn_fit_and_no_error_of_theirs_is_repeated() -> None:
+    most = [job("W" * 20, "restart_watcher", outcome=STUCK), *[left("V" * 20)] * 1000]
+    made: dict[str, Any] = card(most, NOW)
+    assert check_message(made, update=True) == []
+    assert "failed on 1 of 1001, not begun on 1000" in made["text"]
+    assert "before it was its turn" not in json.dumps(made)
+
+
+def test_every_golden_card_has_its_case() -> None:
+    assert {path.stem.removeprefix("card_") for path in GOLDEN.glob("card_*.json")} == set(CASES)
+
+
+def jobs_of_any_kind() -> st.SearchStrategy[list[Job]]:
+    words = st.text(max_size=200) | st.sampled_from(
+        ["`" * 4000, "&" * 5000, "<!channel>" * 900, "é\u0301" * 3000, "\n" * 4000]
+    )
+    details = st.fixed_dictionaries({}, optional={"message": words, "drive": words, "not_begun": st.just(True)})
+    outcomes = st.builds(lambda error, more: Outcome.failed(error, **more), words, details) | st.builds(
+        lambda more: Outcome.done(**more), details
+    )
+    issuers = st.builds(Issuer, words.map(lambda text: f"file:{text}"), words)
+    ids = st.sampled_from(["W" * 64, "OrionMX", "a.b-c"])
+    made = st.builds(
+        job,
+        ids,
+        st.sampled_from(["pause", "resume", "restart_watcher", "update_code"]),
+        st.sampled_from([JobState.DONE, JobState.INTERRUPTED, JobState.STARTED]),
+        outcomes,
+        issuers,
+        st.none() | st.just("l" * 100),
+        st.lists(words, max_size=3),
+    )
+    return st.lists(made, min_size=1, max_size=30)
+
+
+@given(jobs_of_any_kind())
+def test_whatever_is_in_it_slack_takes_the_card(jobs: list[Job]) -> None:
+    assert check_message(card(jobs, NOW), update=True) == []
+
+
+def test_a_thousand_workers_with_the_longest_of_everything_fit() -> None:
+    long = Outcome.failed("`&<>" * 5000, message="m" * 5000, drive="d" * 5000)
+    most = [
+        job("W" * 64, "update_code", outcome=long, issuer=Issuer("file:" + "&" * 100, "&" * 255), label="l" * 100)
+    ] * 1000
+    made: dict[str, Any] = card(most, NOW)
+    assert check_message(made, update=True) == []
+    assert "and 980 more" in json.dumps(made)
+
+
+def test_what_twenty_workers_are_doing_finds_room_on_one_card() -> None:
+    most = [job(f"Worker-{n}", state=JobState.STARTED, progress=["&" * 30 + "x" * 170]) for n in range(20)]
+    made: dict[str, Any] = card(most, NOW)
+    assert check_message(made, update=True) == []
+    lines = made["blocks"][2]["text"]["text"].splitlines()
+    assert [line.split()[1] for line in lines] == [f"Worker-{n}:" for n in range(20)]
+
+
+@pytest.mark.parametrize("definition", [each for each in CATALOG.values() if each.handler], ids=lambda each: each.name)
+def test_every_handler_has_its_words(definition: CommandDefinition) -> None:
+    assert definition.handler in WORDS
+
+
+def test_of_many_workers_those_who_do_not_do_well_have_their_button_first_and_the_others_are_told_how() -> None:
+    names = [f"W{number}" for number in range(9)]
+    jobs = [job(name, "update_code", outcome=Outcome.done(message="updated", **HEADS)) for name in names]
+    unwell = Bake(TASK, "W8", "Host", "W8", NOW, NOW, BakeState.DEGRADED, NOW, "it hangs")
+    content = card(jobs, NOW, About(bakes=[unwell]))
+    assert check_message(content, update=True) == []
+    (actions,) = (block for block in content["blocks"] if block["type"] == "actions")
+    assert [each["text"]["text"] for each in actions["elements"]] == ["Rollback W8", *(f"Undo W{n}" for n in range(4))]
+    assert f"For the other 4: `/supervisor undo WORKER {TASK}`" in json.dumps(content["blocks"])
+
+
+def test_what_was_agreed_to_and_failed_is_asked_for_anew_with_a_new_preview() -> None:
+    failed = replace(
+        job(handler="rollback_code", outcome=Outcome.failed("pip failed.")), params={"commits_back": 3, "state": "abc"}
+    )
+    agreed = json.dumps(card([failed], NOW, About(Asking(an_approval()))))
+    assert "/supervisor rollback OrionMX 3 hotfix test`; what it would do by then is shown first. How it is" in agreed
+    held = json.dumps(card([failed], NOW))
+    assert "rollback OrionMX 3" not in held, "held to a preview by whoever asked, and to be held to a new one by them"

@@ -1,0 +1,181 @@
+"""The card of a command on code, after it: who is watched, what can be undone, who agreed; golden files of each state.
+
+Intended change: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_cards_of_code.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.views.buttons import named
+from bot.views.cards.card import About, Undone, card
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.code.watch.rules import Bake, BakeState
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.intake.approvals.rules import ApprovalState
+from supervisor_core.jobs.model import Job, JobState
+from tests.support.asking import ADA, ANNA, BEN, LINK, approval, asking, yes
+from tests.support.golden import every_file_has_its_case, is_as_last_seen
+from tests.unit.bot.views.test_cards import HEADS, NOW, ROLLED_BACK, STUCK, TASK, job
+
+B = BakeState
+UNDO_TASK = "task_button_0123456789abcdef"
+HOSTILE = "<!channel> & <@U0OPER> `rm -rf`\n*bold* https://evil.example"
+CHANGED = {
+    **HEADS,
+    "commits": [
+        {"hash": "a" * 40, "subject": "Read faster"},
+        {"hash": "b" * 40, "subject": "Merge <!channel> & the *new* parser"},
+    ],
+    "commit_count": 7,
+    "files": [{"path": "watcher.py"}, {"path": "src/`new`.py"}],
+    "file_count": 12,
+    "notes": ["bbbbbbb is a merge: all that it brought in is gone."],
+}
+UPDATED = Outcome.done(
+    message="OrionMX has 7 new commits, from 13a071e to d5c6f90; OrionMX runs as pid 4712", **CHANGED
+)
+NOTHING_NEW = Outcome.done(message="OrionMX is at the newest commit already", before="a" * 40, after="a" * 40)
+
+
+def rolled_back(worker: str = "OrionMX", outcome: Outcome = ROLLED_BACK) -> Job:
+    return job(worker, "rollback_code", outcome=outcome, commits_back=2)
+
+
+def updated() -> Job:
+    return job(handler="update_code", outcome=UPDATED, label=None)
+
+
+def bake(state: BakeState = B.WATCHING, worker: str = "OrionMX", reason: str = "", asked_for: str = "") -> Bake:
+    decided = None if state is B.WATCHING else NOW + timedelta(minutes=3)
+    until = NOW + timedelta(minutes=10)
+    return Bake(TASK, worker, "Host", asked_for or worker, NOW, until, state, decided, reason)
+
+
+def undoing(outcome: Outcome | None = None) -> Job:
+    state = JobState.DONE if outcome else JobState.STARTED
+    made = job(handler="undo_code", state=state, outcome=outcome, issuer=Issuer("slack:T0TEAM/U0BEN", "ben"))
+    return replace(made, task_id=UNDO_TASK)
+
+
+AGREED = asking(approval(ApprovalState.DONE, needed=2), yes(), yes(BEN, 2))
+ERROR = "heartbeat reports an error: no disk"
+
+CASES: Mapping[str, tuple[Sequence[Job], About]] = {
+    "updated": ([updated()], About()),
+    "nothing_new": ([job(handler="update_code", outcome=NOTHING_NEW)], About()),
+    "approved": ([rolled_back()], About(AGREED)),
+    "approved_and_under_way": ([job(handler="rollback_code", state=JobState.STARTED, commits_back=2)], About(AGREED)),
+    "approved_by_the_shell": ([rolled_back()], About(asking(approval(ApprovalState.DONE), yes(ANNA), link=LINK))),
+    "approved_and_failed": ([rolled_back(outcome=Outcome.failed("/srv/orion has changes."))], About(AGREED)),
+    "undo_asks": ([rolled_back()], About(undo_asks=True)),
+    "watching": ([rolled_back()], About(bakes=[bake()])),
+    "well": ([rolled_back()], About(bakes=[bake(B.WELL)])),
+    "degraded": ([rolled_back()], About(AGREED, bakes=[bake(B.DEGRADED, reason=ERROR)], undo_asks=True)),
+    "degraded_and_undone": (
+        [rolled_back()],
+        About(
+            bakes=[bake(B.DEGRADED, reason=ERROR)],
+            undone={"OrionMX": Undone(1, undoing(Outcome.done(message="undone")))},
+        ),
+    ),
+    "overtaken": ([rolled_back()], About(bakes=[bake(B.OVERTAKEN, reason="update has changed its code since")])),
+    "not_watched_any_more": ([rolled_back()], About(bakes=[bake(B.ENDED, reason="paused by bob since 14:02")])),
+    "several_well": (
+        [rolled_back("North"), rolled_back("South")],
+        About(bakes=[bake(B.WELL, "North"), bake(B.WELL, "South")]),
+    ),
+    "several_watched": (
+        [rolled_back("North"), rolled_back("South")],
+        About(bakes=[bake(worker="North"), bake(worker="South")]),
+    ),
+    "several_one_degraded": (
+        [rolled_back("North"), rolled_back("South"), rolled_back("West", STUCK)],
+        About(
+            bakes=[
+                bake(B.WELL, "North"),
+                bake(B.DEGRADED, "South", "it did not keep running, and was started again by itself"),
+                bake(B.WATCHING, "Shared", asked_for="North"),
+            ]
+        ),
+    ),
+    "undone": ([rolled_back()], About(undone={"OrionMX": Undone(1, undoing(Outcome.done(message="undone")))})),
+    "undo_under_way": ([rolled_back()], About(undone={"OrionMX": Undone(0, None, under_way=True)})),
+    "undo_failed_once": ([rolled_back()], About(undone={"OrionMX": Undone(1)})),
+    "undo": ([undoing(Outcome.done(message="OrionMX is as before, at d5c6f90", **HEADS))], About()),
+    "hostile": (
+        [
+            replace(
+                rolled_back(outcome=Outcome.done(message=HOSTILE, **HEADS, notes=[HOSTILE], drive=HOSTILE)),
+                issuer=Issuer("file:<!here>", HOSTILE),
+            )
+        ],
+        About(
+            asking(approval(ApprovalState.DONE), yes(Issuer("cli:<!everyone>", HOSTILE))),
+            bakes=[bake(B.DEGRADED, reason=HOSTILE)],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
+    found, about = CASES[name]
+    is_as_last_seen("code_card", name, card(found, NOW, about))
+
+
+def test_every_golden_file_has_its_case() -> None:
+    every_file_has_its_case("code_card", CASES)
+
+
+def buttons(name: str) -> list[dict[str, Any]]:
+    blocks = card(CASES[name][0], NOW, CASES[name][1])["blocks"]
+    return [button for block in blocks if block["type"] == "actions" for button in block["elements"]]
+
+
+def test_an_undo_that_is_refused_does_not_ask_for_the_same_again_first() -> None:
+    why = "The newest change is itself an undo, which can't be undone. To take it back: rollback OrionMX 1."
+    said = card([undoing(Outcome.failed(why))], NOW)["blocks"]
+    assert any("*What to do:* what is said here, then if need be `/supervisor undo" in str(block) for block in said)
+
+
+@pytest.mark.parametrize("name", ["undone", "undo_under_way", "degraded_and_undone", "nothing_new", "undo"])
+def test_what_is_taken_back_or_changed_nothing_has_no_button(name: str) -> None:
+    assert buttons(name) == []
+
+
+def test_who_has_degraded_is_offered_a_rollback_that_names_where_it_leads_and_who_is_asked() -> None:
+    (button,) = buttons("degraded")
+    assert button["text"]["text"] == "Rollback"
+    assert button["style"] == "danger"
+    asked = button["confirm"]
+    assert asked["title"]["text"] == "Rollback OrionMX?"
+    assert "from d5c6f90 back to what it was at 13a071e" in asked["text"]["text"]
+    assert "asked for an approval first" in asked["text"]["text"]
+
+
+def test_of_several_only_the_one_that_has_degraded_is_offered_a_rollback() -> None:
+    found = buttons("several_one_degraded")
+    assert [button["text"]["text"] for button in found] == ["Rollback South", "Undo North"]
+    assert [named(button["action_id"]) for button in found] == ["undo", "undo"]
+    assert found[0]["confirm"]["title"]["text"] == "Rollback South?"
+
+
+def test_a_thousand_who_have_degraded_fit_with_the_votes_of_fifty() -> None:
+    most = [rolled_back("W" * 60 + f"{n:04}") for n in range(1000)]
+    watched = [bake(B.DEGRADED, each.worker_id, "&<>" * 900) for each in most]
+    votes = [yes(Issuer(f"cli:{n}", "&" * 255)) for n in range(50)]
+    about = About(asking(approval(ApprovalState.DONE, needed=50), *votes), bakes=watched, undo_asks=True)
+    assert check_message(card(most, NOW, about), update=True) == []
+
+
+def test_who_asked_and_who_agreed_are_mentioned_and_nobody_else() -> None:
+    said = str(card(CASES["hostile"][0], NOW, CASES["hostile"][1]))
+    assert "<@" not in said
+    assert "<!channel" not in said
+    assert f"<@{ADA.id.rpartition('/')[2]}>" in str(card(CASES["approved"][0], NOW, CASES["approved"][1]))

@@ -1,0 +1,330 @@
+"""Forms: golden files of the picker and of each command's form, the longest there can be, and what is read from them.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_forms.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.requests.forms import read
+from bot.views import forms as views
+from bot.views.forms import LABEL, MOST_OPTIONS, TARGET, VALUE, about, block_of, form, matching, picker, submit
+from slack_playground.blockkit.messages import check_options
+from slack_playground.blockkit.views import check_view
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import CommandDefinition, TargetRule
+from supervisor_core.commands.grammar import parse, render
+from supervisor_core.commands.parameters import Kind, Parameter, check_value
+from supervisor_core.commands.targets import GrammarContext
+from tests.support.filled import filled
+from tests.support.homes import ROOT
+from tests.support.sampling import examples
+from tests.unit.commands.test_grammar_properties import FREE, FULL, NASTY, PIECES, WORKERS, commands
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+CONTEXT = GrammarContext(("OrionMX", "vega"), {"archive": ("vega",), "empty": ()})
+MANY = GrammarContext(tuple(f"W{number:03}{'x' * 60}" for number in range(300)), {"t" * 64: ("W000" + "x" * 60,)})
+EVERY = list(CATALOG.values())
+NAMES = sorted(CATALOG)
+
+
+def checked(view: dict[str, Any]) -> dict[str, Any]:
+    assert check_view(view) == []
+    return view
+
+
+def golden(name: str, view: dict[str, Any]) -> None:
+    path = GOLDEN / f"form_{name.replace(' ', '_')}.json"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(json.dumps(view, indent=2, ensure_ascii=False) + "\n")
+    assert checked(view) == json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_form_is_as_it_was_last_looked_at(name: str) -> None:
+    golden(name, form(CATALOG[name], CONTEXT, approval=CATALOG[name].needs_approval))
+
+
+def test_the_picker_is_as_it_was_last_looked_at() -> None:
+    golden("picker", picker(EVERY))
+    golden("picker_in_a_thread", picker(EVERY, "C0OPS", "1770301800.000100"))
+    golden("picker_of_nothing", picker([]))
+
+
+def test_a_form_that_begins_with_what_is_known_is_as_it_was_last_looked_at() -> None:
+    known = parse("rollback vega 3 slow since noon", CONTEXT)
+    golden("filled", form(CATALOG["rollback"], CONTEXT, "C0OPS", "1770301800.000100", approval=True, filled=known))
+
+
+def test_every_golden_form_has_its_case() -> None:
+    named = {name.replace(" ", "_") for name in CATALOG}
+    named |= {"picker", "picker_in_a_thread", "picker_of_nothing", "filled"}
+    assert {path.stem.removeprefix("form_") for path in GOLDEN.glob("form_*.json")} == named
+
+
+@pytest.mark.parametrize("definition", EVERY, ids=lambda each: each.name)
+def test_every_form_says_what_it_does_and_fits_with_the_longest_there_can_be(definition: CommandDefinition) -> None:
+    assert definition.name in views.SUBMIT
+    assert len(submit(definition)) <= views.TITLE
+    for context in (CONTEXT, MANY, GrammarContext(()), GrammarContext(MANY.workers[:99])):
+        checked(form(definition, context, "C" * 30, "1" * 30, approval=True))
+    known = Command(definition.name, target="W*" + "x" * 98, label="l" * 100)
+    checked(form(definition, MANY, filled=known))
+    checked(form(definition, CONTEXT, filled=known))
+
+
+def test_a_form_says_whether_others_must_agree_first() -> None:
+    agreed, at_once = (json.dumps(form(CATALOG["rollback"], CONTEXT, approval=each)) for each in (True, False))
+    assert "an approver must agree" in agreed
+    assert "carried out at once" in at_once
+    assert "carried out at once" not in json.dumps(form(CATALOG["status"], CONTEXT))
+
+
+def test_the_shortcuts_of_the_manifest_are_those_that_are_heard() -> None:
+    manifest = yaml.safe_load((ROOT / "manifest.yml").read_text(encoding="utf-8"))
+    named = {each["type"]: each["callback_id"] for each in manifest["features"]["shortcuts"]}
+    assert named == {"global": views.SHORTCUT, "message": views.SHORTCUT_ON_MESSAGE}
+
+
+def target_of(view: Mapping[str, Any]) -> dict[str, Any]:
+    (block,) = [block for block in view["blocks"] if block["block_id" if "block_id" in block else "type"] == TARGET]
+    element: dict[str, Any] = block["element"]
+    return element
+
+
+def test_targets_are_workers_teams_that_have_some_and_all() -> None:
+    element = target_of(form(CATALOG["pause"], CONTEXT))
+    assert [(each["text"]["text"], each["value"]) for each in element["options"]] == [
+        ("OrionMX", "OrionMX"),
+        ("vega", "vega"),
+        ("team:archive", "team:archive"),
+        ("all workers", "all"),
+    ]
+    assert "initial_option" not in element
+    assert target_of(form(CATALOG["pause"], GrammarContext(("A", "B"), {}, "B")))["initial_option"]["value"] == "B"
+
+
+def test_more_targets_than_a_menu_holds_are_asked_for() -> None:
+    assert target_of(form(CATALOG["pause"], GrammarContext(MANY.workers[:99])))["type"] == "static_select"
+    element = target_of(form(CATALOG["pause"], MANY))
+    assert (element["type"], element["min_query_length"]) == ("external_select", 0)
+
+
+def found(query: str, context: GrammarContext = MANY) -> list[str]:
+    options = matching(query, context)
+    assert not options or check_options({"options": options}) == []
+    assert len(options) <= MOST_OPTIONS
+    return [option["value"] for option in options]
+
+
+def test_what_begins_as_it_was_typed_comes_first_and_a_pattern_is_a_target() -> None:
+    few = GrammarContext(("eva", "vega", "VE"), {"vex": ("eva",)})
+    assert found("v", few) == ["vega", "VE", "eva", "team:vex"]
+    assert found(" VE ", few) == ["vega", "VE", "team:vex"]
+    assert found("v*", few) == ["v*"]
+    assert found("x*", few) == []
+    assert found("all", few) == ["all"]
+    assert found("", few) == ["eva", "vega", "VE", "team:vex", "all"]
+    assert len(found("")) == MOST_OPTIONS
+    assert found("W123") == [MANY.workers[123]]
+
+
+@given(st.text(max_size=200) | NASTY)
+def test_whatever_is_typed_into_the_menu_slack_takes_the_options(query: str) -> None:
+    found(query)
+    found(query, FULL)
+
+
+# What is read from a form.
+
+
+def said(name: str, context: GrammarContext = CONTEXT, **values: str | None) -> Any:
+    """What is read from this form; `param_N` stands for the field of the parameter N."""
+    given_values = {key.replace("param_", "param:"): value for key, value in values.items()}
+    return read(filled(form(CATALOG[name], context), given_values), context)
+
+
+def test_what_was_filled_in_becomes_the_canonical_text() -> None:
+    assert said("pause", target="vega", label="disk is full") == "pause vega disk is full"
+    assert said("rollback", target="vega", param_commits_back="3", label="hotfix") == "rollback vega 3 hotfix"
+    assert said("rollback", target="vega", param_commits_back=None) == "rollback vega 1"
+    assert said("update", target="team:archive", param_reset="reset") == "update team:archive --reset"
+    assert said("undo", target="vega", param_task_id="task_1", label="no task_2") == 'undo vega task_1 "no task_2"'
+    assert said("mute", target="all", param_seconds="1d12h", param_reason='it\'s "late"') == (
+        'mute all 1d12h "it\'s ""late"""'
+    )
+    assert said("history", target="vega", param_span="7d") == "history vega 7d"
+    assert said("audit", param_by="U0OPER", param_since="2d") == "audit by U0OPER since 2d 20"
+    assert said("monitoring pause") == "monitoring pause"
+    assert said("status", GrammarContext(("A", "B"), {}, "B")) == "status B"
+    assert said("schedule add", param_name="nightly", param_cron="0  3 * * *", param_command="restart vega") == (
+        'schedule add nightly "0 3 * * *" "restart vega"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "block", "words"),
+    [
+        ("pause", {}, "target", "Which worker shall pause be for"),
+        ("pause", {"target": "Vega"}, "target", "is no target here"),
+        ("pause", {"target": "team:empty"}, "target", "has no workers here"),
+        ("pause", {"target": "x*"}, "target", "No worker matches"),
+        ("pause", {"target": "vega", "label": "it's"}, "label", "A label is made of letters"),
+        ("pause", {"target": "vega", "label": "l" * 101}, "label", "at most 100 characters"),
+        ("rollback", {"target": "vega", "param_commits_back": "11"}, "param:commits_back", "1 to 10"),
+        ("rollback", {"target": "vega", "param_commits_back": "3 --reset"}, "param:commits_back", "1 to 10"),
+        ("undo", {"target": "vega", "param_task_id": "a b"}, "param:task_id", "letters, digits"),
+        ("undo", {"target": "vega", "param_task_id": "last"}, "param:task_id", "is not understood here"),
+        ("mute", {"target": "vega", "param_seconds": "soon"}, "param:seconds", "for how long"),
+        ("mute", {"target": "vega", "param_reason": "a\nb"}, "param:reason", "one line of printable text"),
+        ("mute", {"target": "vega", "param_reason": "x" * 201}, "param:reason", "at most 200"),
+        ("audit", {"param_since": "yesterday"}, "param:since", "a date such as"),
+        ("schedule add", {}, "param:name", "needs NAME"),
+        (
+            "schedule add",
+            {"param_name": "n", "param_cron": "now", "param_command": "status all"},
+            "param:cron",
+            "five fields",
+        ),
+        (
+            "schedule add",
+            {"param_name": "n", "param_cron": "0 3 * * *", "param_command": "undo all"},
+            "param:command",
+            "can't be scheduled",
+        ),
+        ("help", {"param_topic": "nonsense"}, "param:topic", "There is no command"),
+    ],
+)
+def test_a_mistake_stands_at_its_field(name: str, values: dict[str, str], block: str, words: str) -> None:
+    errors = said(name, CONTEXT, **values)
+    assert list(errors) == [block]
+    assert words in errors[block]
+
+
+def test_every_mistake_is_said_at_once_and_none_is_longer_than_people_read() -> None:
+    errors = said("mute", target="nobody", param_seconds="x" * 3000, param_reason="\0")
+    assert set(errors) == {"target", "param:seconds", "param:reason"}
+    assert all(len(words) <= 300 for words in errors.values())
+
+
+def test_a_form_of_a_command_that_is_gone_says_so() -> None:
+    view = filled(form(CATALOG["pause"], CONTEXT), {"target": "vega"})
+    view["private_metadata"] = view["private_metadata"].replace('"pause"', '"paws"')
+    assert "open it again" in read(view, CONTEXT)["target"]  # type: ignore[index]
+    for odd in ("", "[]", "{", '{"x": 1}', "7"):
+        assert about({"private_metadata": odd}) == views.About()
+
+
+def test_a_worker_that_is_gone_since_the_form_was_opened_is_said_at_its_field() -> None:
+    view = filled(form(CATALOG["pause"], CONTEXT), {"target": "vega"})
+    assert "is no target here" in read(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
+
+
+WORDS = st.sampled_from(PIECES) | NASTY | FREE | st.text(max_size=40)
+CONTEXTS = st.sampled_from(
+    [
+        CONTEXT,
+        FULL,
+        GrammarContext(("OrionMX",)),
+        GrammarContext(WORKERS, {"archive": ("vega", "OrionMX"), "none": ()}),
+    ]
+)
+REST = (Kind.COMMAND, Kind.TOPIC)
+
+
+@st.composite
+def filled_in(draw: st.DrawFn) -> tuple[CommandDefinition, GrammarContext, dict[str, str | None]]:
+    """A form with anything at all in any of its fields."""
+    definition, context = draw(st.sampled_from(EVERY)), draw(CONTEXTS)
+    good = {
+        Kind.NUMBER: st.sampled_from(["1", "3", "10"]),
+        Kind.DURATION: st.sampled_from(["2h", "1d"]),
+        Kind.TASK_ID: st.just("task_1"),
+        Kind.CHOICE: st.sampled_from(["24h", "7d"]),
+        Kind.SINCE: st.sampled_from(["2d", "2026-01-31"]),
+        Kind.PERSON: st.just("U0OPER"),
+        Kind.NAME: st.just("nightly"),
+        Kind.CRON: st.just("0 3 * * *"),
+        Kind.COMMAND: st.just("restart OrionMX now"),
+        Kind.FLAG: st.just("reset"),
+    }
+    values: dict[str, str | None] = {}
+    for parameter in definition.parameters:
+        odd = WORDS if parameter.kind is not Kind.FLAG else st.just("reset")
+        values[block_of(parameter)] = draw(st.none() | good.get(parameter.kind, WORDS) | odd)
+    values[TARGET] = draw(st.none() | st.sampled_from([*context.workers, "all", "team:archive", "*"]) | WORDS)
+    values[LABEL] = draw(st.none() | st.just("hotfix") | st.just("task_9 or 3") | WORDS)
+    return definition, context, values
+
+
+def meant(parameter: Parameter, text: str | None) -> object:
+    """What a field means where it is right; only for what is one value."""
+    text = (text or "").strip()
+    if parameter.kind is Kind.FLAG:
+        return bool(text)
+    if not text:
+        return parameter.default
+    if parameter.kind is Kind.NUMBER:
+        return int(text)
+    if parameter.kind is Kind.DURATION:
+        return None
+    return check_value(parameter, text)
+
+
+@given(filled_in())
+@settings(max_examples=examples(1500))
+def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stands_at_a_field(
+    made: tuple[CommandDefinition, GrammarContext, dict[str, str | None]],
+) -> None:
+    definition, context, values = made
+    view = filled(form(definition, context), values)
+    answer = read(view, context)
+    if not isinstance(answer, str):
+        inputs = {block["block_id"] for block in view["blocks"] if block["type"] == "input"}
+        assert answer
+        assert set(answer) <= inputs
+        assert all(words and len(words) <= 300 for words in answer.values())
+        return
+    command = parse(answer, context)
+    assert command.name == definition.name
+    if definition.target is not TargetRule.NONE:
+        default = context.default if definition.target is TargetRule.WORKERS else ""
+        assert command.target == ((values[TARGET] or "").strip() or default)
+    if definition.takes_label:
+        assert command.label == ((values[LABEL] or "").strip() or None)
+    for parameter in definition.parameters:
+        if parameter.kind not in (*REST, Kind.DURATION):
+            assert command.params[parameter.name] == meant(parameter, values[block_of(parameter)])
+        elif parameter.kind is Kind.COMMAND:
+            inner = parse(str(values[block_of(parameter)]), context)
+            assert command.params[parameter.name] == render(inner)
+
+
+@given(commands())
+@settings(max_examples=examples(500))
+def test_a_form_that_begins_with_a_command_and_is_sent_as_it_is_gives_that_command(command: Command) -> None:
+    definition = CATALOG[command.name]
+    by = command.params.get("by")
+    if by is not None:
+        command = Command(command.name, command.target, command.workers, {**command.params, "by": "U012"})
+    view = checked(form(definition, FULL, filled=command))
+    text = read(filled(view), FULL)
+    assert isinstance(text, str), text
+    assert parse(text, FULL) == command
+
+
+def test_every_field_has_the_one_action_that_is_read() -> None:
+    for definition in EVERY:
+        blocks = form(definition, CONTEXT)["blocks"]
+        assert {block["element"]["action_id"] for block in blocks if block["type"] == "input"} <= {VALUE}

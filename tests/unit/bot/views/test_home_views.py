@@ -1,0 +1,210 @@
+"""App Home as people see it: golden files for each role and size, and the worst there can be against Slack's limits.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_home_views.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.views.cards.approval import decision
+from bot.views.home.page import COMMANDS, home, in_words, not_for_you
+from bot.views.home.sections import (
+    EVERYTHING,
+    FOR_THE_PAUSED,
+    FOR_THE_UNWELL,
+    FOR_THE_WELL,
+    OF_TEAM,
+    TROUBLE,
+    OpenAlert,
+    Picture,
+    Place,
+    Reader,
+)
+from slack_playground.blockkit.views import check_view
+from supervisor_core.commands.catalog import CATALOG
+from tests.support.home_pictures import NOW, READERS, UNTIL, asking, hostile, picture, texts, worker
+from tests.support.sampling import examples
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+ALL = Reader(list(CATALOG), lambda *_: True)
+MARKED_UP = re.compile(r"<([^>]*)>")
+OURS = re.compile(r"!date\^\d+\^[^|]*\|[^<>]*|https://[^|<>]*\|(its card|its message)|@U0(ANNA|OLGA)")
+
+
+def checked(view: dict[str, Any]) -> dict[str, Any]:
+    assert check_view(view) == []
+    assert len(view["blocks"]) <= 100
+    return view
+
+
+def golden(name: str, view: dict[str, Any]) -> None:
+    """A block on a line."""
+    path = GOLDEN / f"home_{name}.json"
+    lines = ",\n".join(json.dumps(block, ensure_ascii=False) for block in checked(view)["blocks"])
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(f"[\n{lines}\n]\n")
+    assert json.loads(path.read_text()) == view["blocks"]
+
+
+def said(view: dict[str, Any]) -> str:
+    return json.dumps(view, ensure_ascii=False)
+
+
+def elements(view: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = [each for block in view["blocks"] for each in block.get("elements", ()) if "action_id" in each]
+    return rows + [block["accessory"] for block in view["blocks"] if "accessory" in block]
+
+
+def pages_of(whole: Picture) -> list[dict[str, Any]]:
+    """All pages, turned one by one."""
+    pages = [home(whole, ALL, Place(0))]
+    while any(each["action_id"] == "home:page:on" for each in elements(pages[-1])):
+        pages.append(home(whole, ALL, Place(len(pages))))
+    return pages
+
+
+def values(view: dict[str, Any]) -> set[str]:
+    """All commands that can be asked for on this page, as `COMMAND:WORKER`."""
+    found = [each for each in elements(view) if each["action_id"].startswith("home:do")]
+    options = [option for each in found for option in each.get("options", [each])]
+    return {option["value"] for option in options}
+
+
+@pytest.mark.parametrize("count", [1, 40, 400])
+@pytest.mark.parametrize("role", READERS)
+def test_each_page_is_as_it_was_last_looked_at(role: str, count: int) -> None:
+    golden(f"{count}_{role}", home(picture(count, role), READERS[role]))
+
+
+def test_the_other_pages_are_as_they_were_last_looked_at() -> None:
+    golden("empty", home(Picture("Host", (), NOW, UNTIL), READERS["operator"]))
+    golden("stranger", not_for_you("`status` is for viewers: <@U0ANNA>.", Picture("Host", (), NOW, UNTIL)))
+    golden("in_words", in_words(picture(40)))
+    golden("page_2_of_400", home(picture(400), READERS["operator"], Place(1)))
+    golden("only_trouble", home(picture(40), READERS["operator"], Place(0, TROUBLE)))
+    alerts = [OpenAlert("alr_1", "Worker-004", "stale", NOW, "https://work.slack.com/archives/C0OPS/p1")]
+    alerts.append(OpenAlert("alr_2", "612 of 1,000 workers", "are in trouble still", NOW))
+    golden("alerts", home(picture(1, alerts=alerts), READERS["viewer"]))
+
+
+def test_a_viewer_is_offered_nothing_that_changes_anything() -> None:
+    offered = {value.partition(":")[0] for value in values(home(picture(40, "viewer"), READERS["viewer"]))}
+    assert offered
+    assert {CATALOG[name].right for name in offered} == {CATALOG["status"].right}
+    assert values(home(picture(40), Reader())) == set()
+
+
+def test_what_can_be_asked_for_fits_how_a_worker_is() -> None:
+    seen = [
+        worker("Well"),
+        worker("Rests", paused=True, pid=None, state="stopped"),
+        worker("Down", fine=False, pid=None, state="stopped"),
+        worker("Ill", fine=False, health="stale"),
+    ]
+    found = values(home(Picture("Host", seen, NOW, UNTIL), ALL))
+    assert {"restart:Well", "pause:Well", "resume:Rests", "resume:Down", "restart:Ill"} <= found
+    assert not {"resume:Well", "restart:Rests", "pause:Rests", "restart:Down", "resume:Ill"} & found
+
+
+def test_those_in_trouble_come_first_in_their_team_and_their_team_before_others() -> None:
+    seen = [worker("A1", "a"), worker("B1", "b"), worker("B2", "b", fine=False), worker("Z")]
+    shown = said(home(Picture("Host", seen, NOW, UNTIL), ALL))
+    order = [shown.index(f"*{name}*") for name in ("b", "B2", "B1", "a", "A1", "No team", "Z")]
+    assert order == sorted(order)
+
+
+def test_every_worker_is_on_exactly_one_page_and_a_team_that_goes_on_says_so() -> None:
+    whole = picture(400)
+    pages = pages_of(whole)
+    count = len(pages)
+    named = [block["block_id"] for view in pages for block in view["blocks"] if "worker:" in block.get("block_id", "")]
+    assert sorted(named) == sorted(f"worker:{each['id']}" for each in whole.workers)
+    assert count > 5
+    assert any("(continued)" in said(view) for view in pages)
+    for number, view in enumerate(pages):
+        checked(view)
+        turned = {each["action_id"]: each["value"] for each in elements(view) if "home:page" in each["action_id"]}
+        back = {"home:page:back": str(number - 1)} if number else {}
+        on = {"home:page:on": str(number + 1)} if number < count - 1 else {}
+        assert turned == back | on
+
+
+@pytest.mark.parametrize("page", [-3, 99, 10**9])
+def test_a_page_that_is_not_there_any_more_is_the_nearest_that_is(page: int) -> None:
+    nearest = 0 if page < 0 else len(pages_of(picture(400))) - 1
+    assert home(picture(400), ALL, Place(page)) == home(picture(400), ALL, Place(nearest))
+
+
+@pytest.mark.parametrize("only", [f"{OF_TEAM}gone", "what?", OF_TEAM, f"{OF_TEAM}{'x' * 400}"])
+def test_a_choice_that_is_not_there_any_more_is_shown_and_can_be_changed(only: str) -> None:
+    assert "home:show" in said(checked(home(picture(40), ALL, Place(0, only))))
+
+
+def test_a_team_alone_and_those_in_trouble_alone_can_be_shown() -> None:
+    team = said(home(picture(40), ALL, Place(0, f"{OF_TEAM}crawl")))
+    assert "*crawl*" in team
+    assert "*archive*" not in team
+    unwell = home(picture(40), ALL, Place(0, TROUBLE))
+    assert all(":x:" in block["text"]["text"] for block in unwell["blocks"] if "worker:" in block.get("block_id", ""))
+    assert "Nobody is in trouble" in said(home(Picture("Host", [worker("A")], NOW, UNTIL), ALL, Place(0, TROUBLE)))
+
+
+def test_the_worst_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
+    for page in pages_of(hostile()):
+        view = checked(page)
+        found = [mark for text in texts(view) for mark in MARKED_UP.findall(text)]
+        assert [mark for mark in found if not OURS.fullmatch(mark)] == []
+    checked(in_words(hostile()))
+    checked(not_for_you("w" * 5000, hostile()))
+    checked(decision(hostile().approvals[0].approval))
+    golden("hostile", home(hostile(4), ALL))
+
+
+def test_the_form_of_a_vote_says_what_it_is_about() -> None:
+    form = checked(decision(asking().approval))
+    assert "Worker-004: rollback 2" in said(form)
+    assert "<@U0OLGA>" in said(form)
+
+
+def test_every_command_that_a_page_may_offer_is_in_the_catalog() -> None:
+    assert {*COMMANDS, *FOR_THE_WELL, *FOR_THE_PAUSED, *FOR_THE_UNWELL} <= set(CATALOG)
+
+
+WORKERS = st.builds(
+    worker,
+    worker_id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}", fullmatch=True),
+    team=st.one_of(st.sampled_from(["", "a", "b"]), st.text(max_size=300)),
+    fine=st.booleans(),
+    paused=st.booleans(),
+    pid=st.one_of(st.none(), st.integers(1, 2**31)),
+    state=st.sampled_from(["stopped", "starting", "running", "stuck", "backing_off", "quarantined"]),
+    reason=st.text(max_size=500),
+    last_error=st.one_of(st.none(), st.text(max_size=500)),
+)
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.lists(WORKERS, max_size=150, unique_by=lambda each: each["id"]),
+    st.integers(-1, 10),
+    st.one_of(st.sampled_from([EVERYTHING, TROUBLE, f"{OF_TEAM}a"]), st.text(max_size=200)),
+)
+def test_whatever_there_is_slack_takes_it(seen: list[dict[str, Any]], page: int, only: str) -> None:
+    view = checked(home(Picture("Host", seen, NOW, UNTIL), ALL, Place(page, only)))
+    found = [mark for text in texts(view) for mark in MARKED_UP.findall(text)]
+    assert [mark for mark in found if not OURS.fullmatch(mark)] == []
+
+
+def test_every_golden_page_has_its_case() -> None:
+    sizes = {f"{count}_{role}" for count in (1, 40, 400) for role in READERS}
+    others = {"empty", "stranger", "in_words", "page_2_of_400", "only_trouble", "alerts", "hostile"}
+    assert {path.stem.removeprefix("home_") for path in GOLDEN.glob("home_*.json")} == sizes | others

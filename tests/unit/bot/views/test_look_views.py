@@ -1,0 +1,264 @@
+"""What only informs, as its reader sees it: golden files of each answer, and the longest there can be.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_look_views.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.access.rules import Person
+from bot.answers.audit import PAGE, filter_of, place_in, where, zone_of
+from bot.views.answers.alerts import waiting
+from bot.views.answers.audit import NEWER, OLDER, Asking, Shown, audit_page
+from bot.views.answers.logs import as_file, fits, logs
+from bot.views.answers.overview import status
+from bot.views.answers.teams import teams
+from bot.views.cards.approval import Asking as Waits
+from bot.views.files import MOST_BYTES
+from bot.views.parts import Content, page_in
+from slack_playground.blockkit.messages import check_message
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.diagnosis.worker_logs import Written
+from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Terms
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import COLUMNS
+from supervisor_core.storage.audit.files import DAMAGED, audit_csv
+from supervisor_core.storage.audit.search import AuditFilter, Place
+from supervisor_core.storage.audit.trail import Entry
+from supervisor_core.workers.teams.manager import Member, TeamPicture
+from tests.support.sampling import examples
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+NONCE = "0123456789ab"
+HOSTILE = "<!channel> *b* `c` <@U0BOB> <https://evil|link> & _d_"
+OPERATOR, ANNA, BOB = (
+    Issuer("slack:T0TEAM/U0OPER", "Op"),
+    Issuer("cli:anna", "anna"),
+    Issuer("slack:T0TEAM/U0BOB", "Bob"),
+)
+LINK = "https://team.slack.com/archives/C0OPS/p1770301800000100"
+
+ENTRY = Entry(
+    "Host",
+    7,
+    NOW,
+    "rollback 3",
+    "OrionMX",
+    OPERATOR,
+    "hotfix",
+    (BOB,),
+    "succeeded",
+    True,
+    "",
+    "task_20260205_143012_ab12",
+)
+FAILED = replace(
+    ENTRY, audit_id=6, command="pause", asked=ANNA, approved=(), outcome="failed", well=False, error=HOSTILE
+)
+WAITS = replace(
+    ENTRY, audit_id=5, approved=(), outcome="waits for an approval", well=None, label=HOSTILE, about=HOSTILE
+)
+WIDE = "&" * 5000
+LONGEST = Entry(
+    "H" * 64, 10**17, NOW, WIDE, WIDE, Issuer(f"cli:{WIDE}", WIDE), WIDE, (Issuer(f"file:{WIDE}", WIDE),) * 9, WIDE,
+    False, WIDE, "t" * 128,
+)  # fmt: skip
+
+
+def audit_command(target: str = "", **params: Any) -> Command:
+    return Command("audit", target, (target,) if target else (), {"by": None, "since": None, "limit": 20, **params})
+
+
+def asking(wanted: AuditFilter | None = None, command: Command | None = None, *, alone: bool = True) -> Asking:
+    return Asking("Host", command or audit_command(), wanted or AuditFilter(), NONCE, alone)
+
+
+def worker(worker_id: str = "OrionMX", **facts: Any) -> dict[str, Any]:
+    usual = {"state": "running", "health": "healthy", "reason": "beats", "fine": True, "pid": 7, "paused": False}
+    return {"id": worker_id, "last_error": None, **usual, **facts}
+
+
+ILL = worker("VegaMX", fine=False, health="stale", reason="no beat for 400 s")
+LINES = Written("OrionMX", "/nas/05_LOGS/workers/OrionMX.log", ("started", f"``` {HOSTILE}", "fed"), 4711)
+TEAM = TeamPicture(
+    "archive",
+    "keep the archive flowing",
+    (Member("OrionMX", "LEAD"), Member("VegaMX", "MEMBER"), Member("Elsewhere", "TRAINEE")),
+    (Member("Gone", "MEMBER", NOW),),
+)
+FILTERED = AuditFilter(issuer="U0OPERATOR", since=NOW, action="ROLLBACK_CODE", targets=("OrionMX",))
+FILTERING = audit_command("OrionMX", by="U0OPERATOR", since="2d", command="rollback")
+KNOWN = {each["id"]: each for each in (worker(), ILL)}
+
+
+def asked_for(number: int, label: str = "hotfix", worker_id: str = "OrionMX", link: str = LINK) -> Waits:
+    command = Command("rollback", worker_id, (worker_id,), {"steps": 3}, label, OPERATOR, f"task_{number}")
+    approval = Approval(
+        f"approval_{number}", "Host", command, "slack", None, (), "f" * 64, Terms(OPERATOR.id), ApprovalState.PENDING,
+        NOW, NOW + timedelta(minutes=15),
+    )  # fmt: skip
+    return Waits(approval, link=link)
+
+
+CASES: Mapping[str, Callable[[], Content]] = {
+    "approvals": lambda: waiting([asked_for(1), asked_for(2, HOSTILE, "VegaMX")], NONCE),
+    "approvals_none": lambda: waiting([], NONCE),
+    "approvals_of_many": lambda: waiting([asked_for(number) for number in range(12)], NONCE, 1),
+    "audit": lambda: audit_page(asking(), [Shown(ENTRY, LINK), Shown(FAILED), Shown(WAITS)], older="older:5:Host"),
+    "audit_in_a_thread": lambda: audit_page(
+        asking(alone=False), [Shown(ENTRY, LINK), Shown(FAILED)], newer="newer:7:Host"
+    ),
+    "audit_narrowed": lambda: audit_page(asking(FILTERED, FILTERING), [Shown(ENTRY, LINK)]),
+    "audit_nothing": lambda: audit_page(asking(), []),
+    "audit_nothing_fits": lambda: audit_page(asking(FILTERED, FILTERING), []),
+    "audit_nobody": lambda: audit_page(asking(AuditFilter(issuer=HOSTILE), audit_command(by=HOSTILE)), [], nobody=True),
+    "logs": lambda: logs([LINES], filed=False),
+    "logs_of_several": lambda: logs(
+        [LINES, Written("New", "/x", nothing=True), Written("Far", "/y", problem="The drive at /nas hangs.")],
+        filed=True,
+    ),
+    "teams": lambda: teams(
+        Command("teams"), [TEAM, TeamPicture("empty", "", ())], KNOWN, NONCE
+    ),
+    "teams_none": lambda: teams(Command("teams"), [], {}, NONCE),
+    "status": lambda: status(Command("status", "all"), [worker(), ILL], NONCE),
+    "status_of_a_team": lambda: status(Command("status", "team:archive"), [worker(), ILL], NONCE, 0, TEAM),
+    "status_of_many": lambda: status(
+        Command("status", "all"), [worker(f"W{number:03}", fine=number != 60) for number in range(61)], NONCE, 1
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_answer_is_as_it_was_last_looked_at(name: str) -> None:
+    made = CASES[name]()
+    assert check_message(made, update=True) == []
+    path = GOLDEN / f"look_{name}.json"
+    text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_every_golden_answer_has_its_case() -> None:
+    assert {path.stem.removeprefix("look_") for path in GOLDEN.glob("look_*.json")} == set(CASES)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_longest_page_of_the_trail_fits_and_is_cut_in_no_mark(alone: bool) -> None:
+    wanted = AuditFilter(issuer=WIDE, since=NOW, targets=(WIDE,))
+    command = audit_command("W" * 100, by="p" * 80, command="c" * 64, since="2d")
+    shown = [Shown(LONGEST, LINK * 3)] * PAGE
+    made = audit_page(asking(wanted, command, alone=alone), shown, newer="newer:" + "9" * 80, older="older:" + "9" * 80)
+    assert check_message(made, update=True) == []
+    for block in made["blocks"][1:-2]:
+        assert block["text"]["text"].count("<!date^") == 1
+        assert f"<{LINK * 3}|its card>" in block["text"]["text"]
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=examples(100))
+def test_no_name_calls_or_links_anybody(text: str) -> None:
+    hostile = replace(
+        ENTRY,
+        command=text,
+        about=text,
+        asked=Issuer(f"cli:{text}", text),
+        label=text,
+        outcome=text,
+        error=text,
+        well=False,
+    )
+    made = audit_page(asking(alone=False), [Shown(replace(hostile, approved=(Issuer(f"slack:{text}", text),)))])
+    assert check_message(made, update=True) == []
+    said = "".join(block["text"]["text"] for block in made["blocks"] if block["type"] == "section")
+    assert said.count("<") == 1, "the date alone is marked up"
+    assert said.count("`") == 2, "and the task id"
+
+
+def test_the_longest_lines_fit_and_the_newest_of_them_are_shown() -> None:
+    written = Written("W" * 64, "/p" * 2000, tuple(f"{number} {'&`<' * 600}" for number in range(1000)), 10**9)
+    for found in ([written], [written] * 5, [written] * 200):
+        made = logs(found, filed=True)
+        assert check_message(made, update=True) == []
+        assert not fits(found)
+        assert "999 &amp;'&lt;" in json.dumps(made)
+        assert "999 &amp;'&lt;" in made["text"]
+        assert len(as_file(found).encode()) < MOST_BYTES
+        assert "999 &`<" in as_file(found)
+    assert fits([LINES])
+
+
+def test_the_longest_teams_and_workers_fit() -> None:
+    members = tuple(Member(f"{'M' * 61}{number:03}", "TRAINEE", NOW) for number in range(300))
+    many = [TeamPicture("&" * 64, WIDE, members, members)] * 40
+    ill = {each.agent_id: worker(each.agent_id, fine=False, reason=WIDE) for each in members}
+    for page in (0, 2, 99):
+        assert check_message(teams(Command("teams"), many, ill, NONCE, page), update=True) == []
+        made = status(Command("status", "team:" + "&" * 64), list(ill.values()), NONCE, page, many[0])
+        assert check_message(made, update=True) == []
+
+
+def test_the_longest_list_of_approvals_fits() -> None:
+    many = [asked_for(number, "&" * 100, "W" * 64, LINK * 3) for number in range(200)]
+    for page in (0, 19, 99):
+        assert check_message(waiting(many, NONCE, page), update=True) == []
+
+
+def test_workers_in_trouble_stand_on_the_first_page() -> None:
+    many = [worker(f"W{number:03}") for number in range(200)] + [worker("Zero", fine=False)]
+    made = status(Command("status", "all"), many, NONCE)
+    assert ":x: *Zero*" in made["text"]
+    assert "*201 workers, 1 in trouble*: 1 to 25" in made["text"]
+    beyond = status(Command("status", "all"), many, NONCE, 99)
+    assert "201 to 201" in beyond["text"]
+    assert [button["value"] for button in beyond["blocks"][-2]["elements"]] == [f"{NONCE} back:7 all"]
+
+
+@pytest.mark.parametrize("host", ["Host", "a b", "ü:<>", "x" * 64])
+def test_a_place_is_one_word_and_is_read_again(host: str) -> None:
+    word = where(OLDER, host, 12)
+    assert " " not in word
+    assert place_in(word) == (Place(host, 12), False)
+    assert place_in(where(NEWER, host, 12)) == (Place(host, 12), True)
+
+
+@pytest.mark.parametrize("word", ["", "older", "older:x:Host", "csv", "older:-1:Host", f"older:{'9' * 40}:H", "\0"])
+def test_what_is_no_place_is_the_first_page(word: str) -> None:
+    assert place_in(word) == (None, False)
+    assert page_in("next:x") == page_in("") == page_in("next:9999999") == 0
+    assert page_in("next:3") == 3
+
+
+def test_a_day_begins_where_the_asker_is() -> None:
+    command = audit_command(since="2026-01-31")
+    for zone, hours in (("Europe/Berlin", -1), ("America/New_York", 5), ("", 0), ("Mars/Base", 0), ("../etc", 0)):
+        person = Person("U0", "T0", zone=zone)
+        since = filter_of(command, NOW, zone_of(person)).since
+        assert since == datetime(2026, 1, 31, tzinfo=UTC) + timedelta(hours=hours)
+    assert zone_of(None) is UTC
+    assert filter_of(
+        audit_command(since="2d"), NOW, zone_of(Person("U0", "T0", zone="Asia/Tokyo"))
+    ).since == NOW - timedelta(days=2)
+
+
+def test_a_table_for_other_programs_has_all_columns_and_no_formula() -> None:
+    assert COLUMNS == audit.COLUMNS
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "x") | {"audit_id": 1, "label": None}
+    table = audit_csv([row | {"actor": text} for text in ("=cmd()", "+1", "-1", "@x", "\tx", 'a "b", c')])
+    lines = table.splitlines()
+    assert lines[0] == ",".join((*COLUMNS, "affected", DAMAGED))
+    assert [line.split(",")[3] for line in lines[1:6]] == ["'=cmd()", "'+1", "'-1", "'@x", "'\tx"]
+    assert '"a ""b"", c"' in lines[6]

@@ -1,0 +1,255 @@
+"""The status as people and programs read it: golden files at the widths of real terminals, and what holds at any.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/cli/test_status_views.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor_core.cli.logs import Layout, Search
+from supervisor_core.cli.status.views import View, plain_lines
+from supervisor_core.cli.table import folded, folded_table
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TODAY, SEEN = "2026-02-05", "2026-02-05T14:30:15.234567Z"
+
+
+def worker(worker_id: str = "OrionMX", **values: Any) -> dict[str, Any]:
+    return {
+        "id": worker_id,
+        "state": "running",
+        "health": "healthy",
+        "reason": "running, heartbeat 0 s ago",
+        "fine": True,
+        "pid": 4711,
+        "paused": False,
+        "quarantined": False,
+        "muted_until": None,
+        "team": "archive",
+        "last_health_at": SEEN,
+        "last_error": None,
+        **values,
+    }
+
+
+def service(name: str, **values: Any) -> dict[str, Any]:
+    usual = {"state": "running", "health": "healthy", "reason": "running", "last_health_at": SEEN, "last_error": None}
+    return {"name": name, **usual, **values}
+
+
+def status(workers: list[dict[str, Any]], services: list[dict[str, Any]], **supervisor: Any) -> dict[str, Any]:
+    usual = {"id": "TestHost", "state": "running", "pid": 4242, "started_at": "2026-02-04T12:00:00.000000Z"}
+    fine = all(each["fine"] for each in workers)
+    return {"healthy": fine, "supervisor": {**usual, **supervisor}, "services": services, "workers": workers}
+
+
+OFF = {"state": "disabled", "health": "unknown", "last_health_at": None}
+WELL = status(
+    [worker(), worker("West", pid=4712)],
+    [service("queue_processor"), service("heartbeat"), service("slack", reason="slack.enabled is false", **OFF)],
+    status="ACTIVE",
+    configuration={"version": 1, "problem": "", "needs_restart": []},
+    lost_events=0,
+)
+TRACEBACK = (
+    "Traceback (most recent call last):\n  File \"watcher.py\", line 1\nModuleNotFoundError: No module named 'scan'"
+)
+ILL = status(
+    [
+        worker(),
+        worker(
+            "Backs-Off",
+            state="backing_off",
+            health="missing",
+            fine=False,
+            pid=None,
+            reason="died within 2 s of its start (exit code 1)",
+            restarts_last_hour=3,
+            due_at="2026-02-05T14:31:00.000000Z",
+            last_error=TRACEBACK,
+        ),
+        worker(
+            "Rests",
+            state="quarantined",
+            health="unknown",
+            fine=False,
+            pid=None,
+            quarantined=True,
+            reason="quarantined after 5 restarts in an hour; resume or restart ends that",
+            last_health_at="2026-02-04T23:59:59.000000Z",
+        ),
+        worker("West", state="stopped", health="unknown", pid=None, reason="paused by Ada - hotfix since 14:00 UTC"),
+    ],
+    [
+        service("queue_processor"),
+        service("heartbeat", state="starting", health="unknown", reason="", last_health_at=None),
+        service("forwarder", health="degraded", reason="The shared database is away; 12 rows wait"),
+        service("metrics", state="error", health="degraded", reason="failed; tried again in 4 s", last_error="OSError"),
+        service("scheduler", reason="not built yet", **OFF),
+        service("slack", reason="slack.enabled is false", **OFF),
+    ],
+    status="PAUSED",
+    reason="Ada - maintenance of the drive",
+    configuration={
+        "version": 4,
+        "problem": "config.yaml line 6: workers.West.stop_timout_seconds is not a setting",
+        "needs_restart": ["nas.root", "slack.channels"],
+    },
+    lost_events=3,
+)
+STALE = {
+    **status([worker()], [service("queue_processor", state="stopped", health="unknown", reason="no daemon")]),
+    "healthy": False,
+    "supervisor": {"id": "TestHost", "state": "stale", "pid": None, "started_at": None, "reason": "It died."},
+}
+TEAM = {
+    **status([worker(), worker("West", fine=False, health="stale", reason="its heartbeat is 400 s old")], []),
+    "team": {
+        "team_id": "6f0c2f3e-2d0a-4a55-9a3f-5f9e2b7f4c10",
+        "team_name": "archive",
+        "objective": "keep the archive flowing",
+        "member_count": 4,
+        "active_members": 3,
+        "ended_at": None,
+        "recorded": True,
+        "members": [
+            {"agent_id": "OrionMX", "role": "LEAD", "active": True, "joined_at": SEEN, "left_at": None},
+            {"agent_id": "West", "role": "MEMBER", "active": True, "joined_at": SEEN, "left_at": None},
+            {"agent_id": "by=hand", "role": "TRAINEE", "active": True, "joined_at": SEEN, "left_at": None},
+            {"agent_id": "Old", "role": "MEMBER", "active": False, "joined_at": SEEN, "left_at": SEEN},
+        ],
+    },
+}
+HOSTILE = status(
+    [worker("Evil", fine=False, reason="a\x1b[2Jb\nworker.Evil.health=healthy", last_error="C:\\x\ty=\u202e")], []
+)
+
+
+def log_line(second: str, level: str, message: str, **fields: str) -> bytes:
+    when = {"timestamp": f"2026-02-05T14:30:{second}Z", "level": level, "event": "log", "message": message}
+    return json.dumps({**when, "logger": "x", "worker_id": None, "task_id": None, "label": None, **fields}).encode()
+
+
+LOG_LINES = (
+    log_line("15.234", "INFO", "supervisor TestHost is up"),
+    log_line("16.001", "WARNING", "its heartbeat is late", worker_id="OrionMX"),
+    log_line("17.500", "ERROR", "pause failed\nand why", worker_id="Backs-Off", task_id="task_20260205_143015_b41sepe"),
+)
+
+
+def view(document: dict[str, Any], width: int | None) -> str:
+    return View(width, TODAY).status(document)
+
+
+def logs() -> str:
+    found = Search().fitting(LOG_LINES)
+    return "\n".join(Layout(coloured=False).lines(found))
+
+
+CASES = {
+    "status_well_80": lambda: view(WELL, 80),
+    "status_ill_80": lambda: view(ILL, 80),
+    "status_ill_120": lambda: view(ILL, 120),
+    "status_ill_piped": lambda: view(ILL, None),
+    "status_stale_80": lambda: view(STALE, 80),
+    "status_team_80": lambda: view(TEAM, 80),
+    "status_team_120": lambda: view(TEAM, 120),
+    "status_ill_plain": lambda: "\n".join(plain_lines(ILL)),
+    "status_team_plain": lambda: "\n".join(plain_lines(TEAM)),
+    "status_hostile_plain": lambda: "\n".join(plain_lines(HOSTILE)),
+    "logs": logs,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_status_and_logs_look_as_they_did(name: str) -> None:
+    text = f"{CASES[name]()}\n"
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_every_golden_status_has_its_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("status_*.txt")} == {name for name in CASES if name.startswith("status")}
+
+
+@pytest.mark.parametrize("width", [20, 40, 79, 80, 81, 100, 120, 200])
+@pytest.mark.parametrize("document", [WELL, ILL, STALE, TEAM, HOSTILE], ids=["well", "ill", "stale", "team", "hostile"])
+def test_no_line_is_wider_than_the_terminal(document: dict[str, Any], width: int) -> None:
+    assert all(len(line) <= width for line in view(document, width).split("\n"))
+
+
+def test_workers_keep_their_order_and_the_unwell_are_marked_and_named() -> None:
+    lines = view(ILL, 80).split("\n")
+    rows = [line for line in lines if line.startswith(("ok  ", "!!  "))]
+    shown = [row.split()[:2] for row in rows[:4]]
+    assert shown == [["ok", "OrionMX"], ["!!", "Backs-Off"], ["!!", "Rests"], ["ok", "West"]]
+    assert "!! 2 of 4 workers are unwell: Backs-Off, Rests" in lines
+
+
+def test_among_hundreds_the_first_of_the_unwell_are_named() -> None:
+    many = status([worker(f"W{number}", fine=number % 50 != 0) for number in range(500)], [])
+    assert "!! 10 of 500 workers are unwell: W0, W50, W100, W150, W200 and 5 more" in view(many, None)
+
+
+def test_a_daemon_that_tells_no_more_than_it_must_is_shown_as_well() -> None:
+    text = view(status([worker()], [service("queue_processor")]), 120)
+    assert text.split("\n")[0] == "supervisor TestHost: running, pid 4242, since 2026-02-04 12:00:00 UTC"
+    assert "None" not in text
+    assert "!!" not in text
+
+
+def test_only_marks_are_coloured_and_only_where_that_is_wanted() -> None:
+    bare, coloured = view(ILL, 80), View(80, TODAY, coloured=True).status(ILL)
+    assert "\x1b" not in bare
+    assert coloured.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == bare
+    assert coloured.count("\x1b[1;31m!!") == sum(line.startswith("!!") for line in bare.split("\n"))
+
+
+def test_what_a_worker_says_neither_moves_the_cursor_nor_makes_a_line() -> None:
+    assert view(HOSTILE, 80).replace("\n", "").isprintable()
+    lines = plain_lines(HOSTILE)
+    assert all(line.isprintable() for line in lines)
+    assert [line for line in lines if line.startswith("worker.Evil.health=")] == ["worker.Evil.health=healthy"]
+
+
+def test_a_plain_value_is_the_text_again_when_it_is_unescaped() -> None:
+    text = "C:\\new\n\ttab \x1b[0m é \U0001f600 \\n"
+    (line,) = plain_lines({"reason": text})
+    assert line.removeprefix("reason=").encode("latin-1", "backslashreplace").decode("unicode_escape") == text
+
+
+def test_a_word_longer_than_the_line_is_cut_in_pieces_and_nothing_is_lost() -> None:
+    text = f"see {'x' * 50} there"
+    lines = folded(text, 20, 3)
+    assert all(len(line) <= 20 for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert folded("", 20) == [""]
+
+
+def test_of_a_reason_of_a_page_the_middle_is_left_out() -> None:
+    text = folded_table(("ID", "WHY"), [["a", f"it died {'word ' * 500} because of this"]], 80)
+    lines = text.split("\n")
+    assert len(lines) < 10
+    assert "it died word" in text
+    assert lines[-2].endswith("…")
+    assert lines[-1].endswith("because of this")
+
+
+def test_a_reason_stands_beside_where_it_fits_and_below_where_it_would_be_too_long() -> None:
+    beside, below = "word " * 20, "word " * 60
+    rows = [["a" * 20, "b" * 20, beside], ["c", "d", below]]
+    lines = folded_table(("ID", "STATE", "WHY"), rows, 80).split("\n")
+    assert lines[1].split()[2:] == ["word"] * 7
+    assert lines[lines.index(next(line for line in lines if line.startswith("c"))) + 1].startswith("    word word")
+
+
+def test_the_services_are_left_out_where_workers_were_asked_for() -> None:
+    assert "SERVICE" not in View(80, TODAY).status(ILL, services=False)

@@ -1,0 +1,170 @@
+"""A preview in words: golden files of every kind, short enough to be read and safe on a terminal.
+
+A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/code/test_code_preview.py`, then look at the difference.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.code.change_plan import CodePlan, Commit, FileChange
+from supervisor_core.code.preview import SHOWN_COMMITS, SHOWN_FILES, Preview, WorkerNow, preview_text
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+ORION = WorkerNow("OrionMX", 4711)
+
+
+def commit(letter: str, subject: str, seconds: float = 7200, *, merge: bool = False, author: str = "Ada") -> Commit:
+    parents = ("0" * 40, "f" * 40) if merge else ("0" * 40,)
+    return Commit(letter * 40, "d" * 40, parents, NOW - timedelta(seconds=seconds), author, subject)
+
+
+HEAD = commit("a", "Read faster", 90)
+OLDER = commit("b", "Merge the new parser", 3 * 86_400, merge=True, author="Jürgen O'Groß")
+EMPTY = commit("c", "Try the build again", 4 * 86_400)
+OWN = commit("e", 'Revert "Read faster"', 3600, author="supervisor")
+FILES = (
+    FileChange("M", "watcher.py"),
+    FileChange("A", "src/new.py"),
+    FileChange("D", "src/old.py"),
+    FileChange("R", "src/parser.py", "parser.py"),
+    FileChange("T", "link"),
+)
+ROLLBACK = CodePlan(
+    "rollback",
+    HEAD,
+    "9" * 40,
+    commits=(HEAD, OLDER),
+    commit_count=2,
+    skipped=(EMPTY,),
+    files=FILES,
+    notes=("bbbbbbb is a merge: all that it brought in goes, back to 0000000.",),
+)
+MERGE = CodePlan(
+    "update",
+    OWN,
+    "9" * 40,
+    commits=(HEAD,),
+    commit_count=1,
+    kept=(OWN,),
+    files=FILES[:1],
+    notes=("This checkout has 1 commit that origin has not; what comes in is merged, and they stay.",),
+)
+RESET = CodePlan(
+    "update", OWN, HEAD.hash, commits=(HEAD,), commit_count=1, dropped=(OWN,), changes=("watcher.py",), files=FILES[:1]
+)
+UNDO = CodePlan(
+    "undo", OWN, HEAD.hash, commits=(OWN,), commit_count=1, files=FILES[:1], undone_task_id="t1", undone="the rollback"
+)
+INSTALLS = ("requirements.txt, into /srv/orion/venv/bin/python",)
+MANY = CodePlan(
+    "update",
+    HEAD,
+    "9" * 40,
+    commits=tuple(commit("b", f"Change {number}", number) for number in range(50, 0, -1)),
+    commit_count=7000,
+    files=tuple(FileChange("M", f"file{number}.py") for number in range(300)),
+)
+HOSTILE = CodePlan(
+    "update",
+    HEAD,
+    "9" * 40,
+    commits=(commit("b", "Clear \x1b[2J the \u202escreen"),),
+    commit_count=1,
+    files=(FileChange("A", "line\nbreak.txt"), FileChange("R", "\x1b]0;title\x07", "\r")),
+)
+
+
+def preview(plan: CodePlan | None = None, *workers: WorkerNow, refused: str = "", conflict: str = "") -> Preview:
+    command = plan.command if plan else "rollback"
+    return Preview(command, "/srv/watcher", "main", workers or (ORION,), plan, refused, conflict, "5" * 64)
+
+
+PREVIEWS = {
+    "rollback": preview(ROLLBACK),
+    "rollback_shared": preview(
+        ROLLBACK,
+        ORION,
+        WorkerNow("Second", 4712, paused="paused by bob since 14:02", busy="busy: diagnostics (t7) is under way"),
+        WorkerNow("Third", None, rests="Third is quarantined"),
+    ),
+    "rollback_paused": preview(ROLLBACK, WorkerNow("OrionMX", 4711, paused="paused by bob since 14:02")),
+    "update_merge": preview(MERGE),
+    "update_reset": preview(RESET),
+    "update_nothing": preview(CodePlan("update", HEAD, HEAD.hash)),
+    "update_deps": preview(replace(MERGE, command="update-deps", installs=INSTALLS)),
+    "update_deps_nothing": preview(CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS)),
+    "update_many": preview(MANY),
+    "update_hostile": preview(HOSTILE),
+    "undo": preview(UNDO),
+    "refused": preview(refused="/srv/watcher has changes that no commit has: watcher.py. Commit them first."),
+    "conflict": preview(MERGE, conflict="The merge of 9999999 does not fit with what came after it, in watcher.py."),
+}
+
+
+@pytest.mark.parametrize("name", PREVIEWS)
+def test_what_people_see(name: str) -> None:
+    path = GOLDEN / f"preview_{name}.txt"
+    said = "\n".join(preview_text(PREVIEWS[name], NOW)) + "\n"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(said)
+    assert said == path.read_text()
+
+
+@pytest.mark.parametrize("name", PREVIEWS)
+def test_it_is_short_and_each_line_prints(name: str) -> None:
+    lines = preview_text(PREVIEWS[name], NOW)
+    assert len(lines) <= SHOWN_COMMITS + SHOWN_FILES + 20
+    assert all(line.isprintable() for line in lines)
+
+
+def test_only_what_nothing_speaks_against_is_ok() -> None:
+    assert {name for name, seen in PREVIEWS.items() if not seen.ok} == {"refused", "conflict"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "age"),
+    [
+        (-5, "0 seconds"),  # the clock of whoever made it goes ahead
+        (0.9, "0 seconds"),
+        (1, "1 second"),
+        (59, "59 seconds"),
+        (60, "1 minute"),
+        (3599, "59 minutes"),
+        (3600, "1 hour"),
+        (86_399, "23 hours"),
+        (86_400, "1 day"),
+        (400 * 86_400, "400 days"),
+    ],
+)
+def test_ages_are_as_rough_as_people_say_them(seconds: float, age: str) -> None:
+    lines = preview_text(preview(CodePlan("update", commit("a", "Tidy up", seconds), "9" * 40)), NOW)
+    assert f"  at aaaaaaa  {age:>10}  Ada: Tidy up" in lines
+
+
+def test_programs_get_the_same_with_null_for_what_is_not_there() -> None:
+    told = preview(ROLLBACK, WorkerNow("OrionMX", None, paused="paused by bob")).as_json()
+    assert (told["refused"], told["conflict"], told["undone_task_id"], told["ok"]) == (None, None, None, True)
+    assert told["workers"] == [
+        {"id": "OrionMX", "pid": None, "running": False, "paused": True, "rests": "paused by bob", "busy": None}
+    ]
+    assert [each["hash"] for each in told["commits"]] == [HEAD.hash, OLDER.hash]
+    assert told["state"] == "5" * 64
+    assert "commits" not in preview(refused="no").as_json()
+
+
+def test_an_installation_stops_the_workers_also_where_no_code_comes_in() -> None:
+    seen = preview(CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS))
+    assert seen.as_json()["installs"] == list(INSTALLS)
+    assert preview_text(seen, NOW)[-1] == "It is stopped for it, and started again afterwards."
+
+
+def test_who_agreed_to_one_installation_did_not_agree_to_another() -> None:
+    plan = CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS)
+    assert plan.facts() != replace(plan, installs=("requirements.txt, into /usr/bin/python",)).facts()

@@ -1,0 +1,54 @@
+"""Help and the reference page say what the catalog says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.definitions import CommandDefinition
+from supervisor_core.commands.manual import help_overview, help_text, reference_page
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
+
+
+def test_the_reference_page_says_what_the_catalog_says() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert written == reference_page(CATALOG.values()), (
+        "run: python -m supervisor_core.commands.manual > docs/reference/commands.md"
+    )
+
+
+@pytest.mark.parametrize("definition", CATALOG.values(), ids=lambda definition: definition.name)
+def test_help_for_a_command_shows_all_about_it(definition: CommandDefinition) -> None:
+    text = help_text(definition)
+    assert text.startswith(f"{definition.usage}\n{definition.summary}")
+    for said in (*(each.help for each in definition.parameters), *definition.examples, *definition.aliases):
+        assert said in text
+
+
+def test_help_says_the_bounds_and_what_happens_without() -> None:
+    assert "1 to 10; 1 when left out" in help_text(CATALOG["rollback"])
+    assert "1h when left out" in help_text(CATALOG["mute"])
+    assert "approval" in help_text(CATALOG["update"])
+
+
+def test_the_overview_has_every_command_once() -> None:
+    lines = help_overview(CATALOG.values()).splitlines()
+    for definition in CATALOG.values():
+        assert sum(definition.summary in line for line in lines) == 1
+
+
+def test_the_overview_leaves_out_what_the_asker_may_not_know() -> None:
+    text = help_overview([CATALOG["status"]])
+    assert "status" in text
+    assert "rollback" not in text
+    assert "To act" not in text
+
+
+def test_the_examples_name_a_worker_of_the_reader_s_host() -> None:
+    text = help_text(CATALOG["restart"], "North")
+    assert "restart North hangs on a scan" in text
+    assert "restart North*" in text
+    assert "Orion" not in text

@@ -1,0 +1,88 @@
+"""Labels: which words may be one, what is suggested instead, and the audit label they end up in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supervisor_core.commands.labels import audit_label, clean_label, nearest_label, validate_label
+from supervisor_core.common.errors import UsageError
+from tests.support.sampling import examples
+
+
+@pytest.mark.parametrize("label", ["hotfix", "impl HT acquire", "a-b_c 9", "x" * 100, " padded "])
+def test_letters_digits_spaces_hyphens_and_underscores_make_a_label(label: str) -> None:
+    assert validate_label(label) == (True, "")
+    assert clean_label(label) == label.strip()
+
+
+@pytest.mark.parametrize("label", [None, "", "   "])
+def test_an_empty_label_is_no_label(label: str | None) -> None:
+    assert validate_label(label) == (True, "")
+    assert clean_label(label) is None
+
+
+@pytest.mark.parametrize(
+    "label", ["a\n", "\na", "a\tb", "a\rb", "tab\t", "a\u00a0b", "a\u2028b", "a.b", "ä", "\u0661", "\u212a"]
+)
+def test_anything_else_is_refused_and_named(label: str) -> None:
+    ok, problem = validate_label(label)
+    odd = next(character for character in label if character not in "abt")
+    assert not ok
+    assert repr(odd) in problem
+    with pytest.raises(UsageError):
+        clean_label(label)
+
+
+def test_a_label_of_more_than_a_hundred_characters_is_refused_with_its_length() -> None:
+    ok, problem = validate_label("x" * 101)
+    assert not ok
+    assert "101" in problem
+
+
+def test_a_label_that_is_no_text_is_refused() -> None:
+    ok, problem = validate_label(7)
+    assert not ok
+    assert "int" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("it's über/slow!", "its uber slow"),
+        ("fix #12: (again)", "fix 12 again"),
+        ("don\u2019t", "dont"),
+        ("x" * 150, "x" * 100),
+        ("???", None),
+        ("", None),
+    ],
+)
+def test_the_nearest_label_keeps_what_may_be_kept(text: str, label: str | None) -> None:
+    assert nearest_label(text) == label
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=examples(100))
+def test_the_nearest_label_is_always_a_label(text: str) -> None:
+    nearest = nearest_label(text)
+    assert nearest is None or clean_label(nearest) == nearest
+
+
+def test_the_audit_label_says_who_and_then_what() -> None:
+    assert audit_label("operator", "slack:T1/U1", "hotfix") == "operator - hotfix"
+    assert audit_label("operator", "slack:T1/U1", None) == "operator"
+
+
+def test_the_audit_label_falls_back_to_the_user_id() -> None:
+    assert audit_label("🙂", "slack:T1/U0OPER", "x") == "U0OPER - x"
+
+
+def test_a_name_can_not_forge_the_separator() -> None:
+    assert audit_label("ann - approved by bob", "cli:ann", "x") == "ann approved by bob - x"
+
+
+def test_what_is_cut_to_fit_is_the_label_and_never_the_issuer() -> None:
+    said = audit_label("n" * 60, "cli:n", "y" * 100)
+    assert len(said) == 100
+    assert said.startswith("n" * 40 + " - y")

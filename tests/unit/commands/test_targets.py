@@ -1,0 +1,104 @@
+"""Targets: which workers a word means, and which words are asked about instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed
+from supervisor_core.commands.targets import GrammarContext, ask_if_nearly, resolve
+
+FLEET = GrammarContext(
+    ("OrionMX", "OrionMX2", "vega", "w1", "a.b-c"),
+    {"archive": ("vega", "OrionMX", "gone"), "empty": (), "elsewhere": ("gone",)},
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "workers"),
+    [
+        ("OrionMX", ("OrionMX",)),
+        ("a.b-c", ("a.b-c",)),
+        ("all", FLEET.workers),
+        ("team:archive", ("OrionMX", "vega")),
+        ("Orion*", ("OrionMX", "OrionMX2")),
+        ("*", FLEET.workers),
+        ("w?", ("w1",)),
+        ("[vw]*", ("vega", "w1")),
+        ("[!O]*", ("vega", "w1", "a.b-c")),
+    ],
+)
+def test_a_target_means_workers_in_their_configured_order(word: str, workers: tuple[str, ...]) -> None:
+    assert resolve(word, FLEET) == workers
+
+
+@pytest.mark.parametrize("word", ["hotfix", "orionmx", "ALL", "Team:archive", "3", "", "archive"])
+def test_any_other_word_is_no_target(word: str) -> None:
+    assert resolve(word, FLEET) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "nearest"),
+    [
+        ("team:archiv", "team:archive"),
+        ("team:Archive", "team:archive"),
+        ("team:", None),
+        ("team:nothing-like-it", None),
+        ("team:empty", None),
+        ("team:elsewhere", None),
+        ("orion*", "Orion*"),
+        ("ve*ga2", "vega"),
+        ("zz*", None),
+        ("[", None),
+        ("[z-a]", None),
+        ("*" * 101, None),
+    ],
+)
+def test_a_team_or_pattern_that_means_nobody_is_an_error_with_the_nearest(word: str, nearest: str | None) -> None:
+    with pytest.raises(GrammarError) as caught:
+        resolve(word, FLEET)
+    assert caught.value.instead == nearest
+
+
+def test_all_of_no_workers_is_an_error() -> None:
+    with pytest.raises(GrammarError, match="none is configured"):
+        resolve("all", GrammarContext(()))
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("orionmx", "OrionMX"),
+        ("OrinMX", "OrionMX"),
+        ("OroinMX", "OrionMX"),
+        ("OrionMXyz", "OrionMX"),
+        ("VEGA", "vega"),
+        ("vgea", "vega"),
+        ("w2", "w1"),
+        ("All", "all"),
+        ("TEAM:archive", "team:archive"),
+    ],
+)
+def test_a_word_that_nearly_names_a_target_is_asked_about(word: str, name: str) -> None:
+    with pytest.raises(NearlyNamed) as caught:
+        ask_if_nearly(word, FLEET, otherwise="")
+    assert caught.value.names[0] == name
+
+
+def test_a_worker_in_another_case_is_not_taken_for_one_that_only_looks_like_it() -> None:
+    with pytest.raises(NearlyNamed) as caught:
+        ask_if_nearly("north", GrammarContext(("South", "North")), otherwise="")
+    assert caught.value.names == ("North",)
+
+
+@pytest.mark.parametrize("word", ["hotfix", "vg", "vegaxy", "O", "al", "fall", "x" * 1000, "team"])
+def test_a_word_further_off_is_left_alone(word: str) -> None:
+    ask_if_nearly(word, FLEET, otherwise="")
+
+
+def test_the_only_worker_is_the_default_and_else_the_configured_one() -> None:
+    assert GrammarContext(("a",)).default == "a"
+    assert GrammarContext(("a",), default_worker="b").default == "a"
+    assert GrammarContext(("a", "b"), default_worker="b").default == "b"
+    assert GrammarContext(("a", "b")).default is None
+    assert GrammarContext(("a", "b"), default_worker="gone").default is None
+    assert GrammarContext(()).default is None

@@ -1,0 +1,25 @@
+"""Text that a message is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from supervisor_core.common.text import capitalised, unfolded
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("it ended with exit code 1", "It ended with exit code 1"),
+        ("mailer is no longer paused", "mailer is no longer paused"),
+        ("mailers are many", "Mailers are many"),
+        ("mailer: gone", "mailer: gone"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_letter_and_a_name_keeps_its_case(text: str, said: str) -> None:
+    assert capitalised(text, "mailer") == said
+
+
+def test_a_text_of_several_lines_becomes_one() -> None:
+    assert unfolded("It died. Its last words:\nusage: w.py\r\n  error") == "It died. Its last words: usage: w.py error"

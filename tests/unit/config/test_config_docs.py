@@ -1,0 +1,202 @@
+"""The example, the file of variables and the reference page, compared with what the code knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from pydantic import BaseModel, SecretStr
+from pydantic_core import PydanticUndefined
+
+from supervisor_core.config.alert_settings import Escalation, Maintenance, QuietHours
+from supervisor_core.config.fields import SecretUrl
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.config.models import Settings
+from supervisor_core.config.worker_settings import Probe
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "config.example.yaml"
+REFERENCE = ROOT / "docs" / "reference" / "configuration.md"
+ENV_EXAMPLE = ROOT / ".env.example"
+ITEMS: Mapping[str, type[BaseModel]] = {
+    "probes": Probe,
+    "escalation": Escalation,
+    "quiet_hours": QuietHours,
+    "maintenance": Maintenance,
+}
+GIVEN_TO_WORKERS = {"SUPERVISOR_GENERATION"}  # set by us, read by nobody but us
+CHOSEN = {"workers": "ID", "teams": "NAME"}
+
+
+def settings(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting with its default, as a reader writes it: `workers.ID.probes[].http`."""
+    for name, field in model.model_fields.items():
+        here = f"{path}{field.alias or name}"
+        inner = next(sections(field.annotation), None)
+        default = field.get_default(call_default_factory=True)
+        if inner is None or isinstance(default, tuple):
+            yield here, default
+        if inner is not None:
+            step = f".{CHOSEN[here]}" if here in CHOSEN else "[]" if isinstance(default, tuple) else ""
+            yield from settings(inner, f"{here}{step}.")
+
+
+def sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The kinds of sections within the type of a setting."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        if issubclass(annotation, BaseModel):
+            yield annotation
+        return
+    for argument in get_args(annotation):
+        yield from sections(argument)
+
+
+def written(key: str, default: Any) -> Any:
+    """A default as it is written in YAML."""
+    if default is PydanticUndefined:
+        return "required"
+    if key == "nas.file_mode":
+        return f"{default:04o}"
+    if isinstance(default, SecretStr | SecretUrl):
+        return default.get_secret_value()
+    if default is None:
+        return "none" if "[]" in key else ""
+    if isinstance(default, tuple):
+        return list(default)
+    return dict(default) if isinstance(default, Mapping) else default
+
+
+def same(documented: Any, default: Any) -> bool:
+    """Whether two defaults mean the same; `./var` and `var` do."""
+    if isinstance(default, Path):
+        return Path(documented) == default
+    return bool(documented == default)
+
+
+def rows() -> dict[str, tuple[str, str, str, str]]:
+    """The reference page: key → type, default, unit, meaning."""
+    found: dict[str, tuple[str, str, str, str]] = {}
+    for line in REFERENCE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 5:
+            key, kind, default, unit, meaning = cells
+            assert key not in found, f"{key} is documented twice"
+            found[key.strip("`")] = (kind, default, unit, meaning)
+    return found
+
+
+def example_keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The settings of the example in the same form."""
+    for key, item in value.items():
+        here = f"{path}{key}"
+        if here in CHOSEN:
+            for inner in item.values():
+                yield from example_keys(inner, f"{here}.{CHOSEN[here]}.")
+        elif isinstance(item, dict) and item:
+            yield from example_keys(item, f"{here}.")
+        else:
+            yield here, item
+
+
+def commented_items() -> dict[str, list[dict[str, Any]]]:
+    """The items that the example shows in comments, by the list above which they stand."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    waiting: list[dict[str, Any]] = []
+    for line in EXAMPLE.read_text(encoding="utf-8").splitlines():
+        if shown := re.fullmatch(r"\s*#\s+- (\{.*\})", line):
+            waiting.append(yaml.safe_load(shown[1]))
+        elif waiting and (key := re.match(r"\s*([a-z_]+):", line)):
+            found[key[1]], waiting = waiting, []
+    return found
+
+
+class TestExample:
+    """`config.example.yaml`."""
+
+    def test_it_loads_as_it_is(self) -> None:
+        config = load_supervisor_config(EXAMPLE, environ={})
+        assert config.pick_worker().id == "OrionMX"
+
+    def test_it_has_every_setting_and_no_other(self) -> None:
+        shown = {key for key, _ in example_keys(yaml.safe_load(EXAMPLE.read_text(encoding="utf-8")))}
+        assert shown == {key for key, _ in settings() if "[]" not in key}
+
+    def test_it_shows_the_defaults(self) -> None:
+        example = load_supervisor_config(EXAMPLE, environ={}).model_dump(exclude={"workers", "teams"})
+        plain = Settings.model_validate({}, context={"folder": ROOT}).model_dump(exclude={"workers", "teams"})
+        assert example == plain
+
+    def test_its_worker_has_the_defaults_but_for_its_command_and_team(self) -> None:
+        example = load_supervisor_config(EXAMPLE, environ={}).pick_worker().model_dump(exclude={"command", "team"})
+        given = {"workers": {"W": {"command": ["x"]}}}
+        plain = Settings.model_validate(given, context={"folder": ROOT}).workers["W"]
+        assert example == plain.model_dump(exclude={"command", "team"})
+
+    def test_the_items_in_its_comments_are_right_and_show_every_key(self) -> None:
+        shown = commented_items()
+        assert shown.keys() == ITEMS.keys()
+        for name, model in ITEMS.items():
+            for item in shown[name]:
+                model.model_validate(item)
+            keys = {key for item in shown[name] for key in item}
+            assert keys == {field.alias or key for key, field in model.model_fields.items()}
+
+    def test_every_line_fits_a_terminal(self) -> None:
+        assert max(len(line) for line in EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+class TestReference:
+    """`docs/reference/configuration.md`."""
+
+    def test_it_has_every_setting_and_no_other(self) -> None:
+        assert set(rows()) - {name for name in rows() if name.isupper()} == {key for key, _ in settings()}
+
+    @pytest.mark.parametrize(("key", "default"), list(settings()), ids=[key for key, _ in settings()])
+    def test_it_says_kind_default_unit_and_meaning(self, key: str, default: Any) -> None:
+        kind, shown, unit, meaning = rows()[key]
+        documented = yaml.safe_load(shown.strip("`"))
+        assert same(documented, written(key, default))
+        last = key.rpartition(".")[2]
+        if last.endswith(("_seconds", "_minutes")):
+            assert unit == last.rpartition("_")[2]
+        if isinstance(default, bool):
+            assert kind == "true or false"
+        assert kind
+        assert meaning.endswith(".")
+
+
+class TestVariables:
+    """`.env.example`."""
+
+    def test_every_variable_that_the_code_reads_is_explained(self) -> None:
+        explained = ENV_EXAMPLE.read_text(encoding="utf-8")
+        reference = REFERENCE.read_text(encoding="utf-8")
+        read = {
+            name
+            for folder in ("supervisor_core", "bot")
+            for file in (ROOT / folder).rglob("*.py")
+            for name in re.findall(r'["\']((?:SUPERVISOR|SLACK)_[A-Z_]*[A-Z])["\']', file.read_text(encoding="utf-8"))
+        }
+        read -= GIVEN_TO_WORKERS
+        read |= {f"{name}_FILE" for name in read if name.endswith("_TOKEN")}
+        assert {"SUPERVISOR_CONFIG", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN_FILE", "SLACK_API_URL"} <= read
+        for name in read:
+            assert re.search(rf"^(?:# )?{name}=", explained, re.MULTILINE), f"{name} is not in .env.example"
+            assert f"`{name}`" in reference, f"{name} is not in the reference"
+
+    def test_every_variable_that_the_example_substitutes_is_explained(self) -> None:
+        body = re.sub(r"#.*", "", EXAMPLE.read_text(encoding="utf-8"))
+        substituted = set(re.findall(r"\$\{([A-Z_]+)", body))
+        assert substituted
+        for name in substituted:
+            assert re.search(rf"^(?:# )?{name}=", ENV_EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE), name
+            assert f"`{name}`" in REFERENCE.read_text(encoding="utf-8"), name
+
+    def test_it_can_be_copied_as_it_is(self, tmp_path: Path) -> None:
+        (tmp_path / ".env").write_text(ENV_EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+        (tmp_path / "config.yaml").write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+        assert load_supervisor_config(tmp_path / "config.yaml", environ={}).environ["SLACK_BOT_TOKEN"] == ""

@@ -1,0 +1,62 @@
+"""An actor whose task breaks is begun anew, alone: the others keep what they have in hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.common.events import Event, EventBus, EventType
+from tests.support.reconciling import World, a_world, until
+
+
+class BrokenBus(EventBus):
+    """What is to be told of a worker's states raises, so often, for whoever tells it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raises: dict[str, int] = {}
+
+    def publish(self, event: Event) -> None:
+        left = self.raises.get(event.subject, 0)
+        if left and event.type is EventType.WORKER_STATE_CHANGED:
+            self.raises[event.subject] = left - 1
+            raise OSError("the bus is broken")
+        super().publish(event)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with a_world(tmp_path, monkeypatch, North={}, South={}) as made:
+        yield made
+
+
+def test_one_actor_that_breaks_is_begun_anew_and_the_others_keep_what_is_in_hand(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        await world.reconciler.start()
+        await until(lambda: world.state("North") == world.state("South") == "running", "both run")
+        world.reconciler.bus = bus = BrokenBus()
+        let_go = threading.Event()
+        world.adapter.slow("South", let_go)
+        slow = world.send("restart_watcher", "South")
+        world.configure(North={}, South={"enabled": False})
+        await until(lambda: world.job(slow).outcome is not None, "it is restarted")
+        await until(lambda: world.adapter.done("South") == ["start", "stop"], "South is being stopped")
+        bus.raises["North"] = 2  # the work, and the edge that deals with that
+        task = world.send("restart_watcher", "North")
+        await until(lambda: any("begun anew" in each.getMessage() for each in caplog.records), "its task broke")
+        assert bus.raises["North"] == 0
+        assert world.state("South") == "stopping", "what is in hand for the other stays so"
+        after = world.send("diagnostics", "North")
+        await until(lambda: world.job(after).outcome is not None, "it works again")
+        assert world.job(task).outcome is not None, "what had not begun was not lost"
+        let_go.set()
+        await until(lambda: world.state("South") == "stopped", "and the other ends its own")
+        assert world.reconciler.problem() == ""
+        assert world.adapter.overlaps == []
+
+    world.run_in_threads(story())

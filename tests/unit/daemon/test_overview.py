@@ -1,0 +1,136 @@
+"""`status` as the daemon answers it: what is wrong makes it unhealthy and is named, whoever it is that suffers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor_core.daemon.configuration.service import ConfigService
+from supervisor_core.daemon.control.client import NotRunningError, ask
+from supervisor_core.daemon.daemon import Daemon
+from supervisor_core.daemon.overview import status_document, worker_documents
+from supervisor_core.daemon.reconciliation.observer import LagMeter, Senses
+from supervisor_core.daemon.services.agent import Living, SupervisorAgent
+from tests.support.lives import at_once
+from tests.support.reconciling import AtOnce, World, a_world, until
+from tests.support.waiting import wait_until
+
+SOON_SECONDS = 1.0
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with a_world(tmp_path, monkeypatch, North={}, South={}) as made:
+        yield made
+
+
+async def up(world: World) -> None:
+    await world.reconciler.start()
+    await until(lambda: world.state("North") == world.state("South") == "running", "both run")
+
+
+def shown(world: World) -> dict[str, dict[str, Any]]:
+    """Each worker as `status` shows it now."""
+    looked = Senses(world.parts).look(world.reconciler.workers())
+    return {each["id"]: each for each in worker_documents(world.parts, world.reconciler, looked)}
+
+
+def test_a_supervisor_that_has_failed_is_not_healthy(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        config = world.parts.host.config
+        agent = SupervisorAgent(world.parts.ledger, "TestHost", heartbeat_seconds=0, elsewhere=at_once)
+        living = Living(agent, world.parts.ledger, AtOnce(), lambda: config, lambda: "")
+        configuration = ConfigService(config, AtOnce())
+
+        def document() -> dict[str, Any]:
+            workers, started = list(shown(world).values()), datetime.now(UTC)
+            told = (world.parts.ledger, agent, configuration, living, world.reconciler)
+            return status_document(*told, [], workers, [], started)
+
+        await agent.spawn()
+        await agent.start()
+        assert document()["healthy"]
+        await agent.fail("queue_processor: it broke")
+        assert not document()["healthy"]
+        assert (document()["supervisor"]["status"], document()["supervisor"]["reason"]) == (
+            "FAILED",
+            "queue_processor: it broke",
+        )
+        await agent.stop()
+        assert not document()["healthy"], "nor is one whose life is over"
+
+    world.run(story())
+
+
+def test_a_service_behind_that_is_in_error_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def breaks(_self: LagMeter, _stopping: asyncio.Event) -> None:
+        raise OSError("no clock here")
+
+    monkeypatch.setattr(LagMeter, "run", breaks)
+
+    async def story(daemon: Daemon, state_dir: str) -> None:
+        life = asyncio.create_task(daemon.run())
+        try:
+            document = await asyncio.to_thread(wait_until, lambda: names_senses(state_dir), 30, "senses are named")
+            assert "senses: OSError: no clock here" in document["supervisor"]["problem"]
+            assert not document["healthy"]
+        finally:
+            await asyncio.to_thread(ask, state_dir, {"do": "stop"})
+            assert await life == 0
+
+    with a_world(tmp_path, monkeypatch) as world:
+        asyncio.run(story(Daemon(world.parts), str(world.parts.host.config.state_dir)))
+
+
+def names_senses(state_dir: str) -> dict[str, Any]:
+    """What the daemon answers at its control door, once that names the senses; empty until then."""
+    try:
+        document = ask(state_dir, {"do": "status"})
+    except NotRunningError:  # the door is not open yet
+        return {}
+    return document if "senses" in document["supervisor"]["problem"] else {}
+
+
+def test_a_removed_worker_that_runs_because_monitoring_is_paused_is_shown_with_its_reason(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        world.resting = True
+        world.configure(South={})
+        await asyncio.sleep(SOON_SECONDS)
+        assert shown(world)["North"]["state"] == "running"
+        assert "not in the configuration any more" in shown(world)["North"]["reason"]
+        assert not shown(world)["North"]["fine"]
+        assert shown(world)["South"]["fine"]
+
+    world.run(story())
+
+
+def test_one_that_runs_and_is_quarantined_is_shown_with_its_quarantine(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        world.parts.host.quarantines.begin("North", "quarantined: it hangs again", datetime.now(UTC))
+        world.reconciler.plan_again()
+        await asyncio.sleep(SOON_SECONDS)
+        north = shown(world)["North"]
+        assert (north["state"], north["quarantined"], north["fine"]) == ("running", True, False)
+        assert "quarantined: it hangs again" in north["reason"]
+
+    world.run(story())
+
+
+def test_one_whose_record_can_not_be_read_says_why(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        world.processes.hide("North")
+        await asyncio.sleep(SOON_SECONDS)
+        north = shown(world)["North"]
+        assert "The system does not tell" in north["reason"]
+        assert not north["fine"]
+
+    world.run(story())

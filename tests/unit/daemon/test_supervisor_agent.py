@@ -1,0 +1,581 @@
+"""A supervisor's life: each move from each status, in the database first, and heartbeats that nothing ends but its end.
+
+The loop's clock is virtual, as in the tests of services.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supervisor_core.daemon.services.agent import EVENTS, SupersededError, SupervisorAgent
+from supervisor_core.storage import schema
+from supervisor_core.storage.engine import shared_engine
+from supervisor_core.storage.store import OfEngine
+from supervisor_core.storage.supervisors import (
+    ALIVE,
+    MOVES,
+    IllegalMove,
+    Move,
+    SupervisorStatus,
+    after,
+    is_unresponsive,
+)
+from supervisor_core.workers.heartbeats.service import RETRY_SECONDS
+from tests.support.lives import NOW, WAY, Heard, Troubled, ask, at_once, brought_to, put_supervisor, row_of
+from tests.support.sampling import examples
+from tests.unit.common.test_services import now, run
+
+S, M = SupervisorStatus, Move
+ILLEGAL = "illegal"
+
+# The whole machine, written out: where each move leads from each status. To the same one: a warning, no change.
+EXPECTED: dict[tuple[SupervisorStatus, Move], SupervisorStatus | str] = {
+    (S.SPAWNING, M.START): S.ACTIVE,
+    (S.SPAWNING, M.STOP): S.SPAWNING,
+    (S.SPAWNING, M.PAUSE): ILLEGAL,
+    (S.SPAWNING, M.RESUME): ILLEGAL,
+    (S.SPAWNING, M.FAIL): S.FAILED,
+    (S.ACTIVE, M.START): S.ACTIVE,
+    (S.ACTIVE, M.STOP): S.TERMINATED,
+    (S.ACTIVE, M.PAUSE): S.PAUSED,
+    (S.ACTIVE, M.RESUME): S.ACTIVE,
+    (S.ACTIVE, M.FAIL): S.FAILED,
+    (S.PAUSED, M.START): ILLEGAL,
+    (S.PAUSED, M.STOP): S.TERMINATED,
+    (S.PAUSED, M.PAUSE): S.PAUSED,
+    (S.PAUSED, M.RESUME): S.ACTIVE,
+    (S.PAUSED, M.FAIL): ILLEGAL,
+    (S.FAILED, M.START): S.ACTIVE,
+    (S.FAILED, M.STOP): S.TERMINATED,
+    (S.FAILED, M.PAUSE): ILLEGAL,
+    (S.FAILED, M.RESUME): ILLEGAL,
+    (S.FAILED, M.FAIL): ILLEGAL,
+    (S.TERMINATED, M.START): ILLEGAL,
+    (S.TERMINATED, M.STOP): S.TERMINATED,
+    (S.TERMINATED, M.PAUSE): ILLEGAL,
+    (S.TERMINATED, M.RESUME): ILLEGAL,
+    (S.TERMINATED, M.FAIL): ILLEGAL,
+}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfEngine]:
+    engine = shared_engine(f"sqlite:///{tmp_path_factory.mktemp('lives') / 'shared.db'}")
+    schema.ensure(engine)
+    yield OfEngine(engine)
+    engine.dispose()
+
+
+class World:
+    """A supervisor of its own in the database of all, with what went wrong there and what was announced."""
+
+    def __init__(self, database: OfEngine) -> None:
+        self.id = f"host-{uuid.uuid4().hex[:12]}"
+        self.database = Troubled(database)
+        self.heard = Heard(database)
+
+    def agent(self, **more: Any) -> SupervisorAgent:
+        facts: dict[str, Any] = {"bus": self.heard, "clock": self.clock, "elsewhere": at_once, "heartbeat_seconds": 0}
+        return SupervisorAgent(self.database, self.id, **{**facts, **more})
+
+    @staticmethod
+    def clock() -> datetime:
+        return NOW + timedelta(seconds=now())
+
+    @property
+    def status(self) -> SupervisorStatus:
+        return row_of(self.database, self.id).status
+
+
+@pytest.fixture
+def world(database: OfEngine) -> World:
+    return World(database)
+
+
+# The table
+
+
+def test_the_table_above_has_every_move_from_every_status() -> None:
+    assert set(EXPECTED) == set(itertools.product(S, M))
+
+
+@pytest.mark.parametrize(("status", "move"), EXPECTED)
+def test_each_move_leads_where_it_should_or_is_refused(status: SupervisorStatus, move: Move) -> None:
+    expected = EXPECTED[status, move]
+    if expected == ILLEGAL:
+        with pytest.raises(IllegalMove, match=f"{status} can't {move}"):
+            after(status, move)
+    else:
+        assert after(status, move) is expected
+
+
+def test_the_ways_from_status_to_status_are_those_of_the_requirements() -> None:
+    found = {status: {to for to in moves.values() if to is not status} for status, moves in MOVES.items()}
+    assert found == {
+        S.SPAWNING: {S.ACTIVE, S.FAILED},
+        S.ACTIVE: {S.PAUSED, S.FAILED, S.TERMINATED},
+        S.PAUSED: {S.ACTIVE, S.TERMINATED},
+        S.FAILED: {S.ACTIVE, S.TERMINATED},
+        S.TERMINATED: set(),
+    }
+
+
+def test_a_status_is_stored_by_its_name_in_capitals() -> None:
+    assert [str(status) for status in S] == ["SPAWNING", "ACTIVE", "PAUSED", "FAILED", "TERMINATED"]
+
+
+# The agent
+
+
+@pytest.mark.parametrize(("status", "move"), EXPECTED)
+def test_the_agent_does_exactly_what_the_table_says(
+    world: World, status: SupervisorStatus, move: Move, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = EXPECTED[status, move]
+
+    async def story() -> None:
+        agent = world.agent()
+        await brought_to(agent, status)
+        before, world.heard.events[:] = row_of(world.database, world.id), []
+        caplog.clear()
+        if expected == ILLEGAL:
+            with pytest.raises(IllegalMove):
+                await ask(agent, move)
+        else:
+            await ask(agent, move)
+        changed = expected not in (ILLEGAL, status)
+        assert agent.status == world.status == (expected if changed else status)
+        assert (row_of(world.database, world.id) == before) is not changed
+        assert world.heard.kinds == ([EVENTS[move].split(".")[1]] if changed and move in EVENTS else [])
+        warned = [record for record in caplog.records if record.levelno == logging.WARNING]
+        assert bool(warned) == (expected is status)
+
+    run(story())
+
+
+@settings(max_examples=examples(60))
+@given(moves=st.lists(st.sampled_from(list(Move)), max_size=12))
+def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(database: OfEngine, moves: list[Move]) -> None:
+    world = World(database)
+
+    async def story() -> None:
+        agent, expected = world.agent(), S.SPAWNING
+        announced: list[SupervisorStatus] = []
+        await agent.spawn()
+        for move in moves:
+            before, leads = expected, EXPECTED[expected, move]
+            try:
+                await ask(agent, move)
+            except IllegalMove:
+                assert leads == ILLEGAL
+            else:
+                expected = SupervisorStatus(leads)
+            assert agent.status is world.status is expected
+            announced += [expected] if expected is not before and move in EVENTS else []
+        assert world.heard.row_then == announced
+
+    run(story())
+
+
+def test_a_move_is_in_the_database_before_it_is_announced(world: World) -> None:
+    async def story() -> None:
+        agent = world.agent()
+        for move in (M.START, M.PAUSE, M.RESUME, M.STOP):
+            await ask(agent, move)
+
+    run(story())
+    assert world.heard.kinds == ["started", "paused", "resumed", "stopped"]
+    assert world.heard.row_then == [S.ACTIVE, S.PAUSED, S.ACTIVE, S.TERMINATED]
+    assert world.heard.events[1] == (
+        "supervisor.paused",
+        world.id,
+        {"status": "PAUSED", "previous_status": "ACTIVE", "reason": None},
+    )
+
+
+@pytest.mark.parametrize("move", [M.START, M.STOP, M.PAUSE, M.FAIL])
+def test_a_move_that_the_database_does_not_take_has_not_happened_and_may_be_asked_again(
+    world: World, move: Move
+) -> None:
+    status = S.SPAWNING if move is M.START else S.ACTIVE
+
+    async def story() -> None:
+        agent = world.agent()
+        await brought_to(agent, status)
+        world.heard.events.clear()
+        world.database.away = OSError("the disk is full")
+        with pytest.raises(OSError, match="the disk is full"):
+            await ask(agent, move)
+        assert agent.status is world.status is status
+        assert world.heard.events == []
+        world.database.away = None
+        await ask(agent, move)
+        assert agent.status is world.status is EXPECTED[status, move]
+
+    run(story())
+
+
+def test_a_move_that_was_written_and_whose_answer_was_lost_is_found_by_the_next_try(world: World) -> None:
+    async def story() -> None:
+        agent = world.agent()
+        await agent.start()
+        world.database.answers_lost = ConnectionError("gone")
+        with pytest.raises(ConnectionError):
+            await agent.pause("a storm")
+        assert (agent.status, world.status) == (S.ACTIVE, S.PAUSED)
+        world.database.answers_lost = None
+        await agent.pause("a storm")
+        assert agent.status is S.PAUSED
+
+    run(story())
+    assert world.heard.kinds == ["started", "paused"]
+
+
+def test_a_listener_that_fails_changes_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("nobody listens")
+
+    async def story() -> None:
+        agent = world.agent(bus=fails)
+        await agent.start()
+        assert agent.status is world.status is S.ACTIVE
+
+    run(story())
+    assert "supervisor.started" in caplog.text
+
+
+def test_who_asks_twice_at_once_gets_one_move_and_one_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        agent = world.agent()
+        await asyncio.gather(agent.start(), agent.start())
+        await asyncio.gather(agent.pause(), agent.pause(), agent.pause())
+
+    run(story())
+    assert world.heard.kinds == ["started", "paused"]
+    assert caplog.text.count("changes nothing") == 3
+
+
+def test_a_move_is_done_to_the_end_although_nobody_waits_for_it_any_more(world: World) -> None:
+    async def story() -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly(work: Callable[..., Any], *arguments: Any) -> Any:
+            done = work(*arguments)
+            begun.set()
+            await go_on.wait()
+            return done
+
+        agent = world.agent(elsewhere=slowly)
+        asking = asyncio.ensure_future(agent.fail("no drive"))
+        await begun.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert str(agent.status) == "SPAWNING"
+        go_on.set()
+        await agent.stop()  # waits for its turn
+        assert agent.status is world.status is S.TERMINATED
+        assert row_of(world.database, world.id).reason == "no drive"
+
+    run(story())
+
+
+# One life after another
+
+
+@pytest.mark.parametrize("left", list(S))
+def test_a_new_life_begins_at_spawning_whatever_the_last_one_left(
+    world: World, left: SupervisorStatus, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        await brought_to(world.agent(heartbeat_seconds=30), left)
+        caplog.clear()
+        agent = world.agent()
+        await agent.spawn()
+        row = row_of(world.database, world.id)
+        assert agent.status is row.status is S.SPAWNING
+        assert row.last_heartbeat_at is None, "a dead one's last beat never speaks for its successor"
+
+    run(story())
+    assert ("did not end its last life itself" in caplog.text) == (left in ALIVE)
+
+
+@pytest.mark.parametrize("crashed", [False, True], ids=["stopped", "killed"])
+def test_a_pause_outlives_the_process_with_its_reason_until_somebody_resumes(world: World, crashed: bool) -> None:
+    async def story() -> None:
+        agent = world.agent()
+        await agent.start()
+        await agent.pause("anna - storm in the north")
+        if not crashed:
+            await agent.stop()
+        world.heard.events.clear()
+        agent = world.agent()
+        await agent.start()
+        assert agent.status is world.status is S.PAUSED
+        assert row_of(world.database, world.id).reason == "anna - storm in the north"
+        assert world.heard.kinds == ["started", "paused"]
+        await agent.resume()
+        await agent.stop()
+        agent = world.agent()
+        await agent.start()
+        assert agent.status is S.ACTIVE
+        assert row_of(world.database, world.id).reason is None
+
+    run(story())
+
+
+def test_a_pause_is_kept_by_a_life_that_never_came_up(world: World) -> None:
+    async def story() -> None:
+        await brought_to(world.agent(), S.PAUSED)
+        failing = world.agent()
+        await failing.fail("no drive")
+        assert row_of(world.database, world.id).paused
+        await failing.start()
+        assert failing.status is S.PAUSED
+
+    run(story())
+
+
+def test_a_process_that_was_thought_dead_gets_no_move_into_its_successors_row(world: World) -> None:
+    async def story() -> None:
+        older, younger = world.agent(), world.agent()
+        await older.start()
+        await younger.start()
+        for move in (M.PAUSE, M.STOP, M.FAIL):
+            with pytest.raises(SupersededError, match="could not change its state"):
+                await ask(older, move)
+        assert older.status is S.ACTIVE
+        assert world.status is S.ACTIVE
+
+    run(story())
+
+
+def test_a_reason_of_any_kind_fits_into_its_row(world: World) -> None:
+    async def story() -> None:
+        agent = world.agent()
+        await agent.fail("line\nbreak \0 \ud800 " + "x" * 1000)
+        assert len(row_of(world.database, world.id).reason or "") == 255
+
+    run(story())
+
+
+# Heartbeats
+
+
+def beats_of(world: World) -> float | None:
+    last = row_of(world.database, world.id).last_heartbeat_at
+    return None if last is None else (last - NOW).total_seconds()
+
+
+def tasks_left() -> set[str]:
+    return {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+def test_it_beats_every_thirty_seconds_while_it_is_up_and_leaves_no_task(world: World) -> None:
+    async def story() -> None:
+        agent = world.agent(heartbeat_seconds=30)
+        await agent.spawn()
+        assert beats_of(world) is None
+        await agent.start()
+        await asyncio.sleep(95)
+        assert beats_of(world) == 90
+        await agent.pause()
+        await asyncio.sleep(30)
+        assert beats_of(world) == 120, "paused is alive"
+        await agent.stop()
+        assert tasks_left() == set()
+        await asyncio.sleep(100)
+        assert beats_of(world) == 120
+
+    run(story())
+
+
+def test_with_zero_seconds_it_never_beats(world: World) -> None:
+    async def story() -> None:
+        agent = world.agent(heartbeat_seconds=0)
+        await agent.start()
+        assert tasks_left() == set()
+        await asyncio.sleep(100)
+        assert beats_of(world) is None
+        await agent.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
+def test_a_heartbeat_that_makes_no_sense_is_refused(world: World, seconds: float) -> None:
+    with pytest.raises(ValueError, match="0 for none"):
+        world.agent(heartbeat_seconds=seconds)
+
+
+def test_a_failed_one_is_silent_and_beats_again_once_it_is_started_again(world: World) -> None:
+    async def story() -> None:
+        agent = world.agent(heartbeat_seconds=30)
+        await agent.start()
+        await agent.fail("no drive")
+        assert tasks_left() == set()
+        await asyncio.sleep(100)
+        assert beats_of(world) == 0
+        await agent.start()
+        assert beats_of(world) == 100
+        await asyncio.sleep(31)
+        assert beats_of(world) == 130
+        await agent.stop()
+
+    run(story())
+
+
+def test_errors_of_a_heartbeat_are_told_once_for_each_kind_and_end_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story() -> None:
+        agent = world.agent(heartbeat_seconds=30)
+        await agent.start()
+        await asyncio.sleep(1)
+        world.database.away, world.database.writes = OSError("the disk is full"), 0
+        await asyncio.sleep(29 + 3 * RETRY_SECONDS + 1)
+        assert world.database.writes == 4, "at 30 s, and then every 5 s"
+        assert "the disk is full" in agent.problem()
+        world.database.away = RuntimeError("something else")
+        await asyncio.sleep(2 * RETRY_SECONDS)
+        world.database.away = None
+        await asyncio.sleep(RETRY_SECONDS)
+        assert beats_of(world) == now() - 1, "the first one that could be"
+        assert agent.problem() == ""
+        await agent.stop()
+
+    run(story())
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(errors) == 2
+    assert "OSError" in errors[0]
+    assert "RuntimeError" in errors[1]
+    assert caplog.text.count("is written again") == 1
+
+
+def test_a_stop_that_fails_leaves_the_heartbeat_going(world: World) -> None:
+    async def story() -> None:
+        agent = world.agent(heartbeat_seconds=30)
+        await agent.start()
+        world.database.away = OSError("the disk is full")
+        with pytest.raises(OSError, match="full"):
+            await agent.stop()
+        world.database.away = None
+        await asyncio.sleep(31)
+        assert beats_of(world) == 30
+        await agent.stop()
+        assert tasks_left() == set()
+
+    run(story())
+
+
+def test_a_stop_does_not_wait_for_a_heartbeat_that_hangs(world: World) -> None:
+    async def story() -> None:
+        hangs = asyncio.Event()
+
+        async def elsewhere(work: Callable[..., Any], *arguments: Any) -> Any:
+            if asyncio.current_task() and "heartbeat" in asyncio.current_task().get_name():  # type: ignore[union-attr]
+                hangs.set()
+                await asyncio.get_running_loop().create_future()
+            return work(*arguments)
+
+        agent = world.agent(heartbeat_seconds=30, elsewhere=elsewhere)
+        await agent.start()
+        await hangs.wait()
+        await agent.stop()
+        assert agent.status is world.status is S.TERMINATED
+        assert tasks_left() == set()
+
+    run(story())
+
+
+def test_a_process_that_was_thought_dead_says_that_its_row_is_anothers_and_leaves_it_alone(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        older, younger = world.agent(heartbeat_seconds=30), world.agent(heartbeat_seconds=1000)
+        await older.start()
+        await younger.start()
+        await asyncio.sleep(200)
+        assert beats_of(world) == 0, "the younger one's"
+        assert "belongs to another process" in older.problem()
+        for agent in (older, younger):
+            agent_task = agent._heartbeat  # noqa: SLF001 (the older one can't be stopped in the usual way)
+            await agent_task.end()
+
+    run(story())
+    assert caplog.text.count("belongs to another process") == 1
+
+
+# Others
+
+
+@pytest.mark.parametrize(
+    ("status", "last", "every", "silent"),
+    [
+        (S.ACTIVE, 89.9, 30, False),
+        (S.ACTIVE, 90, 30, True),
+        (S.PAUSED, 90, 30, True),
+        (S.ACTIVE, 90, 60, False),
+        (S.ACTIVE, 180, 60, True),
+        (S.ACTIVE, None, 30, True),
+        (S.ACTIVE, None, 2000, False),
+        (S.ACTIVE, 9999, 0, False),
+        (S.ACTIVE, -50, 30, False),
+        (S.SPAWNING, 9999, 30, False),
+        (S.FAILED, 9999, 30, False),
+        (S.TERMINATED, 9999, 30, False),
+    ],
+)
+def test_unresponsive_is_who_should_be_there_and_has_missed_three_of_its_own_heartbeats(
+    status: SupervisorStatus, last: float | None, every: float, silent: bool
+) -> None:
+    beat = None if last is None else NOW - timedelta(seconds=last)
+    assert is_unresponsive(status, beat, NOW - timedelta(hours=1), every, NOW) is silent
+
+
+def test_the_others_that_are_silent_are_found_and_said_in_words(world: World) -> None:
+    names = {word: f"{word}-{world.id}" for word in ("silent", "never", "well", "gone", "quiet")}
+    long_ago = NOW - timedelta(seconds=100)
+    put_supervisor(world.database, names["silent"], last_heartbeat_at=long_ago)
+    put_supervisor(world.database, names["never"], last_heartbeat_at=None, started_at=long_ago)
+    put_supervisor(world.database, names["well"])
+    put_supervisor(world.database, names["gone"], last_heartbeat_at=long_ago, status=S.TERMINATED)
+    put_supervisor(world.database, names["quiet"], last_heartbeat_at=long_ago, heartbeat_seconds=0.0)
+
+    async def story() -> dict[str, str]:
+        agent = world.agent(heartbeat_seconds=1)
+        await agent.start()
+        found = await agent.unresponsive(NOW)
+        await agent.stop()
+        return {each.row.supervisor_id: each.in_words() for each in found if world.id in each.row.supervisor_id}
+
+    words = run(story())
+    assert set(words) == {names["silent"], names["never"]}
+    assert "on elsewhere (pid 4711) is unresponsive: 3 heartbeats are missing" in words[names["silent"]]
+    assert "it has sent none since it started" in words[names["never"]]
+
+
+def test_it_does_not_accuse_itself(world: World) -> None:
+    async def story() -> None:
+        agent = world.agent(heartbeat_seconds=30)
+        await agent.start()
+        found = await agent.unresponsive(NOW + timedelta(days=1))
+        await agent.stop()
+        assert world.id not in {each.row.supervisor_id for each in found}
+
+    run(story())
+
+
+def test_every_status_can_be_reached_in_these_tests() -> None:
+    assert set(WAY) == set(S)

@@ -1,0 +1,223 @@
+"""What doctor decides purely: bounds, clocks, disks, and what Slack's answers mean."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from bot.doctor import app, people
+from bot.doctor import channels as places
+from bot.doctor.tokens import hidden
+from supervisor_core.common.errors import TemporaryError
+from supervisor_core.doctor import checks
+from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.host import compared
+from supervisor_core.host.disks import remote_kind
+from supervisor_core.storage.ledger_file import file_state, received
+
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+DATE = "Thu, 05 Feb 2026 14:30:15 GMT"
+
+
+def test_a_check_that_hangs_keeps_no_other_from_being_told() -> None:
+    never = threading.Event()
+
+    def hangs() -> Check:
+        never.wait()
+        raise AssertionError
+
+    fine = Check("fine", True, "it is")
+    hung, told = checks.examine({"hangs": hangs, "fine": lambda: fine}, seconds=0.2)
+    never.set()
+    assert told == fine
+    assert (hung.name, hung.ok) == ("hangs", False)
+    assert "could not be found out in time" in hung.message
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "remedy"),
+    [
+        (TemporaryError("The drive hangs.", remedy="Check the mount."), "The drive hangs.", "Check the mount."),
+        (PermissionError(13, "Permission denied", "/x"), "/x: Permission denied", "user to whom it belongs"),
+        (ValueError("what"), "something unexpected went wrong: ValueError: what", ""),
+    ],
+)
+def test_a_check_that_fails_by_an_error_is_told_like_any_other(error: Exception, message: str, remedy: str) -> None:
+    def fails() -> Check:
+        raise error
+
+    (check,) = checks.examine({"x": fails})
+    assert (check.name, check.ok, check.message) == ("x", False, message)
+    assert remedy in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("ahead", "way", "ok", "words"),
+    [
+        (0.0, 0.0, True, "it agrees with Slack's to within 5 s"),
+        (5.4, 0.0, True, "agrees"),
+        (-4.4, 0.0, True, "agrees"),
+        (6.0, 0.0, False, "it is 6 s ahead of Slack's"),
+        (-6.0, 0.0, False, "it is 6 s behind Slack's"),
+        (6.0, 8.0, True, "agrees"),
+    ],
+)
+def test_the_clock_is_judged_by_the_middle_of_the_way(ahead: float, way: float, ok: bool, words: str) -> None:
+    asked = NOW + timedelta(seconds=ahead - way / 2 + 0.4)
+    check = compared(DATE, asked, asked + timedelta(seconds=way))
+    assert check.ok is ok
+    assert words in check.message
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "99 Feb"])
+def test_an_answer_without_the_time_accuses_no_clock(date: str) -> None:
+    check = compared(date, NOW, NOW)
+    assert check.ok
+    assert check.message == "not compared, so whether it is right isn't known: Slack did not tell the time"
+    assert check.remedy, "which makes it a warning, and no pass"
+
+
+class Mount(NamedTuple):
+    """As psutil tells one."""
+
+    mountpoint: str
+    fstype: str
+    opts: str = "rw,relatime"
+
+
+MOUNTS = (Mount("/", "ext4"), Mount("/mnt", "nfs4"), Mount("/mnt/local", "xfs"), Mount("/net", "autofs"))
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/var/lib", ""),
+        ("/mnt/x", "nfs4"),
+        ("/mnt", "nfs4"),
+        ("/mnt/local/x", ""),
+        ("/mntx", ""),
+        ("/net/host/x", "fuse.sshfs"),
+        ("/smb", "network drive"),
+    ],
+)
+def test_the_disk_of_a_folder_is_that_of_the_nearest_mount(folder: str, kind: str) -> None:
+    over = (Mount("/net/host", "ext4"), Mount("/net/host", "fuse.sshfs"), Mount("/smb", "ntfs", "rw,remote"))
+    assert remote_kind(Path(folder), (*MOUNTS, *over)) == kind
+
+
+def test_this_disk_is_told_without_asking_the_disk(tmp_path: Path) -> None:
+    assert isinstance(remote_kind(tmp_path), str)
+    assert remote_kind(Path("/x"), ()) == ""
+
+
+def test_a_ledger_too_large_to_be_looked_through_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "large.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE t (a)")
+    numbers = "WITH RECURSIVE n(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 50000)"
+    connection.execute(f"INSERT INTO t {numbers} SELECT a FROM n")
+    connection.commit()
+    connection.close()
+    assert file_state(path, 60.0).whole
+    seen = file_state(path, -1.0)
+    assert (seen.version, seen.damage, seen.whole) == (None, "", False)
+
+
+def test_a_ledger_that_does_not_say_knows_of_no_click(tmp_path: Path) -> None:
+    assert received(tmp_path / "nowhere.db", "interactive") is None
+    (tmp_path / "none.db").write_text("this is no database")
+    assert received(tmp_path / "none.db", "interactive") is None
+
+
+@pytest.mark.parametrize(
+    ("app_id", "url", "other"),
+    [
+        ("A0OURS", "wss://h/link/?ticket=t&app_id=A0OURS", False),
+        ("A0OURS", "wss://h/link/?ticket=t&app_id=A0THEIRS", True),
+        ("A0OURS", "wss://h/link/?ticket=t", False),
+        ("", "wss://h/link/?ticket=t&app_id=A0THEIRS", False),
+    ],
+)
+def test_tokens_of_two_apps_are_told_apart(app_id: str, url: str, other: bool) -> None:
+    found = app.other_app(app_id, url)
+    assert (found is not None) is other
+    if found:
+        assert "of different apps" in found.message
+        assert "ticket" not in found.message
+
+
+def test_a_token_that_names_no_scopes_is_not_accused() -> None:
+    assert app.granted("").ok
+    assert app.granted("*").ok
+    assert not app.granted("chat:write, commands").ok
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"name": "ops", "is_member": True}, None),
+        ({"is_im": True, "id": "D1"}, None),
+        ({"error": "fetch_failed"}, "can't be looked at: fetch_failed"),
+        ({"error": "missing_scope"}, "a scope is missing"),
+    ],
+)
+def test_a_channel_is_judged_by_what_slack_tells(told: dict[str, Any], message: str | None) -> None:
+    found = places.judge("C1", ["slack.alert_channel"], told, "supervisor")
+    if message is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert message in found.message
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        ({"S1": {"handle": "ops", "date_delete": 0, "user_count": 3}}, None),
+        ({"S1": {"handle": "ops", "date_delete": 0}}, None),
+        ({"S1": {"handle": "ops", "date_delete": 1700000000}}, "S1 (@ops) is disabled"),
+        ({"S1": {"handle": "ops", "user_count": "0"}}, "has no members"),
+        ({"error": "missing_scope"}, "can't be looked up: missing_scope"),
+        ({}, "is not known to Slack"),
+    ],
+)
+def test_a_group_is_judged_by_what_slack_tells(known: dict[str, Any], message: str | None) -> None:
+    found = people.judge_group("S1", ["slack.access.operators"], known)
+    if message is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert message in found.message
+
+
+@pytest.mark.parametrize(
+    ("told", "message", "note"),
+    [
+        ({"name": "crew", "is_private": True, "num_members": 3}, None, ""),
+        ({"name": "crew", "num_members": 3}, None, "C1 (#crew) is public: whoever joins it has the rights of"),
+        ({"name": "crew", "is_archived": True}, "C1 (#crew) is archived, and gives no rights", ""),
+        ({"name": "crew", "num_members": 0}, "C1 (#crew) has no members", ""),
+        ({"error": "channel_not_found"}, "C1 gives no rights: it does not exist, or is private", ""),
+        ({"error": "missing_scope"}, "C1 gives no rights: a scope is missing", ""),
+        ({"error": "fetch_failed"}, "C1 gives no rights: fetch_failed", ""),
+    ],
+)
+def test_a_channel_whose_members_have_rights_is_judged_by_what_slack_tells(
+    told: dict[str, Any], message: str | None, note: str
+) -> None:
+    found, said = people.judge_channel("C1", ["slack.access.operators"], told)
+    assert note in said
+    assert bool(said) == bool(note)
+    assert (found is None) == (message is None)
+    assert found is None or (message or "") in found.message
+
+
+def test_no_check_repeats_a_secret_whoever_put_it_there() -> None:
+    check = Check("x", False, "can't connect with xoxb-1", "try xapp-2 again")
+    (clean,) = hidden(["xoxb-1", "xapp-2"], [check])
+    assert (clean.message, clean.remedy) == ("can't connect with …", "try … again")

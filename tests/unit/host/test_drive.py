@@ -1,0 +1,198 @@
+"""The drive and its threads: what hangs is left alone, what waits behind it fails at once, and it may come back."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.host.drive import Drive, DriveUnavailable
+from tests.support.waiting import wait_until
+
+SOON = 0.05
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Drive:
+    return Drive(tmp_path, timeout_seconds=5)
+
+
+def hang(drive: Drive, release: threading.Event) -> None:
+    with pytest.raises(DriveUnavailable, match=r"did not answer within 0\.05 s"):
+        drive.call(release.wait, timeout=SOON)
+
+
+def test_a_call_gives_what_the_work_gives_or_raises(drive: Drive) -> None:
+    assert drive.call(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        drive.call(divmod, 7, 0)
+    with pytest.raises(FileNotFoundError):
+        drive.call(os.stat, "/nowhere/at/all")
+    assert not drive.hangs
+
+
+def test_a_timeout_of_the_file_system_itself_is_its_own_error(drive: Drive) -> None:
+    def timed_out() -> None:
+        raise TimeoutError(110, "Connection timed out")
+
+    with pytest.raises(OSError, match="Connection timed out"):
+        drive.call(timed_out)
+    assert not drive.hangs
+
+
+def test_while_one_call_hangs_others_fail_at_once_and_are_not_begun(drive: Drive) -> None:
+    release, begun = threading.Event(), threading.Event()
+    hang(drive, release)
+    assert drive.hangs
+    before = time.monotonic()
+    with pytest.raises(DriveUnavailable, match="hangs") as caught:
+        drive.call(begun.set)
+    assert time.monotonic() - before < 1
+    assert caught.value.retryable
+    assert not begun.is_set()
+    release.set()
+
+
+def test_once_it_comes_back_calls_go_through_again(drive: Drive) -> None:
+    release = threading.Event()
+    hang(drive, release)
+    release.set()
+    wait_until(lambda: not drive.hangs, 5, "the call came back")
+    assert drive.call(lambda: 7) == 7
+
+
+def test_a_call_that_hangs_and_then_fails_has_come_back_as_well(drive: Drive) -> None:
+    release = threading.Event()
+
+    def fail() -> None:
+        release.wait()
+        raise OSError("stale file handle")
+
+    with pytest.raises(DriveUnavailable):
+        drive.call(fail, timeout=SOON)
+    release.set()
+    wait_until(lambda: not drive.hangs, 5, "the call came back")
+
+
+def test_a_real_pipe_that_nobody_writes_is_a_drive_that_hangs(drive: Drive, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(DriveUnavailable):
+        drive.call(pipe.read_bytes, timeout=SOON)
+    pipe.write_bytes(b"back")
+    wait_until(lambda: not drive.hangs, 5, "the pipe was read")
+
+
+def test_however_often_it_hangs_it_is_used_again(drive: Drive) -> None:
+    for _ in range(10):  # more often than there are threads
+        release = threading.Event()
+        hang(drive, release)
+        release.set()
+        wait_until(lambda: not drive.hangs, 5, "the call came back")
+    assert drive.call(lambda: 7) == 7
+
+
+def test_a_call_that_could_not_begin_is_taken_back(tmp_path: Path) -> None:
+    drive = Drive(tmp_path, timeout_seconds=5, threads=1)
+    release, entered, begun = threading.Event(), threading.Event(), threading.Event()
+
+    def slow() -> bool:
+        entered.set()
+        return release.wait()
+
+    first = threading.Thread(target=drive.call, args=(slow,))
+    first.start()
+    assert entered.wait(5)
+    with pytest.raises(DriveUnavailable):
+        drive.call(begun.set, timeout=SOON)
+    assert not drive.hangs, "nothing of it was begun, and the first one is not late yet"
+    release.set()
+    first.join()
+    assert drive.call(lambda: 7) == 7
+    assert not begun.is_set(), "what was given up is not done later"
+
+
+def test_a_drive_that_is_not_there_is_an_error_and_is_never_made(tmp_path: Path) -> None:
+    root = tmp_path / "mount"
+    drive = Drive(root)
+    for use in (drive.check, lambda: drive.make_folder(root / "logs" / "workers")):
+        with pytest.raises(DriveUnavailable, match="is no folder"):
+            use()
+    assert not root.exists()
+    root.touch()
+    with pytest.raises(DriveUnavailable):
+        drive.check()
+    root.unlink()
+    root.mkdir()
+    drive.make_folder(root / "logs" / "workers")
+    drive.make_folder(root / "logs" / "workers")
+    assert (root / "logs" / "workers").is_dir()
+    (root / "logs" / "workers").rmdir()
+    (root / "logs").rmdir()
+    root.rmdir()
+    with pytest.raises(DriveUnavailable):
+        drive.check()
+
+
+def test_threads_are_made_as_needed_up_to_the_limit_and_used_again() -> None:
+    threads = DaemonThreads("pool-under-test", 3)
+    used: set[int] = set()
+    for _ in range(20):
+        used.add(threads.submit(threading.get_ident).result(5))
+    assert len(used) <= 3
+    release = threading.Event()
+    futures = [threads.submit(release.wait, 5) for _ in range(10)]
+    wait_until(lambda: sum(future.running() for future in futures) == 3, 5, "three run at a time")
+    release.set()
+    assert all(future.result(5) for future in futures)
+
+
+def test_a_call_never_waits_behind_one_that_hangs_while_a_thread_may_be_made() -> None:
+    """Many quick calls from many sides first, so that the count of free threads is put to the test."""
+    threads = DaemonThreads("pool-under-test", 4)
+
+    def many() -> None:
+        for _ in range(300):
+            threads.submit(int).result(5)
+
+    callers = [threading.Thread(target=many) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    release = threading.Event()
+    hanging = [threads.submit(release.wait) for _ in range(3)]
+    assert threads.submit(lambda: 7).result(5) == 7
+    release.set()
+    assert all(future.result(5) for future in hanging)
+
+
+def test_a_call_sees_the_context_of_its_caller_and_a_cancelled_one_is_not_run() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="")
+    threads = DaemonThreads("pool-under-test", 1)
+    variable.set("mine")
+    assert threads.submit(variable.get).result(5) == "mine"
+    release, ran = threading.Event(), threading.Event()
+    first, second = threads.submit(release.wait), threads.submit(ran.set)
+    assert second.cancel()
+    release.set()
+    assert first.result(5)
+    assert threads.submit(lambda: 7).result(5) == 7
+    assert not ran.is_set()
+
+
+def test_a_hanging_call_does_not_keep_the_program_from_ending() -> None:
+    code = (
+        "import threading; from pathlib import Path; from supervisor_core.host.drive import *\n"
+        "try: Drive(Path('.')).call(threading.Event().wait, timeout=0.01)\n"
+        "except DriveUnavailable: print('given up')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20)
+    assert (done.returncode, done.stdout) == (0, b"given up\n"), done.stderr

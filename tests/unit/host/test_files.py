@@ -1,0 +1,228 @@
+"""The one door for shared files: whole or not at all, and no trap when reading."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.host import drive_files, open_folder
+from supervisor_core.host.files import read_json, read_limited, write_atomically, write_json
+from supervisor_core.host.open_folder import OpenFolder, UnreadableError, patiently, temporary_name
+
+
+def test_a_written_file_has_the_content_and_the_mode_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_atomically(tmp_path / "a", "grüße", mode=0o640)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").read_text("utf-8") == "grüße"
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_nothing_but_the_file_is_left_in_the_folder(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a", b"1")
+    write_atomically(tmp_path / "a", b"2")
+    assert os.listdir(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"2"
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
+    target = tmp_path / "a"
+    write_atomically(target, b"old")
+    held = target.open("rb")
+    write_atomically(target, b"new and longer")
+    with held:
+        assert held.read() == b"old"
+
+
+def test_a_failure_leaves_the_old_file_and_no_temporary_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_atomically(tmp_path / "a", b"old")
+
+    def full(descriptor: int, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_atomically(tmp_path / "a", b"new")
+    monkeypatch.undo()
+    assert caught.value.filename == str(tmp_path / "a")
+    assert os.listdir(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_a_target_that_can_not_be_replaced_leaves_no_temporary_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_atomically(tmp_path / "folder", b"x")
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_the_temporary_name_is_hidden_and_no_flag_even_for_the_longest_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_folder, "patiently", lambda rename: None)
+    write_atomically(tmp_path / f"{'ü' * 120}.flag", b"x")
+    (name,) = os.listdir(tmp_path)
+    assert name.startswith(".")
+    assert name.endswith(".tmp")
+
+
+def test_a_link_at_the_target_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "a").symlink_to(tmp_path / "secret")
+    write_atomically(tmp_path / "a", "public")
+    assert (tmp_path / "secret").read_text() == "secret"
+    assert not (tmp_path / "a").is_symlink()
+
+
+def test_all_short_writes_together_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:3]))
+    write_atomically(tmp_path / "a", b"0123456789")
+    monkeypatch.undo()
+    assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+
+class _BusyError(PermissionError):
+    winerror = 32
+
+
+def test_a_target_that_is_looked_at_on_windows_is_replaced_a_moment_later() -> None:
+    failures = [_BusyError(13, "in use"), _BusyError(13, "in use")]
+    pauses: list[float] = []
+
+    def rename() -> None:
+        if failures:
+            raise failures.pop()
+
+    patiently(rename, pause=pauses.append)
+    assert len(pauses) == 2
+    assert pauses == sorted(pauses)
+
+
+def test_a_target_that_stays_busy_is_given_up_after_a_bounded_time() -> None:
+    pauses: list[float] = []
+
+    def rename() -> None:
+        raise _BusyError(13, "in use")
+
+    with pytest.raises(_BusyError):
+        patiently(rename, pause=pauses.append)
+    assert len(pauses) == open_folder.RENAME_ATTEMPTS - 1
+    assert sum(pauses) < 2
+
+
+def test_another_error_is_not_tried_again(tmp_path: Path) -> None:
+    pauses: list[float] = []
+    with pytest.raises(FileNotFoundError):
+        patiently(lambda: (tmp_path / "a").replace(tmp_path / "b"), pause=pauses.append)
+    assert pauses == []
+
+
+def test_json_comes_back_as_it_went(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"name": "Ωmega", "n": [1, None]})
+    assert read_json(tmp_path / "a.json") == {"name": "Ωmega", "n": [1, None]}
+
+
+def test_what_is_no_json_fails_before_the_disk_is_touched(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"a": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "a.json", {"a": float("nan")})
+    assert read_json(tmp_path / "a.json") == {"a": 1}
+
+
+def test_a_missing_file_is_none(tmp_path: Path) -> None:
+    assert read_json(tmp_path / "none.json") is None
+
+
+BROKEN = [b"", b"{", b"[1]", b'{"a": NaN}', b"\xff\xfe{}", b"[" * 100_000, b'"text"']
+
+
+@pytest.mark.parametrize("content", BROKEN, ids=lambda content: repr(content[:8]))
+def test_a_broken_file_is_an_error_that_names_it_or_none_where_that_is_asked(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(UnreadableError, match=r"a\.json"):
+        read_json(tmp_path / "a.json")
+    assert read_json(tmp_path / "a.json", tolerant=True) is None
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_json(tmp_path / "a.json") == {"a": 1}
+
+
+def test_a_folder_that_is_away_is_no_statement_about_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        read_json(tmp_path / "file" / "a.json", tolerant=True)
+
+
+def test_a_file_of_exactly_the_limit_is_read_and_a_bigger_one_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 10)
+    assert read_limited(tmp_path / "a", 10) == b"x" * 10
+    with pytest.raises(UnreadableError, match="more than 9 bytes"):
+        read_limited(tmp_path / "a", 9)
+
+
+def test_a_file_that_claims_to_be_empty_is_still_read_to_its_end() -> None:
+    assert read_limited("/proc/self/stat", 4096)
+    with pytest.raises(UnreadableError, match="more than"):
+        read_limited("/proc/self/stat", 5)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "a").symlink_to(tmp_path / "secret")
+    with pytest.raises(UnreadableError, match="symbolic link"):
+        read_limited(tmp_path / "a", 100)
+
+
+def test_a_link_put_there_between_the_look_and_the_opening_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "a").symlink_to(tmp_path / "secret")
+    monkeypatch.setattr(OpenFolder, "look", lambda self, name: (tmp_path / "secret").stat())
+    with pytest.raises(UnreadableError, match="symbolic link"):
+        read_limited(tmp_path / "a", 100)
+
+
+def test_a_fifo_is_refused_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a")
+    with pytest.raises(UnreadableError, match="no regular file"):
+        read_limited(tmp_path / "a", 100)
+
+
+def test_a_fifo_put_there_between_the_look_and_the_opening_is_refused_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "regular").write_text("x")
+    os.mkfifo(tmp_path / "a")
+    monkeypatch.setattr(OpenFolder, "look", lambda self, name: (tmp_path / "regular").stat())
+    with pytest.raises(UnreadableError, match="no regular file"):
+        read_limited(tmp_path / "a", 100)
+
+
+def test_a_socket_a_device_and_a_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's path may not be long
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("a")
+        for path in (tmp_path / "a", "/dev/zero", tmp_path):
+            with pytest.raises(UnreadableError, match="no regular file"):
+                read_limited(path, 100)
+
+
+def test_an_only_writer_takes_away_what_a_crash_left_of_an_earlier_try(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    before = set(tmp_path.iterdir())
+    temporary = tmp_path / temporary_name(target.name, only_writer=True)
+    temporary.write_text("half of i")
+    assert set(tmp_path.iterdir()) > before
+    drive_files.write(tmp_path, target, b"whole", 0o640, only_writer=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert target.read_text() == "whole"

@@ -1,0 +1,223 @@
+"""Locks that die with their process, and name who holds them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.host.locks import FileLock, LockedError
+from tests.support.waiting import wait_until
+
+Hold = Callable[[Path], "subprocess.Popen[str]"]
+
+HOLD = """
+import sys
+from supervisor_core.host.locks import FileLock
+with FileLock(sys.argv[1], "a pass for OrionMX"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "supervisor.lock"
+
+
+@pytest.fixture
+def holding() -> Iterator[Hold]:
+    """Processes that hold a lock until they are told to let it go; ended whatever happens."""
+    running: list[subprocess.Popen[str]] = []
+
+    def hold(path: Path) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield hold
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_two_objects_exclude_each_other_and_the_loser_hears_who_holds_it(path: Path) -> None:
+    with FileLock(path, "a pass for OrionMX"), pytest.raises(LockedError) as caught:
+        FileLock(path).acquire()
+    assert f"held by pid {os.getpid()}, a pass for OrionMX, since 20" in str(caught.value)
+    assert caught.value.retryable
+
+
+def test_a_lock_given_back_can_be_taken_again_and_names_nobody(path: Path) -> None:
+    lock = FileLock(path, "earlier")
+    with lock:
+        assert lock.holder() is not None
+    assert lock.holder() is None
+    with FileLock(path) as later:
+        assert later.held
+
+
+def test_to_give_back_what_is_not_held_does_nothing(path: Path) -> None:
+    FileLock(path).release()
+
+
+def test_one_object_can_not_take_it_twice(path: Path) -> None:
+    with FileLock(path) as lock, pytest.raises(RuntimeError, match="already"):
+        lock.acquire()
+
+
+def test_readers_share_it_and_a_writer_waits_for_them(path: Path) -> None:
+    first, second = FileLock(path).acquire(exclusive=False), FileLock(path).acquire(exclusive=False)
+    with first, second, pytest.raises(LockedError):
+        FileLock(path).acquire()
+    with FileLock(path), pytest.raises(LockedError):
+        FileLock(path).acquire(exclusive=False)
+
+
+def test_a_shared_holder_is_not_named_by_the_hint_of_an_earlier_one(path: Path) -> None:
+    with FileLock(path, "earlier"):
+        pass
+    with FileLock(path).acquire(exclusive=False), pytest.raises(LockedError, match="another process"):
+        FileLock(path).acquire()
+
+
+def test_it_excludes_another_process_which_is_named(path: Path, holding: Hold) -> None:
+    process = holding(path)
+    with pytest.raises(LockedError, match=rf"held by pid {process.pid}, a pass for OrionMX, since "):
+        FileLock(path).acquire()
+
+
+def test_it_dies_with_its_process_and_the_dead_is_named_no_more(path: Path, holding: Hold) -> None:
+    process = holding(path)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    lock = FileLock(path)
+    assert lock.holder() is None
+    with lock:
+        assert lock.held
+
+
+def test_who_waits_gets_it_when_it_is_given_back(path: Path) -> None:
+    first = FileLock(path).acquire()
+    got = threading.Event()
+
+    def wait() -> None:
+        with FileLock(path).acquire(timeout=10):
+            got.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    first.release()
+    waiting.join()
+    assert got.is_set()
+
+
+@pytest.mark.parametrize("hint", [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid": "x", "start": 1}', b"\xff"])
+def test_a_hint_that_makes_no_sense_names_nobody_and_holds_nobody_up(path: Path, hint: bytes) -> None:
+    path.write_bytes(hint)
+    lock = FileLock(path)
+    assert lock.holder() is None
+    with lock:
+        assert lock.holder() is not None
+
+
+def test_a_lock_file_cleaned_away_does_not_let_two_in(path: Path) -> None:
+    first = FileLock(path).acquire()
+    path.unlink()
+    second = FileLock(path).acquire()
+    with pytest.raises(LockedError):
+        FileLock(path).acquire()
+    second.release()
+    first.release()
+
+
+def test_a_link_in_place_of_the_lock_file_is_refused(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("precious")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        FileLock(path).acquire()
+    assert (tmp_path / "elsewhere").read_text() == "precious"
+
+
+def test_the_file_is_for_nobody_else(path: Path) -> None:
+    with FileLock(path):
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_started_program_does_not_inherit_it(path: Path) -> None:
+    with FileLock(path):
+        child = subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, close_fds=False
+        )
+    try:
+        with FileLock(path):
+            assert child.poll() is None
+    finally:
+        child.communicate()
+
+
+def test_a_plain_fork_neither_keeps_it_nor_takes_it_from_the_parent(path: Path) -> None:
+    code = """
+import os, sys
+from supervisor_core.host.locks import FileLock, LockedError
+lock = FileLock(sys.argv[1]).acquire()
+ready, done = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    os.close(done[1])  # so that it ends with its parent, whatever becomes of that
+    held = lock.held
+    lock.release()
+    os.write(ready[1], b"h" if held else b"-")
+    os.read(done[0], 1)
+    os._exit(0)
+assert os.read(ready[0], 1) == b"-", "the child thinks that it holds the lock"
+try:
+    FileLock(sys.argv[1]).acquire()
+    sys.exit("the child took the lock from its parent")
+except LockedError:
+    pass
+lock.release()
+FileLock(sys.argv[1]).acquire()
+os.write(done[1], b"x")
+os.waitpid(child, 0)
+"""
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=30)
+    assert run.returncode == 0, run.stderr
+
+
+def test_many_processes_at_once_are_never_two_inside(path: Path, tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    code = """
+import os, sys
+from supervisor_core.host.locks import FileLock
+for _ in range(20):
+    with FileLock(sys.argv[1]).acquire(timeout=30):
+        os.close(os.open(sys.argv[2], os.O_CREAT | os.O_EXCL))
+        os.unlink(sys.argv[2])
+"""
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), str(inside)], stderr=subprocess.PIPE) for _ in range(4)
+    ]
+    said = [run.communicate(timeout=60)[1] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0, 0], said
+
+
+def test_a_waiter_hears_of_the_end_of_a_killed_holder(path: Path, holding: Hold) -> None:
+    process = holding(path)
+    result: list[FileLock] = []
+    waiting = threading.Thread(target=lambda: result.append(FileLock(path).acquire(timeout=20)))
+    waiting.start()
+    os.kill(process.pid, signal.SIGKILL)
+    wait_until(lambda: result, message="the lock of the killed process")
+    waiting.join()
+    result[0].release()

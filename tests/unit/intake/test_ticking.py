@@ -1,0 +1,134 @@
+"""The ticker: its job checks on and on, whatever a check does, and it wakes whoever is due. Seconds are real."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Self
+
+import pytest
+from apscheduler.schedulers import base
+
+from supervisor_core.intake import scheduler as ticking
+from supervisor_core.intake.scheduler import CHECK, Ticker
+
+QUICK_SECONDS, FAR_SECONDS = 0.05, 3600.0
+
+
+class Checks:
+    """Counts checks; the first few do what they are told to instead."""
+
+    def __init__(self, *first: Exception | None) -> None:
+        self.first = list(first)
+        self.count = 0
+        self.cut_off = 0
+        self.enough = asyncio.Event()
+
+    async def __call__(self) -> None:
+        if self.first:
+            error = self.first.pop(0)
+            if error is not None:
+                raise error
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cut_off += 1
+        self.count += 1
+        if self.count >= 3:
+            self.enough.set()
+
+
+async def tick(checks: Checks) -> None:
+    async with asyncio.timeout(10):
+        with Ticker(QUICK_SECONDS).ticking(checks):
+            await checks.enough.wait()
+
+
+def test_the_job_checks_on_and_on() -> None:
+    asyncio.run(tick(Checks()))
+
+
+def test_a_check_that_raises_is_logged_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+    asyncio.run(tick(Checks(RuntimeError("a mistake"), ValueError("another"))))
+    assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR] * 2
+
+
+def test_a_check_that_hangs_is_cut_off_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+    checks = Checks(None, None)
+    asyncio.run(tick(checks))
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert (checks.cut_off, errors) == (2, [])
+
+
+def test_the_end_cuts_off_a_check_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        begun = asyncio.Event()
+
+        async def hang() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        with Ticker(0.5).ticking(hang):
+            await begun.wait()
+        await asyncio.sleep(0.01)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(story())
+    assert caplog.records == []
+
+
+def test_no_run_is_dropped_and_none_comes_twice() -> None:
+    async def story() -> None:
+        ticker = Ticker(FAR_SECONDS)
+        with ticker.ticking(Checks()):
+            ticker.at("row", datetime.now(UTC) + timedelta(hours=1), lambda: None)
+            assert ticker.jobs is not None
+            for job in ticker.jobs.get_jobs():
+                assert (job.coalesce, job.max_instances, job.misfire_grace_time) == (True, 1, None)
+            assert {job.id for job in ticker.jobs.get_jobs()} == {CHECK, "due row"}
+
+    asyncio.run(story())
+
+
+def test_it_calls_at_a_moment_and_the_newest_moment_of_a_name_counts() -> None:
+    async def story() -> None:
+        ticker, called = Ticker(FAR_SECONDS), list[str]()
+        with ticker.ticking(Checks()):
+            now = datetime.now(UTC)
+            ticker.at("a", now + timedelta(hours=1), lambda: called.append("late"))
+            ticker.at("a", now + timedelta(seconds=0.2), lambda: called.append("a"))
+            ticker.at("b", now - timedelta(hours=1), lambda: called.append("b"))
+            ticker.at("c", now + timedelta(seconds=0.1), lambda: called.append("c"))
+            ticker.at("c", None, lambda: None)
+            ticker.at("never planned", None, lambda: None)
+            await asyncio.sleep(0.1)
+            assert called == ["b"]
+            await asyncio.sleep(0.4)
+            assert called == ["b", "a"]
+
+    asyncio.run(story())
+
+
+def test_it_goes_on_when_the_wall_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    back = timedelta(0)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) - back
+
+    monkeypatch.setattr(base, "datetime", Clock)
+    monkeypatch.setattr(ticking, "datetime", Clock)
+
+    async def story() -> None:
+        nonlocal back
+        checks = Checks()
+        async with asyncio.timeout(10):
+            with Ticker(QUICK_SECONDS).ticking(checks):
+                await checks.enough.wait()
+                checks.count, back = 0, timedelta(hours=1)
+                checks.enough.clear()
+                await checks.enough.wait()
+
+    asyncio.run(story())

@@ -1,0 +1,210 @@
+"""A worker's past on the disk: what was whole is read again, what was damaged is left out, and an end counts once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supervisor_core.processes.records import RUNNING, WorkerRecord
+from supervisor_core.workers.restarts.history import MOST_LIVES, Past
+from supervisor_core.workers.restarts.policy import LONGEST_PAUSE_SECONDS, Decision, Next, Reason
+from tests.support.sampling import examples
+
+NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
+WAIT = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 8 s", NOW + timedelta(seconds=8), 8.0)
+REST = Decision(Next.REST, Reason.ENDED_WELL, "not started again")
+
+
+def record(generation: str, started: datetime | None = NOW) -> WorkerRecord:
+    return WorkerRecord("North", generation, RUNNING, started_at=started.isoformat() if started else "")
+
+
+def path_of(folder: Path) -> Path:
+    return folder / "workers" / "North.lives"
+
+
+def past(folder: Path) -> Past:
+    return Past(folder, "North")
+
+
+def lived(folder: Path) -> Past:
+    """One life that was asked for, ended with exit code 3 and is followed by a pause."""
+    made = past(folder)
+    made.began(record("g1"), NOW, asked=True)
+    made.ended(record("g1"), 3, NOW + timedelta(seconds=5))
+    made.decided(WAIT)
+    return made
+
+
+def test_who_comes_later_reads_what_was_kept(tmp_path: Path) -> None:
+    made, again = lived(tmp_path), past(tmp_path)
+    assert (again.lives, again.decision) == (made.lives, WAIT)
+    (life,) = again.lives
+    assert (life.started_at, life.ended_at, life.exit_code) == (NOW, NOW + timedelta(seconds=5), 3)
+    assert life.start_asked
+    assert path_of(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_end_counts_once_whoever_notices_it(tmp_path: Path) -> None:
+    made = lived(tmp_path)
+    for each in (made, past(tmp_path)):
+        assert each.ended(record("g1"), None, NOW + timedelta(hours=1)) is None
+        assert len(each.lives) == 1
+        assert each.decision == WAIT, "and is decided once"
+
+
+def test_a_life_that_goes_on_with_the_next_daemon_is_measured_by_the_clock_on_the_wall(tmp_path: Path) -> None:
+    past(tmp_path).began(record("g1"), NOW, asked=True)
+    life = past(tmp_path).ended(record("g1"), None, NOW + timedelta(seconds=90))
+    assert life is not None
+    assert (life.seconds, life.start_asked) == (90, True)
+
+
+def test_a_launch_that_nobody_told_of_was_not_asked_for(tmp_path: Path) -> None:
+    made = lived(tmp_path)
+    life = made.ended(record("g2", None), None, NOW)
+    assert life is not None
+    assert (life.start_asked, life.seconds) == (False, 0)
+
+
+def test_a_clock_that_was_set_back_makes_no_life_of_less_than_nothing(tmp_path: Path) -> None:
+    life = past(tmp_path).ended(record("g1"), 1, NOW - timedelta(hours=1))
+    assert life is not None
+    assert life.seconds == 0
+
+
+def test_a_new_launch_forgets_what_was_decided_and_a_look_at_the_same_one_does_not(tmp_path: Path) -> None:
+    lived(tmp_path).began(record("g1"), NOW, asked=False)
+    assert past(tmp_path).decision == WAIT
+    past(tmp_path).began(record("g2"), NOW, asked=False)
+    assert past(tmp_path).decision is None
+    assert len(past(tmp_path).lives) == 1
+
+
+def test_only_the_newest_lives_are_kept(tmp_path: Path) -> None:
+    made = past(tmp_path)
+    for number in range(MOST_LIVES + 10):
+        made.failed_to_start(NOW + timedelta(seconds=number), asked=False)
+    assert len(past(tmp_path).lives) == MOST_LIVES
+    assert past(tmp_path).lives[-1].ended_at == NOW + timedelta(seconds=MOST_LIVES + 9)
+
+
+class Cut(BaseException):
+    """The power fails here."""
+
+
+@pytest.mark.parametrize("step", ["began", "decided", "forget_decision", "failed_to_start"])
+def test_killed_in_any_write_it_is_as_before_or_as_after_and_can_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    made = lived(tmp_path)
+    before = path_of(tmp_path).read_bytes()
+    steps: dict[str, Callable[[], object]] = {
+        "began": lambda: made.began(record("g2"), NOW, asked=False),
+        "decided": lambda: made.decided(REST),
+        "forget_decision": made.forget_decision,
+        "failed_to_start": lambda: made.failed_to_start(NOW, asked=False),
+    }
+
+    def cut(*_: Any, **__: Any) -> None:
+        raise Cut
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.replace", cut)
+        broken.setattr(Path, "replace", cut)
+        broken.setattr(Path, "rename", cut)
+        with pytest.raises(Cut):
+            steps[step]()
+    assert path_of(tmp_path).read_bytes() == before
+    again = past(tmp_path)
+    assert (len(again.lives), again.decision) == (1, WAIT)
+    again.ended(record("g2"), 1, NOW + timedelta(seconds=9))
+    again.decided(REST)
+    assert len(past(tmp_path).lives) == 2
+
+
+def test_an_end_is_on_the_disk_with_what_was_decided_about_it_and_till_then_found_by_the_next(tmp_path: Path) -> None:
+    made = past(tmp_path)
+    made.began(record("g1"), NOW, asked=True)
+    life = made.ended(record("g1"), 1, NOW)
+    assert past(tmp_path).lives == []
+    assert past(tmp_path).ended(record("g1"), None, NOW) is not None, "it is counted by whoever finds it"
+    made.decided(WAIT)
+    again = past(tmp_path)
+    assert (again.lives, again.decision) == ([life], WAIT)
+    assert again.ended(record("g1"), 1, NOW) is None, "it counts once"
+
+
+@settings(max_examples=examples(40))
+@given(cut=st.integers(0, 2000))
+def test_a_torn_file_is_as_none_at_all(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    folder = tmp_path_factory.mktemp("torn")
+    lived(folder)
+    whole = path_of(folder).read_bytes()
+    path_of(folder).write_bytes(whole[: cut % len(whole)])
+    again = past(folder)
+    if whole[cut % len(whole) :].strip():
+        assert (again.lives, again.decision) == ([], None)
+    again.failed_to_start(NOW, asked=False)
+    assert past(folder).lives == again.lives
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=examples(60))
+@given(st.data())
+def test_what_a_hand_has_damaged_is_left_out_and_the_rest_is_read(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    lived(folder)
+    document = json.loads(path_of(folder).read_text())
+    good = document["lives"][0]
+    key = data.draw(st.sampled_from(sorted(good)))
+    document["lives"] = [data.draw(json_values), {**good, key: data.draw(json_values)}, good]
+    part = data.draw(st.sampled_from([*sorted(document["decision"]), "generation", "asked", "ended"]))
+    where = document["decision"] if part in document["decision"] else document
+    where[part] = data.draw(json_values)
+    path_of(folder).write_text(json.dumps(document))
+    again = past(folder)
+    assert 1 <= len(again.lives) <= 2
+    assert again.lives[-1].exit_code == 3
+    assert all(life.seconds >= 0 for life in again.lives)
+    again.ended(record("another"), 1, NOW)
+    again.decided(REST)
+    assert past(folder).lives == again.lives
+    assert past(folder).decision == REST
+
+
+@pytest.mark.parametrize("name", ["pause_seconds", "exit_code", "lived_seconds"])
+@pytest.mark.parametrize("value", ["1e999", "-1e999", '"inf"', '"nan"', "1e400", "[]"])
+def test_a_number_that_is_none_harms_nobody(tmp_path: Path, name: str, value: str) -> None:
+    lived(tmp_path)
+    text = path_of(tmp_path).read_text()
+    damaged = re.sub(rf'"{name}": ?[^,}}\n]+', f'"{name}": {value}', text)
+    assert damaged != text
+    path_of(tmp_path).write_text(damaged)
+    again = past(tmp_path)
+    assert all(0 <= life.seconds < 10**6 for life in again.lives)
+    if again.decision is not None:
+        assert again.decision.at(NOW).pause_seconds <= LONGEST_PAUSE_SECONDS
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"\xff", b'{"lives": {}, "decision": []}', b'{"lives": 3}'])
+def test_what_is_no_past_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
+    lived(tmp_path)
+    path_of(tmp_path).write_bytes(content)
+    assert (past(tmp_path).lives, past(tmp_path).decision) == ([], None)

@@ -1,0 +1,323 @@
+"""What becomes of a worker that has ended by itself, from its exit to its next life, on clocks that jump."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.common.events import EventType
+from supervisor_core.workers.restarts.policy import JITTER, LONGEST_PAUSE_SECONDS
+from tests.support.dying import (
+    BACKOFF_SECONDS,
+    HOUR_SECONDS,
+    LONG_SECONDS,
+    SOON_SECONDS,
+    around,
+    dies,
+    given_up,
+    ruled,
+    seconds_until_it_runs,
+    up,
+)
+from tests.support.reconciling import SCHEDULE, World, a_world, until, waiting
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with a_world(tmp_path, monkeypatch, North=ruled()) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "starts_again"),
+    [
+        *(("never", code, False) for code in (0, 1, -9)),
+        *(("on-failure", code, code != 0) for code in (0, 1, -9)),
+        *(("always", code, True) for code in (0, 1, -9)),
+    ],
+)
+def test_the_policy_says_after_which_end_it_is_started_again(
+    world: World, policy: str, code: int, starts_again: bool
+) -> None:
+    async def story() -> None:
+        world.configure(North=ruled(policy))
+        await up(world)
+        await dies(world, code)
+        await asyncio.sleep(200)
+        assert world.runs("North") is starts_again
+        assert world.adapter.done("North") == ["start", "start"][: 1 + starts_again]
+        if not starts_again:
+            assert world.state("North") == "stopped"
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(("policy", "starts_again"), [("never", False), ("on-failure", True), ("always", True)])
+def test_an_end_of_which_nobody_knows_the_exit_code_counts_as_a_failure(
+    world: World, policy: str, starts_again: bool
+) -> None:
+    async def story() -> None:
+        world.configure(North=ruled(policy))
+        world.adapter.start_by_hand("North")
+        await up(world)
+        world.adapter.die("North", 0)
+        world.processes.lose_exit_codes()
+        await asyncio.sleep(200)
+        assert world.runs("North") is starts_again
+
+    world.run(story())
+
+
+def test_the_restart_after_a_long_life_is_immediate(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        await dies(world, after=LONG_SECONDS)
+        assert await seconds_until_it_runs(world) < SOON_SECONDS
+
+    world.run(story())
+
+
+def test_the_pause_doubles_with_each_short_life_and_a_long_one_ends_that(world: World) -> None:
+    async def story() -> None:
+        world.configure(North=ruled(max_per_hour=100))
+        await up(world)
+        for factor in (1, 2, 4, 8, 16):
+            await dies(world)
+            assert await seconds_until_it_runs(world) == around(BACKOFF_SECONDS * factor)
+        for _ in range(3):
+            await dies(world)
+            taken = await seconds_until_it_runs(world)
+            assert taken <= LONGEST_PAUSE_SECONDS * 1.02 + SOON_SECONDS
+        assert taken >= LONGEST_PAUSE_SECONDS * (1 - JITTER)
+        await dies(world, after=LONG_SECONDS)
+        assert await seconds_until_it_runs(world) < SOON_SECONDS
+        await dies(world)
+        assert await seconds_until_it_runs(world) == around(BACKOFF_SECONDS)
+
+    world.run(story())
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("life_seconds", [0.0, 2.0, LONG_SECONDS])
+def test_too_many_starts_within_an_hour_end_in_quarantine_however_long_its_lives_are(
+    world: World, life_seconds: float
+) -> None:
+    async def story() -> None:
+        heard = world.reconciler.subscribe([EventType.WORKER_STATE_CHANGED])
+        await up(world)
+        for _ in range(5):
+            await dies(world, after=life_seconds)
+            await seconds_until_it_runs(world)
+        await dies(world, after=life_seconds)
+        await until(lambda: world.state("North") == "quarantined", "it is given up", SOON_SECONDS)
+        await asyncio.sleep(HOUR_SECONDS * 2)
+        assert world.adapter.done("North") == ["start"] * 6, "the first one was asked for, five were automatic"
+        given = world.parts.host.quarantines.read("North")
+        assert given is not None
+        assert "5 times within the last hour" in given.words
+        assert waiting(heard)[-1].payload["to"] == "quarantined"
+        assert world.pictured("North").desired.quarantined
+
+    world.run(story())
+
+
+def test_with_none_allowed_its_first_end_is_its_quarantine(world: World) -> None:
+    async def story() -> None:
+        world.configure(North=ruled(max_per_hour=0))
+        await up(world)
+        await dies(world, after=LONG_SECONDS)
+        await until(lambda: world.state("North") == "quarantined", seconds=SOON_SECONDS)
+        assert world.adapter.done("North") == ["start"]
+
+    world.run(story())
+
+
+def test_starts_of_more_than_an_hour_ago_are_forgotten(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        for _ in range(10):
+            await dies(world, after=HOUR_SECONDS / 4)
+            assert await seconds_until_it_runs(world) < SOON_SECONDS
+        assert world.state("North") == "running"
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("command", ["resume", "restart_watcher"])
+def test_a_person_ends_the_quarantine_and_all_is_counted_anew(world: World, command: str) -> None:
+    async def story() -> None:
+        await up(world)
+        await given_up(world)
+        task = world.send(command, "North")
+        await until(lambda: world.job(task).outcome is not None)
+        outcome = world.job(task).outcome
+        assert outcome is not None
+        assert outcome.success
+        assert outcome.details["was_quarantined"]
+        await until(lambda: world.state("North") == "running", seconds=SOON_SECONDS)
+        assert world.parts.host.quarantines.read("North") is None
+        assert not world.pictured("North").desired.quarantined
+        await dies(world)
+        assert await seconds_until_it_runs(world) == around(BACKOFF_SECONDS), "the pauses begin anew as well"
+        await dies(world)
+        assert await given_up(world) == 4, "and so does the count: five automatic starts"
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("command", ["resume", "restart_watcher"])
+def test_a_schedule_does_not_end_a_quarantine(world: World, command: str) -> None:
+    async def story() -> None:
+        await up(world)
+        await given_up(world)
+        task = world.send(command, "North", SCHEDULE)
+        await until(lambda: world.job(task).outcome is not None)
+        outcome = world.job(task).outcome
+        assert outcome is not None
+        assert not outcome.success
+        assert "quarantined" in (outcome.error or "")
+        await asyncio.sleep(100)
+        assert world.state("North") == "quarantined"
+        assert not world.runs("North")
+
+    world.run(story())
+
+
+def test_a_person_whose_start_fails_has_ended_the_quarantine_all_the_same(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        await given_up(world)
+        world.parts.host.quarantines.end("North")
+        world.reconciler.plan_again("North")
+        await until(lambda: world.runs("North"), "its count is begun anew", 400)
+
+    world.run(story())
+
+
+def test_a_start_that_fails_is_a_life_of_no_length_and_ends_in_quarantine(world: World) -> None:
+    async def story() -> None:
+        world.adapter.break_start("North", "the program is broken")
+        await world.reconciler.start()
+        actor = world.reconciler.actor("North")
+        assert actor is not None
+        await until(lambda: world.state("North") == "backing_off", "it waits", SOON_SECONDS)
+        assert "the program is broken" in (actor.start_error or "")
+        await until(lambda: world.state("North") == "quarantined", "it is given up", HOUR_SECONDS)
+        assert world.adapter.done("North") == ["start"] * 6
+
+    world.run(story())
+
+
+def test_success_clears_the_last_error(world: World) -> None:
+    async def story() -> None:
+        world.adapter.break_start("North", "the program is broken")
+        await world.reconciler.start()
+        actor = world.reconciler.actor("North")
+        assert actor is not None
+        await until(lambda: actor.start_error, seconds=SOON_SECONDS)
+        world.adapter.break_start("North", "")
+        await seconds_until_it_runs(world)
+        assert actor.start_error is None
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("before", ["it never ran", "it has ended"])
+def test_a_drive_that_is_away_keeps_no_worker_down(world: World, before: str) -> None:
+    async def story() -> None:
+        if before == "it has ended":
+            await up(world)
+            world.lose_drive()
+            await dies(world, after=LONG_SECONDS)
+        else:
+            world.lose_drive()
+            await world.reconciler.start()
+        assert await seconds_until_it_runs(world) <= SOON_SECONDS
+        actor = world.reconciler.actor("North")
+        assert actor is not None
+        assert actor.start_error is None
+
+    world.run(story())
+
+
+def test_a_changed_policy_decides_anew_about_one_that_rests(world: World) -> None:
+    async def story() -> None:
+        world.configure(North=ruled("never"))
+        await up(world)
+        await dies(world, after=LONG_SECONDS)
+        await asyncio.sleep(100)
+        assert not world.runs("North")
+        world.configure(North=ruled("on-failure"))
+        assert await seconds_until_it_runs(world) < SOON_SECONDS
+
+    world.run(story())
+
+
+def test_a_changed_policy_decides_anew_about_one_that_waits(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        await dies(world)
+        world.configure(North=ruled("never"))
+        await asyncio.sleep(200)
+        assert not world.runs("North")
+        world.configure(North={"restart": {"backoff_seconds": 0}})
+        assert await seconds_until_it_runs(world) < SOON_SECONDS
+
+    world.run(story())
+
+
+def test_another_change_does_not_shorten_the_wait(world: World) -> None:
+    async def story() -> None:
+        await up(world)
+        await dies(world)
+        await asyncio.sleep(BACKOFF_SECONDS / 2)
+        world.configure(North={**ruled(), "team": "archive"})
+        assert await seconds_until_it_runs(world) >= BACKOFF_SECONDS * (1 - JITTER) - BACKOFF_SECONDS / 2
+
+    world.run(story())
+
+
+def test_a_command_that_only_looks_does_not_shorten_the_wait(world: World) -> None:
+    async def story() -> None:
+        world.configure(North=ruled(backoff_seconds=100))
+        await up(world)
+        await dies(world)
+        task = world.send("verify_db", "North")
+        await until(lambda: world.job(task).outcome is not None)
+        assert world.state("North") == "backing_off"
+        assert await seconds_until_it_runs(world) == around(100)
+
+    world.run(story())
+
+
+def test_a_person_may_start_one_that_waits(world: World) -> None:
+    async def story() -> None:
+        world.configure(North=ruled(backoff_seconds=100))
+        await up(world)
+        await dies(world)
+        world.send("resume", "North")
+        assert await seconds_until_it_runs(world) < SOON_SECONDS
+        await asyncio.sleep(300)
+        assert len(world.processes.started) == 2, "what it waited for is over"
+
+    world.run(story())
+
+
+def test_a_hung_one_is_restarted_where_that_is_wanted_and_given_up_where_it_hangs_too_often(
+    world: World,
+) -> None:
+    async def story() -> None:
+        world.configure(North=ruled(on_hang=True, max_per_hour=2))
+        await up(world)
+        for _ in range(2):
+            old = world.pid("North")
+            world.processes.freeze("North")
+            await until(lambda: world.pid("North") not in (None, old), "it is restarted", 300)  # noqa: B023
+        world.processes.freeze("North")
+        await until(lambda: world.parts.host.quarantines.read("North"), "it is given up", 300)
+        assert world.runs("North"), "and left as it is"
+
+    world.run(story())

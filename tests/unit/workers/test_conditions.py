@@ -1,0 +1,166 @@
+"""The condition of a worker: what is so, since when it truly is, and when to look although nothing happens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Sight, changes_at, read
+from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
+from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+
+NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
+FAR = datetime.max.replace(tzinfo=UTC)
+GRACE = timedelta(seconds=30)
+RUNNING, STOPPED = WorkerState.RUNNING, WorkerState.STOPPED
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def sight(state: WorkerState = RUNNING, *, shown: WorkerState | None = None, **known: Any) -> Sight:
+    """A look; what `Sight` does not know is for its observation."""
+    of_sight = {name: known.pop(name) for name in tuple(known) if name in Sight.__dataclass_fields__}
+    seen = Observation(state, **known)
+    return Sight("North", NOW, shown or state, seen, health(seen, NOW), **of_sight)
+
+
+def beat(seconds: float, **more: Any) -> Heartbeat:
+    return Heartbeat("running", ago(seconds), **more)
+
+
+def rest(reason: Reason = Reason.POLICY_NEVER, words: str = "not started again") -> Decision:
+    return Decision(Next.REST, reason, words)
+
+
+def wait(seconds: float) -> Decision:
+    return Decision(Next.WAIT, Reason.BACKING_OFF, "started again soon", NOW + timedelta(seconds=seconds), seconds)
+
+
+@pytest.mark.parametrize(
+    ("seen", "condition", "since"),
+    [
+        (sight(heartbeat=beat(3), started_at=ago(500)), "well", 3),
+        (sight(max_age_seconds=0, started_at=ago(500)), "well", 500),
+        (sight(heartbeat=beat(310), started_at=ago(900), max_age_seconds=300), "stale", 10),
+        (sight(started_at=ago(400), max_age_seconds=300), "missing", 100),
+        (sight(heartbeat=beat(3, error="no disk"), started_at=ago(500)), "degraded", 3),
+        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900)), "stuck", 10),
+        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900), lag_seconds=4), "stuck", 6),
+        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(305)), "stuck", 5),
+        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900), probe_failing="its probe"), "stuck", 10),
+        (sight(heartbeat=beat(3, progress=ago(310), error="no disk"), started_at=ago(900)), "degraded", 3),
+        (sight(heartbeat=beat(3, progress=ago(290)), started_at=ago(900)), "well", 3),
+        (sight(heartbeat=beat(3), started_at=ago(500), probe_failing="its probe fails"), "degraded", 0),
+        (sight(heartbeat=beat(3), started_at=ago(500), frozen_seconds=12.0), "frozen", 12),
+        (sight(heartbeat=beat(-60), started_at=ago(500)), "clock_skew", 0),
+        (sight(heartbeat=beat(3), started_at=ago(500), quarantine="given up"), "restart_limit", 0),
+        (sight(heartbeat=beat(3), rests="paused by ann"), "paused", 0),
+        (sight(STOPPED, rests="not enabled in the configuration"), "paused", 0),
+        (sight(WorkerState.QUARANTINED, quarantine="too many", ended_at=ago(2)), "restart_limit", 2),
+        (sight(WorkerState.STUCK), "stuck", 0),
+        (sight(WorkerState.STUCK, unverifiable="nobody can tell"), "unknown", 0),
+        (sight(STOPPED, died=True, ended_at=ago(2), decision=rest()), "down", 2),
+        (sight(STOPPED, died=True, ended_at=ago(2), decision=rest(Reason.ENDED_WELL)), "paused", 2),
+        (sight(STOPPED, start_error="there is no such program"), "down", 0),
+        (sight(STOPPED, shown=WorkerState.STARTING, died=True, ended_at=ago(2)), "down", 2),
+        (sight(STOPPED, shown=WorkerState.BACKING_OFF, died=True, decision=wait(40)), "down", 0),
+    ],
+)
+def test_what_was_seen_has_its_condition_and_the_moment_since_when(seen: Sight, condition: str, since: float) -> None:
+    reading = read(seen, GRACE)
+    assert reading is not None
+    assert (str(reading.condition), (NOW - reading.since).total_seconds()) == (condition, since)
+    assert reading.reason
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        sight(heartbeat_known=False, started_at=ago(500)),
+        sight(STOPPED, shown=WorkerState.STARTING),
+        sight(STOPPED, shown=WorkerState.STOPPING, died=True),
+        sight(STOPPED),
+    ],
+    ids=["the drive is away", "it comes up for the first time", "somebody stops it", "it was stopped by a command"],
+)
+def test_a_look_that_says_nothing_gives_no_condition(seen: Sight) -> None:
+    assert read(seen, GRACE) is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "held", "healing"),
+    [
+        (sight(STOPPED, died=True, ended_at=ago(2)), 8.0, True),
+        (sight(STOPPED, died=True, ended_at=ago(2), decision=wait(7)), 8.0, True),
+        (sight(STOPPED, died=True, ended_at=ago(2), decision=wait(9)), None, False),
+        (sight(STOPPED, died=True, ended_at=ago(2), decision=rest()), None, False),
+        (sight(STOPPED, died=True, ended_at=ago(2), start_error="no such program"), None, False),
+        (sight(heartbeat=beat(3, error="no disk"), started_at=ago(10)), 20.0, False),
+        (sight(heartbeat=beat(3, error="no disk"), started_at=ago(31)), None, False),
+        (sight(started_at=ago(10), frozen_seconds=10.0), None, False),
+    ],
+)
+def test_who_is_brought_back_soon_or_was_just_started_is_not_accused_yet(
+    seen: Sight, held: float | None, *, healing: bool
+) -> None:
+    reading = read(seen, GRACE)
+    assert reading is not None
+    until = reading.held_until
+    assert (until and (until - NOW).total_seconds(), reading.healing) == (held, healing)
+
+
+def test_a_reason_has_no_figures_that_are_others_at_each_look() -> None:
+    for said in (beat, lambda seconds: beat(3, progress=ago(seconds))):
+        readings = {
+            str(read(sight(heartbeat=said(seconds), started_at=ago(900))).reason)  # type: ignore[union-attr]
+            for seconds in (300, 400, 500)
+        }
+        assert len(readings) == 1
+
+
+@pytest.mark.parametrize(
+    ("seen", "seconds"),
+    [
+        (Observation(RUNNING, heartbeat=beat(3), started_at=ago(500), max_age_seconds=300), 297),
+        (Observation(RUNNING, heartbeat=beat(3), started_at=ago(500), max_age_seconds=300, lag_seconds=5), 302),
+        (Observation(RUNNING, started_at=ago(100), max_age_seconds=300), 200),
+        (Observation(RUNNING, heartbeat=beat(700), started_at=ago(100), max_age_seconds=300), 200),
+        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900)), 100),
+        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), lag_seconds=5), 105),
+        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), resumed_at=ago(50)), 250),
+        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), paused=True), 297),
+        (Observation(RUNNING, heartbeat=Heartbeat("running", FAR, progress=FAR), started_at=ago(9)), None),
+        (Observation(RUNNING, heartbeat=beat(3), frozen_seconds=4.0), 6),
+        (Observation(RUNNING, heartbeat=beat(310), started_at=ago(900), max_age_seconds=300), None),
+        (Observation(RUNNING, max_age_seconds=0, started_at=ago(900)), None),
+        (Observation(RUNNING, heartbeat_known=False, started_at=ago(900)), None),
+        (Observation(STOPPED), None),
+    ],
+)
+def test_the_next_moment_at_which_anything_can_change_is_computed(seen: Observation, seconds: float | None) -> None:
+    moment = changes_at(seen, NOW)
+    assert (moment and (moment - NOW).total_seconds()) == seconds
+    if moment is not None and seen.frozen_seconds is None:
+        before, after = health(seen, moment - timedelta(microseconds=1)), health(seen, moment)
+        assert before.fine
+        assert not after.fine
+
+
+def test_each_condition_has_its_severity_and_another_rank() -> None:
+    assert len({each.rank for each in Condition}) == len(Condition)
+    assert Condition.WELL.fine
+    assert {each for each in Condition if each.severity is Severity.WARNING and not each.fine} == {
+        Condition.DEGRADED,
+        Condition.CLOCK_SKEW,
+        Condition.FLAPPING,
+        Condition.DISK_LOW,
+        Condition.INTERRUPTED,
+        Condition.DEAF,
+    }
+    order = [Condition.WELL, Condition.DEGRADED, Condition.STALE, Condition.DOWN, Condition.RESTART_LIMIT]
+    assert sorted(order, key=lambda each: each.rank) == order
+    assert Reading(Condition.WELL, "", NOW).held_until is None

@@ -1,0 +1,163 @@
+"""The plan: what is done about a worker in each combination of what is wanted and what is there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.planning import Action, ActionKind, Actual, Wanted, Why, plan
+
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+HASHES = ("", "old", "new")
+BUSY = (WorkerState.STARTING, WorkerState.STOPPING, WorkerState.BACKING_OFF, WorkerState.STUCK)
+FLAGS = (True, False)
+
+WANTED = [None, *(Wanted(*given) for given in product(FLAGS, FLAGS, FLAGS, HASHES, FLAGS))]
+ACTUAL = [None, *(Actual(*given) for given in product(WorkerState, HASHES, FLAGS, FLAGS))]
+
+wanted_ones = st.builds(
+    Wanted, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(HASHES), st.sampled_from((False, False, True))
+)
+actual_ones = st.builds(Actual, st.sampled_from(WorkerState), st.sampled_from(HASHES), st.booleans(), st.booleans())
+ids = st.sampled_from("ABCDE")
+
+
+def planned(wanted: Wanted | None, actual: Actual | None, *, resting: bool = False) -> Action:
+    """The action for one worker."""
+    desired = {} if wanted is None else {"W": wanted}
+    return plan(desired, {} if actual is None else {"W": actual}, NOW, resting=resting)["W"]
+
+
+def expected(wanted: Wanted | None, actual: Actual | None) -> ActionKind:
+    """The same decision, written down as a list of the cases in which something is done."""
+    if actual is None or (wanted and wanted.resting):
+        return ActionKind.NONE
+    if wanted is None and actual.state is WorkerState.BACKING_OFF:
+        return ActionKind.REMOVE
+    if actual.state in BUSY:
+        return ActionKind.NONE
+    if wanted is None:
+        return ActionKind.REMOVE
+    kept = wanted.paused or wanted.quarantined
+    match actual.state:
+        case WorkerState.RUNNING if not wanted.enabled:
+            return ActionKind.STOP
+        case WorkerState.RUNNING if not kept and {wanted.spec_hash, actual.spec_hash} == {"old", "new"}:
+            return ActionKind.RESTART
+        case WorkerState.RUNNING if not kept and actual.hung:
+            return ActionKind.RESTART
+        case WorkerState.STOPPED if wanted.enabled and not kept and not actual.ended:
+            return ActionKind.START
+    return ActionKind.NONE
+
+
+def applied(action: Action, wanted: Wanted | None, actual: Actual | None) -> Actual | None:
+    """What is there after the action was carried out."""
+    match action.kind:
+        case ActionKind.START | ActionKind.RESTART:
+            assert wanted is not None, "nobody knows how to start it"
+            return Actual(WorkerState.RUNNING, wanted.spec_hash)
+        case ActionKind.STOP:
+            return Actual(WorkerState.STOPPED)
+        case ActionKind.REMOVE:
+            return None
+    return actual
+
+
+def test_every_combination_is_decided_as_it_is_written_down() -> None:
+    seen = set()
+    for wanted, actual in product(WANTED, ACTUAL):
+        if wanted or actual:
+            action = planned(wanted, actual)
+            assert action.kind is expected(wanted, actual), (wanted, actual)
+            seen.add(action.kind)
+    assert seen == set(ActionKind), "each action was wanted somewhere"
+
+
+def test_applying_the_plan_leaves_nothing_to_plan_in_any_combination() -> None:
+    for wanted, actual in product(WANTED, ACTUAL):
+        if wanted or actual:
+            after = applied(planned(wanted, actual), wanted, actual)
+            if wanted or after:
+                assert planned(wanted, after).kind is ActionKind.NONE, (wanted, actual)
+
+
+@given(st.dictionaries(ids, wanted_ones), st.dictionaries(ids, actual_ones))
+def test_applying_the_plan_of_many_workers_leaves_nothing_to_plan(
+    desired: dict[str, Wanted], actual: dict[str, Actual]
+) -> None:
+    actions = plan(desired, actual, NOW)
+    after = {each: applied(action, desired.get(each), actual.get(each)) for each, action in actions.items()}
+    again = plan(desired, {each: there for each, there in after.items() if there is not None}, NOW)
+    assert {action.kind for action in again.values()} <= {ActionKind.NONE}
+
+
+@given(st.dictionaries(ids, wanted_ones), st.dictionaries(ids, actual_ones))
+def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
+    desired: dict[str, Wanted], actual: dict[str, Actual]
+) -> None:
+    before = (dict(desired), dict(actual))
+    actions = plan(desired, actual, NOW)
+    assert (desired, actual) == before
+    assert set(actions) == {*desired, *actual}, "each worker has its action"
+    turned = plan(dict(reversed(desired.items())), dict(reversed(actual.items())), NOW)
+    assert turned == actions == plan(desired, actual, NOW)
+    for each, action in actions.items():
+        assert (
+            action
+            == plan(
+                {each: desired[each]} if each in desired else {}, {each: actual[each]} if each in actual else {}, NOW
+            )[each]
+        ), "a worker's action is its own"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "actual", "why"),
+    [
+        (Wanted(True, False, False), Actual(WorkerState.STOPPED), Why.NOT_RUNNING),
+        (Wanted(True, False, False), Actual(WorkerState.RUNNING), Why.AS_WANTED),
+        (Wanted(True, False, False, "new"), Actual(WorkerState.RUNNING, "old"), Why.CHANGED),
+        (Wanted(False, False, False), Actual(WorkerState.RUNNING), Why.NOT_ENABLED),
+        (Wanted(False, True, True), Actual(WorkerState.STOPPED), Why.NOT_ENABLED),
+        (Wanted(True, False, True), Actual(WorkerState.STOPPED), Why.PAUSED),
+        (Wanted(True, False, True, "new"), Actual(WorkerState.RUNNING, "old"), Why.PAUSED),
+        (Wanted(True, True, True), Actual(WorkerState.RUNNING), Why.QUARANTINED),
+        (Wanted(True, False, False), Actual(WorkerState.QUARANTINED), Why.QUARANTINED),
+        (Wanted(True, False, False), Actual(WorkerState.STOPPED, ended=True), Why.ENDED),
+        (Wanted(True, False, False), Actual(WorkerState.BACKING_OFF), Why.UNDER_WAY),
+        (Wanted(True, False, False), Actual(WorkerState.STUCK), Why.STUCK),
+        (Wanted(True, False, False), None, Why.NOT_SEEN),
+        (Wanted(True, False, False, resting=True), Actual(WorkerState.STOPPED), Why.RESTING),
+        (Wanted(True, False, False), Actual(WorkerState.RUNNING, hung=True), Why.HUNG),
+        (Wanted(True, False, False, "new"), Actual(WorkerState.RUNNING, "old", hung=True), Why.CHANGED),
+        (Wanted(True, False, True), Actual(WorkerState.RUNNING, hung=True), Why.PAUSED),
+        (Wanted(True, True, False), Actual(WorkerState.RUNNING, hung=True), Why.QUARANTINED),
+        (Wanted(False, False, False), Actual(WorkerState.RUNNING, hung=True), Why.NOT_ENABLED),
+        (Wanted(True, False, False), Actual(WorkerState.STOPPED, hung=True), Why.NOT_RUNNING),
+        (None, Actual(WorkerState.RUNNING, hung=True), Why.NOT_CONFIGURED),
+        (None, Actual(WorkerState.RUNNING), Why.NOT_CONFIGURED),
+        (None, Actual(WorkerState.STOPPING), Why.UNDER_WAY),
+    ],
+)
+def test_an_action_says_why(wanted: Wanted | None, actual: Actual | None, why: Why) -> None:
+    assert planned(wanted, actual).why is why
+
+
+@pytest.mark.parametrize("state", WorkerState)
+@pytest.mark.parametrize("wanted", [None, Wanted(False, False, False), Wanted(True, False, False, "new")])
+def test_while_all_monitoring_is_paused_nothing_is_done_even_to_what_is_not_configured(
+    wanted: Wanted | None, state: WorkerState
+) -> None:
+    action = planned(wanted, Actual(state, "old"), resting=True)
+    assert (action.kind, action.why) == (ActionKind.NONE, Why.RESTING)
+
+
+def test_an_action_carries_the_time_of_its_plan_so_that_a_newer_one_is_known() -> None:
+    assert planned(None, Actual(WorkerState.STOPPED)).at == NOW
+    with pytest.raises(ValueError, match="no time zone"):
+        plan({}, {}, NOW.replace(tzinfo=None))

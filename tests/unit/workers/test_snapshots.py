@@ -1,0 +1,208 @@
+"""Snapshots: what is in the picture stays as it was, all the way down, and a difference is a new version."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor_core.workers.health import Health, WorkerState
+from supervisor_core.workers.snapshots import ActualState, DesiredState, Reconciliation, Snapshot, WorkerSnapshot
+
+NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
+CHANGES = 10_000
+
+moments = st.none() | st.datetimes(timezones=st.just(UTC))
+workers = st.builds(
+    WorkerSnapshot,
+    st.builds(DesiredState, st.text(max_size=3), st.booleans(), st.booleans(), st.booleans()),
+    st.builds(
+        ActualState,
+        st.sampled_from(WorkerState),
+        st.none() | st.integers(1, 9),
+        moments,
+        st.sampled_from(Health),
+        st.text(max_size=3),
+        moments,
+        st.lists(st.text(max_size=3), max_size=2).map(tuple),
+    ),
+    st.builds(Reconciliation, st.integers(0, 3), moments, st.integers(0, 3)),
+)
+pictures = st.dictionaries(st.sampled_from("ABC"), workers)
+
+
+def running(pid: int = 4711) -> WorkerSnapshot:
+    """A worker that runs, with every part filled."""
+    return WorkerSnapshot(
+        DesiredState("abc", enabled=True, quarantined=False, paused=True),
+        ActualState(WorkerState.RUNNING, pid, NOW, Health.HEALTHY, "running", NOW, ("task_1", "task_2")),
+        Reconciliation(3, NOW, 7),
+    )
+
+
+def parts(value: object) -> Iterator[object]:
+    """A value and all that can be reached from it."""
+    yield value
+    inside: list[object] = []
+    if is_dataclass(value):
+        inside = [getattr(value, each.name) for each in fields(value)]
+    elif isinstance(value, Mapping):
+        inside = list(value.values())
+    elif isinstance(value, tuple):
+        inside = list(value)
+    for each in inside:
+        yield from parts(each)
+
+
+def test_everything_that_can_be_reached_is_immutable() -> None:
+    kinds = (str, int, type(None), datetime, tuple, MappingProxyType)
+    for part in parts(Snapshot(1, NOW, {"A": running()})):
+        if is_dataclass(part):
+            assert not hasattr(part, "__dict__"), "slots: nothing can be added"
+            for each in fields(part):
+                with pytest.raises(FrozenInstanceError):
+                    setattr(part, each.name, None)
+        else:
+            assert type(part) in (*kinds, WorkerState, Health, bool), part
+    with pytest.raises(TypeError):
+        Snapshot(1, NOW, {"A": running()}).workers["B"] = running()  # type: ignore[index]
+
+
+def test_what_it_was_made_from_may_change_and_it_does_not() -> None:
+    given_workers, pending = {"A": running()}, ["task_1"]
+    actual = ActualState(WorkerState.RUNNING, pending=pending)  # type: ignore[arg-type]
+    snapshot = Snapshot(1, NOW, given_workers)
+    given_workers["B"] = running()
+    del given_workers["A"]
+    pending.append("task_2")
+    assert list(snapshot.workers) == ["A"]
+    assert actual.pending == ("task_1",)
+
+
+@given(st.lists(pictures, max_size=6))
+def test_earlier_snapshots_stay_as_they_were_and_versions_rise_only_with_a_difference(
+    steps: list[dict[str, WorkerSnapshot]],
+) -> None:
+    taken = [Snapshot(0, NOW)]
+    said = [json.dumps(taken[0].as_json())]
+    for number, step in enumerate(steps):
+        last = taken[-1]
+        following = last.changed(step, NOW + timedelta(seconds=number + 1))
+        if step == dict(last.workers):
+            assert following is last
+        else:
+            assert following.version == last.version + 1
+            assert following.workers == step
+        taken.append(following)
+        said.append(json.dumps(following.as_json()))
+        step.clear()
+    assert [json.dumps(each.as_json()) for each in taken] == said
+
+
+@pytest.mark.parametrize("part", ["desired", "actual", "reconciliation"])
+def test_a_difference_in_any_part_is_a_new_version(part: str) -> None:
+    other = {
+        "desired": DesiredState("abd", enabled=True, quarantined=False, paused=True),
+        "actual": replace(running().actual, pending=("task_2",)),
+        "reconciliation": Reconciliation(3, NOW, 8),
+    }
+    before = Snapshot(4, NOW, {"A": running(), "B": running()})
+    after = before.changed({"A": running(), "B": replace(running(), **{part: other[part]})}, NOW)  # type: ignore[arg-type]
+    assert after.version == 5
+    assert after.workers["A"] == before.workers["A"]
+
+
+def test_a_worker_that_is_gone_is_a_difference_and_the_order_is_none() -> None:
+    before = Snapshot(4, NOW, {"B": running(1), "A": running(2)})
+    assert list(before.workers) == ["A", "B"]
+    assert before.changed({"A": running(2), "B": running(1)}, NOW) is before
+    assert before.changed({"A": running(2)}, NOW).version == 5
+
+
+def test_its_json_has_every_field_with_times_as_text() -> None:
+    said = Snapshot(4, NOW, {"A": running()}).as_json()
+    moment = "2026-02-05T14:30:15.234567Z"
+    assert said == {
+        "version": 4,
+        "taken_at": moment,
+        "workers": {
+            "A": {
+                "desired": {"spec_hash": "abc", "enabled": True, "quarantined": False, "paused": True},
+                "actual": {
+                    "state": "running",
+                    "pid": 4711,
+                    "started_at": moment,
+                    "health": "healthy",
+                    "reason": "running",
+                    "last_seen": moment,
+                    "pending": ["task_1", "task_2"],
+                },
+                "reconciliation": {"desired_version": 3, "last_at": moment, "count": 7},
+            }
+        },
+    }
+    for name, part in said["workers"]["A"].items():
+        assert set(part) == {each.name for each in fields(getattr(running(), name))}, "no field is forgotten"
+
+
+def test_its_json_may_be_changed_without_changing_it() -> None:
+    snapshot = Snapshot(4, NOW, {"A": running()})
+    said = snapshot.as_json()
+    said["workers"]["A"]["actual"]["pending"].append("x")
+    said["workers"].clear()
+    assert snapshot.as_json()["workers"]["A"]["actual"]["pending"] == ["task_1", "task_2"]
+
+
+def test_times_are_in_utc_and_a_naive_one_is_refused() -> None:
+    there = NOW.astimezone(timezone(timedelta(hours=9)))
+    assert Snapshot(1, there).taken_at.tzinfo is UTC
+    naive = NOW.replace(tzinfo=None)
+    for wrong in (
+        lambda: Snapshot(1, naive),
+        lambda: ActualState(WorkerState.RUNNING, started_at=naive),
+        lambda: ActualState(WorkerState.RUNNING, last_seen=naive),
+        lambda: Reconciliation(last_at=naive),
+    ):
+        with pytest.raises(ValueError, match="no time zone"):
+            wrong()
+
+
+def test_readers_see_whole_versions_that_only_rise_while_another_thread_changes_them() -> None:
+    """Each version has its number in two workers; a reader that saw two numbers would have seen half a change."""
+    current = Snapshot(0, NOW, {"A": running(1), "B": running(1)})
+    wrong: list[str] = []
+    done = threading.Event()
+
+    def read() -> None:
+        last = -1
+        while not done.is_set():
+            seen = current
+            pids = {worker.actual.pid for worker in seen.workers.values()}
+            if pids != {seen.version + 1} or seen.version < last:
+                wrong.append(f"version {seen.version} after {last} with {pids}")
+                return
+            last = seen.version
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for reader in readers:
+            reader.start()
+        for number in range(CHANGES):
+            current = current.changed({"A": running(number + 2), "B": running(number + 2)}, NOW)
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
+        sys.setswitchinterval(usual)
+    assert wrong == []
+    assert current.version == CHANGES
