@@ -26,12 +26,12 @@ from bot.inbound.dispatcher import Dealing, Dealt, Refusing
 from bot.inbound.intake import Intake, Keeping
 from bot.inbound.link import Link, refused, unless
 from bot.inbound.router import Doors, Identity, SlackApp
-from bot.outbound.content import Composing
+from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
-from bot.outbound.home import Homes, forget_old
-from bot.outbound.home_content import Composed, HomePages
-from bot.outbound.slack_api import Speaker
-from bot.outbound.slack_errors import FATAL, reason_of, tell_shut_out, wait_asked, word_of
+from bot.outbound.home import HomeRefresher, forget_old
+from bot.outbound.home_content import HomePage, HomePages
+from bot.outbound.slack_api import SlackApi
+from bot.outbound.slack_errors import FATAL, error_code, failure_text, notify_admins, retry_after
 from bot.pools import quick
 from bot.requests.alert_actions import AlertTellers, Attending
 from bot.requests.commands import Commands, Informing
@@ -40,7 +40,7 @@ from bot.requests.home_actions import HomeDoors
 from bot.requests.request import Asked, Attention, Vote
 from bot.requests.schedules import ChatAnswers, Scheduling
 from bot.requests.votes import Voting
-from bot.views.cards.approval import Asking
+from bot.views.cards.approval import ApprovalDetails
 from supervisor_core.alerts.actions import Alerts
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Right
@@ -106,7 +106,7 @@ class SlackService(Chat):
         self._rights = rights
         self._answers = answers
         self._doors = doors
-        self._homes = Homes(ledger)
+        self._homes = HomeRefresher(ledger)
         self._known: Identity | None = None
         self._room: Room | None = None
         self._app_token = credentials.app_token.get_secret_value()
@@ -144,7 +144,7 @@ class SlackService(Chat):
         identity = await unless(stopping, self._identity(stopping))
         if identity is None:
             return
-        speaker = Speaker(self._client, identity.bot_id)
+        speaker = SlackApi(self._client, identity.bot_id)
         fallback = self._config.slack.fallback_channel
         reports = Reports(self._config.nas.root, self._config.state_dir)
         delivery = Delivery(
@@ -157,7 +157,7 @@ class SlackService(Chat):
             read_report=reports.read,
             told=self._homes.wake,
             shut_out=partial(
-                tell_shut_out, slack=self._config.slack, host=self._config.supervisor.id, bot=identity.name
+                notify_admins, slack=self._config.slack, host=self._config.supervisor.id, bot=identity.name
             ),
         )
         self._known, self._room = identity, self._room_for(identity)
@@ -220,7 +220,7 @@ class SlackService(Chat):
         judging = Judging(People(self._client, {who for who, _ in listed(slack, config.teams)}), rules)
         composing, offering = self._composing(identity), Offering(config, judging)
 
-        async def waiting() -> list[Asking]:
+        async def waiting() -> list[ApprovalDetails]:
             return await quick(self._ledger.read, composing.waiting)
 
         async def rests() -> str:
@@ -254,8 +254,8 @@ class SlackService(Chat):
         voting = Voting(self._approvals, judging, self._open_form, waiting)
         return Room(judging, commands, offering, voting, pages, scheduling, Attending(alerts, judging))
 
-    def _composing(self, identity: Identity) -> Composing:
-        return Composing(lambda name: self._config.needs_approval(name, "slack"), identity.url)
+    def _composing(self, identity: Identity) -> MessageComposer:
+        return MessageComposer(lambda name: self._config.needs_approval(name, "slack"), identity.url)
 
     async def _open_form(self, trigger_id: str, view: dict[str, Any]) -> None:
         async with asyncio.timeout(FORM_SECONDS):
@@ -279,7 +279,7 @@ class SlackService(Chat):
     async def _ask_how(self, vote: Vote) -> Dealt:
         return await self._at_work().voting.ask_how(vote)
 
-    async def _compose(self, message: Waiting) -> Composed:
+    async def _compose(self, message: Waiting) -> HomePage:
         return await self._at_work().pages.compose(message)
 
     async def _attend(self, attention: Attention) -> Dealt:
@@ -364,12 +364,12 @@ class SlackService(Chat):
                     url=str(answer.get("url") or ""),
                 )
             except SlackApiError as error:
-                if word_of(error) in FATAL:
-                    raise refused("SLACK_BOT_TOKEN", word_of(error)) from None
-                self._trouble = f"Slack answers {word_of(error)}"
-                wait = max(wait, wait_asked(error) or 0.0)
+                if error_code(error) in FATAL:
+                    raise refused("SLACK_BOT_TOKEN", error_code(error)) from None
+                self._trouble = f"Slack answers {error_code(error)}"
+                wait = max(wait, retry_after(error) or 0.0)
             except (ClientError, OSError, TimeoutError) as error:
-                self._trouble = f"Slack can't be reached: {reason_of(error)}"
+                self._trouble = f"Slack can't be reached: {failure_text(error)}"
             if said != self._trouble:  # once for as long as it lasts
                 said = self._trouble
                 log.warning("%s; trying again until it answers", said)

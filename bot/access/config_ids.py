@@ -13,7 +13,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.doctor import channels as places
 from bot.doctor import people
-from bot.doctor.checks import Asking, AwayError
+from bot.doctor.checks import SlackQueries, SlackUnreachableError
 from supervisor_core.config.load import SupervisorConfig
 
 LONGEST_SECONDS = 1800.0
@@ -47,7 +47,7 @@ async def troubles(
     return [*(f"{check.message}. {check.remedy}".rstrip(". ") for check in checks if not check.ok), *late]
 
 
-class _Patient(Asking):
+class _Patient(SlackQueries):
     """Asks until Slack answers, one call after the other where there are many."""
 
     def __init__(self, client: AsyncWebClient) -> None:
@@ -68,7 +68,7 @@ class _Patient(Asking):
             await self._in_turn()
             try:
                 return await super().__call__(method, **arguments)
-            except AwayError as error:
+            except SlackUnreachableError as error:
                 self.away, self.last = "", str(error)
                 await asyncio.sleep(max(delay, error.seconds))
                 delay = min(delay * 2, LONGEST_DELAY_SECONDS)

@@ -21,7 +21,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.access.rules import Person, Refusal, circles
 from bot.outbound.rate_limits import HeldError, Pace
-from bot.outbound.slack_errors import is_weather, reason_of, wait_asked, word_of
+from bot.outbound.slack_errors import error_code, failure_text, is_temporary, retry_after
 
 REMEMBERED_SECONDS = 60.0
 """Long enough for a conversation, short enough for somebody who has just lost a role."""
@@ -127,15 +127,15 @@ class People:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     return await look()
             except (ClientError, OSError, TimeoutError) as error:
-                why, wait = f"Slack can't be asked who {user_id} is: {reason_of(error)}", AGAIN_SECONDS
+                why, wait = f"Slack can't be asked who {user_id} is: {failure_text(error)}", AGAIN_SECONDS
             except HeldError as error:
                 why, wait = str(error), error.seconds
             except SlackApiError as error:
-                if not is_weather(error):
-                    log.error("Slack does not say who %s is: %s", user_id, word_of(error))  # noqa: TRY400
+                if not is_temporary(error):
+                    log.error("Slack does not say who %s is: %s", user_id, error_code(error))  # noqa: TRY400
                     return None
-                why = f"Slack does not say who {user_id} is: {reason_of(error)}"
-                wait = wait_asked(error) or AGAIN_SECONDS
+                why = f"Slack does not say who {user_id} is: {failure_text(error)}"
+                wait = retry_after(error) or AGAIN_SECONDS
             if time.monotonic() + wait >= deadline:
                 raise UnverifiedError(why, wait)
             await asyncio.sleep(wait)
@@ -161,10 +161,10 @@ class People:
         try:
             members = await (self._in_group(circle) if group else self._in_channel(circle))
         except (SlackApiError, NoRightsError) as error:
-            if isinstance(error, SlackApiError) and is_weather(error):
+            if isinstance(error, SlackApiError) and is_temporary(error):
                 raise
             what = "user group" if group else "channel"
-            why = word_of(error) if isinstance(error, SlackApiError) else error
+            why = error_code(error) if isinstance(error, SlackApiError) else error
             log.error("the %s %s gives no rights: %s", what, circle, why)  # noqa: TRY400
             members = frozenset()
         self._members[circle] = (self._clock(), members)
@@ -203,7 +203,7 @@ class People:
         try:
             return await call()
         except SlackApiError as error:
-            asked = wait_asked(error)
+            asked = retry_after(error)
             if asked is not None:
                 self._pace.hold(method, asked)
             raise

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from bot.views.answers import refusals as refused
-from bot.views.answers.refusals import Kind
+from bot.views.answers.refusals import Membership
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
@@ -192,10 +192,10 @@ def _lacking(
     keys = tuple(dict.fromkeys(chain.from_iterable(those.keys for those in missed)))
     told = tuple(dict.fromkeys(chain.from_iterable(those.told for those in missed)))
     kind = _kind(person, rules)
-    helping = circles(frozenset().union(*(those.ids for those in missed))) if kind is Kind.FULL else frozenset()
+    helping = circles(frozenset().union(*(those.ids for those in missed))) if kind is Membership.FULL else frozenset()
     only = lacks if len(lacks) < len(teams) else []
     role = ROLES[_right(definition, votes=votes)]
-    wanted = refused.Wanted(definition.name, role, keys, told, votes=votes, cancels=cancels)
+    wanted = refused.RequiredRole(definition.name, role, keys, told, votes=votes, cancels=cancels)
     missing = keys[0].removeprefix("slack.access.")
     return Refusal(missing, *refused.lacking(wanted, only, kind, circles=bool(helping)), helping)
 
@@ -242,12 +242,12 @@ def _is_among(person: Person, ids: Collection[str], rules: Rules) -> bool:
     """Named themselves, by a group or channel, or as everybody. Guests and strangers must be named themselves."""
     if person.id in ids:
         return True
-    if _kind(person, rules) is not Kind.FULL:
+    if _kind(person, rules) is not Membership.FULL:
         return False
     return EVERYBODY in ids or not person.groups.isdisjoint(ids)
 
 
-def _kind(person: Person, rules: Rules) -> Kind:
+def _kind(person: Person, rules: Rules) -> Membership:
     if person.is_stranger or person.team_id != rules.workspace:
-        return Kind.STRANGER
-    return Kind.GUEST if person.is_guest else Kind.FULL
+        return Membership.STRANGER
+    return Membership.GUEST if person.is_guest else Membership.FULL

@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 
 from bot.access.rules import Person
 from bot.inbound.dispatcher import Dealt
-from bot.outbound.messages import answer, file_for, whisper
+from bot.outbound.messages import answer, file_to_person, whisper
 from bot.pools import quick, slow
 from bot.requests.commands import Question
-from bot.views.answers.audit import FILE, NEWER, OLDER, Asking, Shown, audit_page, narrowed
-from bot.views.files import Attached
-from bot.views.parts import Content, said, words
+from bot.views.answers.audit import FILE, NEWER, OLDER, AuditQuery, AuditRow, audit_page, filter_text
+from bot.views.files import Attachment
+from bot.views.parts import Content, error_text, text_message
 from bot.views.text import escape
 from supervisor_core.commands.command import Command
 from supervisor_core.common import time_zones as zones
@@ -58,7 +58,7 @@ class AuditLook:
         try:
             wanted = filter_of(question.command, datetime.now(UTC), zone_of(question.person))
         except UsageError as error:
-            return Dealt(messages=(answer(asked, words(f":warning: {said(error)}")),))
+            return Dealt(messages=(answer(asked, text_message(f":warning: {error_text(error)}")),))
         if asked.page == FILE:
             return await self._filed(question, wanted)
         content = await quick(self._ledger.read, lambda connection: self._page(connection, question, wanted))
@@ -70,7 +70,7 @@ class AuditLook:
         size = min(int(command.params["limit"]), PAGE)
         found = page(connection, wanted, size, beside, newer=newer)
         shown = [
-            Shown(
+            AuditRow(
                 replace(entry, error=self._masking.text(entry.error)),
                 self._link(connection, entry.task_id) if entry.task_id else "",
             )
@@ -80,7 +80,7 @@ class AuditLook:
         places = [(entry.supervisor_id, entry.audit_id) for entry in found.entries if entry.audit_id is not None]
         last = where(OLDER, *places[-1]) if found.older and places else ""
         first = where(NEWER, *places[0]) if found.newer and places else ""
-        asking = Asking(self._config.supervisor.id, command, wanted, asked.nonce, alone=question.alone)
+        asking = AuditQuery(self._config.supervisor.id, command, wanted, asked.nonce, alone=question.alone)
         return audit_page(asking, shown, newer=first, older=last, nobody=nobody)
 
     async def _filed(self, question: Question, wanted: AuditFilter) -> Dealt:
@@ -90,16 +90,16 @@ class AuditLook:
         table = await slow(lambda: audit_csv(map(self._masked, rows)))
         host = self._config.supervisor.id
         cut = f", the newest {MOST_ROWS} of more" if len(rows) == MOST_ROWS else ""
-        file = Attached(
+        file = Attachment(
             name=f"audit_{host}_{question.asked.at:%Y%m%dT%H%M%SZ}.csv",
             content=table,
             rest=f"`supervisor audit --csv --limit 1000000` on {escape(host)}",
             title=f"Audit trail of {host}",
-            comment=f"The audit trail of *{escape(host)}*{narrowed(question.command, wanted)}: {len(rows)} rows{cut}. "
-            "Times are UTC.",
+            comment=f"The audit trail of *{escape(host)}*{filter_text(question.command, wanted)}: {len(rows)} rows"
+            f"{cut}. Times are UTC.",
         )
-        said = words(f":paperclip: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
-        return Dealt(messages=(whisper(question.asked, said, about=" told"), file_for(question.asked, file)))
+        said = text_message(f":paperclip: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
+        return Dealt(messages=(whisper(question.asked, said, about=" told"), file_to_person(question.asked, file)))
 
     def _masked(self, row: Row) -> Row:
         """Cell by cell: what a table does to a quote, no spelling of a secret has."""

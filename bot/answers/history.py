@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from bot.access.rules import Person
 from bot.answers.charts import NoChartsError, draw
 from bot.inbound.dispatcher import Dealt
-from bot.outbound.messages import answer, file_for, file_in, whisper
+from bot.outbound.messages import answer, file_to_channel, file_to_person, whisper
 from bot.pools import slow
 from bot.requests.commands import Question
 from bot.requests.request import Asked
-from bot.views.answers.history import answered, description, words_of
-from bot.views.files import Attached
-from bot.views.parts import with_hint, words
+from bot.views.answers.history import description, history_markup, history_message
+from bot.views.files import Attachment
+from bot.views.parts import text_message, with_hint
 from bot.views.text import escape
 from supervisor_core.commands.command import Command
 from supervisor_core.common.time_zones import UNKNOWN, UnknownZone, host_zone, zone_of
@@ -45,32 +45,32 @@ class HistoryLook:
         until = _shared_until(asked) or asked.at.replace(microsecond=0)  # as a button can say it
         since = until - SPANS[str(command.params.get("span") or "24h")]
         found = await slow(histories, self._ledger, self._config, command.workers, since, until)
-        told = words_of(found, len(command.workers) - len(found))
+        told = history_markup(found, len(command.workers) - len(found))
         if not found:
-            return Dealt(messages=(answer(asked, words(told)),))
+            return Dealt(messages=(answer(asked, text_message(told)),))
         picture, missing = await self._drawn(found, command, told, question.person)
         if asked.shares:
             return self._share(asked, picture, told)
         if picture is not None and asked.direct:
-            return Dealt(messages=(file_for(asked, picture),))
+            return Dealt(messages=(file_to_person(asked, picture),))
         if asked.direct:
-            return Dealt(messages=(answer(asked, with_hint(words(told), missing)),))
-        content = answered(
+            return Dealt(messages=(answer(asked, with_hint(text_message(told), missing)),))
+        content = history_message(
             told, command, asked.nonce, str(int(until.timestamp())), drawn=picture is not None, missing=missing
         )
-        files = (file_for(asked, picture),) if picture is not None else ()
+        files = (file_to_person(asked, picture),) if picture is not None else ()
         return Dealt(messages=(answer(asked, content), *files))
 
-    def _share(self, asked: Asked, picture: Attached | None, told: str) -> Dealt:
+    def _share(self, asked: Asked, picture: Attachment | None, told: str) -> Dealt:
         """For everybody in the channel; whoever pressed has the answer replaced by a word that it is done."""
         if picture is None:
-            return Dealt(messages=(answer(asked, words(told)),))
-        done = whisper(asked, words("It is shared with everybody here."), replace=asked.replaces)
-        return Dealt(messages=(file_in(asked, picture), done))
+            return Dealt(messages=(answer(asked, text_message(told)),))
+        done = whisper(asked, text_message("It is shared with everybody here."), replace=asked.replaces)
+        return Dealt(messages=(file_to_channel(asked, picture), done))
 
     async def _drawn(
         self, found: Sequence[History], command: Command, told: str, person: Person | None
-    ) -> tuple[Attached | None, str]:
+    ) -> tuple[Attachment | None, str]:
         """The picture, or why there is none."""
         host = escape(self._config.supervisor.id)
         zone, name = _zone(person)
@@ -82,7 +82,7 @@ class HistoryLook:
             log.exception("the history of %s could not be drawn", command.target or ", ".join(command.workers))
             return None, NOT_DRAWN.format(host=host)
         about = found[0].worker_id if len(found) == 1 else self._config.supervisor.id
-        file = Attached(
+        file = Attachment(
             name=f"history_{about}_{compact(found[0].until)}.png",
             content=data,
             rest=f"`supervisor send 'history {escape(about)}'` on {host}",

@@ -10,10 +10,10 @@ import logging
 from pathlib import Path
 
 from bot.inbound.dispatcher import Dealt
-from bot.outbound.messages import file_for, whisper
+from bot.outbound.messages import file_to_person, whisper
 from bot.requests.commands import Question
-from bot.views.answers.logs import as_file, fits, logs
-from bot.views.files import Attached
+from bot.views.answers.logs import fits, logs, logs_file
+from bot.views.files import Attachment
 from bot.views.text import escape
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
@@ -43,14 +43,14 @@ class LogsLook:
             host = self._config.supervisor.id
             name = found[0].worker_id if len(found) == 1 else host
             places = ", ".join(f"`{escape(each.path.replace('`', ''))}`" for each in found[:3])
-            file = Attached(
+            file = Attachment(
                 name=f"{name}_{asked.at:%Y%m%dT%H%M%SZ}.log",
-                content=as_file(found),
+                content=logs_file(found),
                 rest=f"{places} on {escape(host)}",
                 title=f"What {name} wrote",
                 comment=f"The lines that were asked for, from {escape(host)}.",
             )
-            messages.append(file_for(asked, file))
+            messages.append(file_to_person(asked, file))
         return Dealt(messages=tuple(messages))
 
 

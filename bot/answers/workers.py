@@ -15,14 +15,14 @@ from bot.answers.audit import AuditLook
 from bot.answers.history import HistoryLook
 from bot.answers.logs import LogsLook
 from bot.inbound.dispatcher import Dealt
-from bot.outbound.content import Composing
+from bot.outbound.content import MessageComposer
 from bot.outbound.messages import answer
 from bot.pools import quick
 from bot.requests.commands import Look, Question, Tell
 from bot.views.answers.overview import status
 from bot.views.answers.teams import teams
 from bot.views.answers.why import why
-from bot.views.parts import Content, page_in, said, words
+from bot.views.parts import Content, error_text, page_number, text_message
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import TEAM
 from supervisor_core.common.errors import SupervisorError
@@ -46,7 +46,7 @@ class WorkersLook:
         command, asked = question.command, question.asked
         workers = [worker for worker in await self._look() if worker["id"] in command.workers]
         team, rests = await self._team(command.target), await self._rests()
-        content = status(command, workers, asked.nonce, page_in(asked.page), team, rests=rests)
+        content = status(command, workers, asked.nonce, page_number(asked.page), team, rests=rests)
         return Dealt(messages=(answer(asked, content),))
 
     async def teams(self, question: Question) -> Dealt:
@@ -54,7 +54,7 @@ class WorkersLook:
         asked, pictures = question.asked, await self._pictures()
         workers = {worker["id"]: worker for worker in await self._look()}
         return Dealt(
-            messages=(answer(asked, teams(question.command, pictures, workers, asked.nonce, page_in(asked.page))),)
+            messages=(answer(asked, teams(question.command, pictures, workers, asked.nonce, page_number(asked.page))),)
         )
 
     async def _team(self, target: str) -> TeamPicture | None:
@@ -88,7 +88,7 @@ class WhyLook:
         try:
             found = await self._explain(question.command.workers)
         except SupervisorError as error:
-            return words(f":warning: {said(error)}")
+            return text_message(f":warning: {error_text(error)}")
 
         def may(command: Command) -> bool:
             return self._offering.may_give(person, command, asked.channel)
@@ -98,7 +98,7 @@ class WhyLook:
 
 
 def looks(
-    config: SupervisorConfig, ledger: Ledger, doors: ChatDoors, composing: Composing, offering: Offering
+    config: SupervisorConfig, ledger: Ledger, doors: ChatDoors, composing: MessageComposer, offering: Offering
 ) -> Mapping[str, Tell]:
     """Put together here and nowhere else."""
     workers = WorkersLook(config, ledger, doors.look)

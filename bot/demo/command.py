@@ -57,7 +57,7 @@ async def show(stage: Stage) -> None:
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
-class Asked:
+class StopSignals:
     """`stopping` is set from the first signal on; `by` is that signal."""
 
     def __init__(self, again: Callable[[], None]) -> None:
@@ -97,7 +97,7 @@ def run(*, port: int, guided: bool) -> int:
 
 
 async def _run(port: int, *, guided: bool) -> int:
-    asked = Asked(lambda: _say("Still cleaning up; that takes a few seconds at most."))
+    asked = StopSignals(lambda: _say("Still cleaning up; that takes a few seconds at most."))
     asked.listen()
     code, trouble, left = SUCCESS, "", list[str]()
     _say("Starting a supervisor, its worker and a local Slack …")

@@ -27,15 +27,15 @@ from bot.doctor.checks import (
     REACH,
     SETTINGS,
     SOCKET_MODE_ON,
-    Asking,
-    AwayError,
-    SlackSaysNoError,
+    SlackQueries,
+    SlackRefusalError,
+    SlackUnreachableError,
 )
 from bot.inbound.connection import Connection, Envelope
 from supervisor_core.common.service_names import CHAT
 from supervisor_core.common.times import to_text
 from supervisor_core.doctor.checks import Check
-from supervisor_core.doctor.daemon import Seen
+from supervisor_core.doctor.daemon import DaemonState
 from supervisor_core.doctor.host import compared
 from supervisor_core.storage.ledger_file import received
 
@@ -46,7 +46,7 @@ HEALTHY, DISABLED = "healthy", "disabled"
 
 
 @dataclass(frozen=True, slots=True)
-class Me:
+class BotIdentity:
     """The bot, as Slack knows it."""
 
     user: str
@@ -54,18 +54,18 @@ class Me:
     bot_id: str
 
 
-async def bot_token(asking: Asking) -> tuple[Me | None, list[Check]]:
+async def bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, list[Check]]:
     """Who we are, and what we may do; the clock by the way, since this is the first answer."""
     asked = datetime.now(UTC)
     try:
         answer = await asking(asking.client.auth_test)
-    except SlackSaysNoError as error:
+    except SlackRefusalError as error:
         return None, [_clock(error.headers, asked), Check(BOT, False, _refused(error.word), _bot_remedy(error.word))]
     time = _clock(answer.headers, asked)
     if not answer.get("bot_id"):
         message = f"this is the token of a person, {answer['user']}, not of a bot; {NOT_LOOKED}"
         return None, [time, Check(BOT, False, message, COPY_BOT_TOKEN)]
-    me = Me(str(answer["user"]), str(answer["team_id"]), str(answer["bot_id"]))
+    me = BotIdentity(str(answer["user"]), str(answer["team_id"]), str(answer["bot_id"]))
     known = Check(BOT, True, f"the bot is @{me.user} in the workspace {answer.get('team')} ({me.team_id})")
     return me, [time, known, granted(str(answer.headers.get("X-OAuth-Scopes") or ""))]
 
@@ -91,24 +91,24 @@ def granted(header: str) -> Check:
     return Check(SCOPES, True, "all that are needed, and the optional ones")
 
 
-async def app_token(asking: Asking, token: str) -> tuple[str, Check]:
+async def app_token(asking: SlackQueries, token: str) -> tuple[str, Check]:
     """The address of a connection, and whether the token gives one. Nothing is opened yet."""
     try:
         answer = await asking(asking.client.apps_connections_open, app_token=token)
-    except SlackSaysNoError as error:
+    except SlackRefusalError as error:
         return "", Check(APP, False, *_no_connection(error.word))
-    except AwayError as error:
+    except SlackUnreachableError as error:
         if asking.away:
             raise
         return "", Check(APP, False, f"not looked at: {error}", error.remedy)  # Slack grants few connections a minute
     return str(answer["url"]), Check(APP, True, "it opens connections, and Socket Mode is on")
 
 
-async def of_one_app(asking: Asking, me: Me, url: str) -> Check | None:
+async def of_one_app(asking: SlackQueries, me: BotIdentity, url: str) -> Check | None:
     """Whether both tokens are of one app; None where they are, or where it can't be told."""
     try:
         bot = (await asking(asking.client.bots_info, bot=me.bot_id))["bot"]
-    except SlackSaysNoError:
+    except SlackRefusalError:
         return None
     return other_app(str(bot.get("app_id") or ""), url)
 
@@ -122,7 +122,7 @@ def other_app(app_id: str, url: str) -> Check | None:
     return Check(APP, False, message, COPY_APP_TOKEN)
 
 
-async def connection(url: str, seen: Seen) -> Check:
+async def connection(url: str, seen: DaemonState) -> Check:
     """Whether somebody else is connected with this token: by the daemon where one runs, else by a look of our own."""
     if seen.state == "unresponsive":
         return Check(CONNECTION, True, "not looked at: a daemon may have it, and does not answer")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from bot.doctor.checks import Asking
+from bot.doctor.checks import SlackQueries
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.doctor.checks import Check
 
@@ -32,7 +32,7 @@ def named(config: SupervisorConfig) -> dict[str, list[str]]:
     return found
 
 
-async def look(asking: Asking, config: SupervisorConfig, bot: str) -> list[Check]:
+async def look(asking: SlackQueries, config: SupervisorConfig, bot: str) -> list[Check]:
     """One line where all is well, else one for each channel with a trouble."""
     wanted = named(config)
     if not wanted:

@@ -14,7 +14,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.outbound.slack_errors import wait_asked
+from bot.outbound.slack_errors import retry_after
 from supervisor_core.config.slack_settings import SlackCredentials
 
 SETTINGS = "https://api.slack.com/apps → your app"
@@ -39,7 +39,7 @@ TEMPORARY = frozenset({"", "fatal_error", "internal_error", "ratelimited", "requ
 TOO_MANY_REQUESTS = 429
 
 
-class AwayError(Exception):
+class SlackUnreachableError(Exception):
     """Slack does not answer as it should; trying again later may help."""
 
     def __init__(self, message: str, remedy: str = REACH, seconds: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class AwayError(Exception):
         super().__init__(message)
 
 
-class SlackSaysNoError(Exception):
+class SlackRefusalError(Exception):
     """Slack answers no. `word` is its reason."""
 
     def __init__(self, word: str, headers: Mapping[str, str]) -> None:
@@ -58,7 +58,7 @@ class SlackSaysNoError(Exception):
         super().__init__(word)
 
 
-class Asking:
+class SlackQueries:
     """Asks with the bot's token. `away` says why Slack can't be asked at all, as soon as that is known."""
 
     def __init__(self, client: AsyncWebClient) -> None:
@@ -68,7 +68,7 @@ class Asking:
         self._room = asyncio.Semaphore(AT_ONCE)
 
     @classmethod
-    def of(cls, credentials: SlackCredentials) -> Asking:
+    def of(cls, credentials: SlackCredentials) -> SlackQueries:
         """With a client of its own."""
         token = credentials.bot_token.get_secret_value() if credentials.bot_token else None
         # No retries of the SDK's own: a check that waits is told as one that waited.
@@ -83,7 +83,7 @@ class Asking:
         """The answer; `SlackSaysNoError` where Slack refuses, `AwayError` where it gives none."""
         async with self._room:
             if self.away:
-                raise AwayError(self.away)
+                raise SlackUnreachableError(self.away)
             try:
                 async with asyncio.timeout(CALL_SECONDS):
                     return await method(**arguments)
@@ -91,15 +91,15 @@ class Asking:
                 word, status, headers = _reason(error)
                 if status == TOO_MANY_REQUESTS:  # of this method alone: the others can still be asked
                     words = f"Slack asks us to wait {headers.get('Retry-After', 'some')} seconds"
-                    raise AwayError(words, WAIT, wait_asked(error) or 0.0) from None
+                    raise SlackUnreachableError(words, WAIT, retry_after(error) or 0.0) from None
                 if word not in TEMPORARY:
-                    raise SlackSaysNoError(word, headers) from None
+                    raise SlackRefusalError(word, headers) from None
                 self.away = f"Slack answers {word or f'with status {status} and no reason'}"
             except TimeoutError:
                 self.away = f"Slack does not answer within {CALL_SECONDS:g} s"
             except (ClientError, OSError) as error:
                 self.away = f"Slack can't be reached: {type(error).__name__}"
-            raise AwayError(self.away)
+            raise SlackUnreachableError(self.away)
 
     async def about(
         self,
@@ -110,7 +110,7 @@ class Asking:
         """One part of the answer, or `error` with Slack's reason."""
         try:
             told: Mapping[str, Any] = (await self(method, **arguments))[key]
-        except SlackSaysNoError as error:
+        except SlackRefusalError as error:
             return {"error": error.word}
         return told
 

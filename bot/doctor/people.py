@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.access.rules import listed
 from bot.doctor.channels import FIND as FIND_CHANNEL
-from bot.doctor.checks import Asking, SlackSaysNoError
+from bot.doctor.checks import SlackQueries, SlackRefusalError
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import Risk
 from supervisor_core.config.load import SupervisorConfig
@@ -41,7 +41,7 @@ def _settings(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
         yield from ((who, f"alerts.escalation[{place}].to") for who in step.to if not who.startswith(CHANNELS))
 
 
-async def look(asking: Asking, config: SupervisorConfig, team_id: str) -> list[Check]:
+async def look(asking: SlackQueries, config: SupervisorConfig, team_id: str) -> list[Check]:
     """One line for those with whom all is well, and one for each of the others."""
     wanted = named(config)
     users, groups, channels = ([who for who in wanted if who.startswith(kind)] for kind in (USERS, GROUPS, CHANNELS))
@@ -74,11 +74,11 @@ def _summed_up(users: int, groups: int, channels: int) -> str:
     return f"Slack knows all that are named: {' and '.join(counts)}" if counts else "the configuration names nobody"
 
 
-async def _groups(asking: Asking) -> Mapping[str, Any]:
+async def _groups(asking: SlackQueries) -> Mapping[str, Any]:
     """All user groups by their id, disabled ones as well, or `error` with Slack's reason."""
     try:
         answer = await asking(asking.client.usergroups_list, include_disabled=True, include_count=True)
-    except SlackSaysNoError as error:
+    except SlackRefusalError as error:
         return {"error": error.word}
     return {str(group["id"]): group for group in answer["usergroups"]}
 

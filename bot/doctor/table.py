@@ -9,13 +9,13 @@ from functools import partial
 from bot.doctor import app, people
 from bot.doctor import app as interactivity
 from bot.doctor import channels as places
-from bot.doctor.checks import REACH, Asking, AwayError
+from bot.doctor.checks import REACH, SlackQueries, SlackUnreachableError
 from bot.doctor.tokens import hidden, judge, secrets_of
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.doctor.checks import Check, examine
-from supervisor_core.doctor.daemon import Seen, see
+from supervisor_core.doctor.daemon import DaemonState, observe_daemon
 from supervisor_core.doctor.host import not_compared
 from supervisor_core.storage.store import FILE_NAME
 
@@ -41,22 +41,22 @@ def slack_checks(config: SupervisorConfig) -> list[Check]:
     return hidden(secrets_of(tokens.credentials), [tokens.check, *checks, *clicks])
 
 
-def _seen(config: SupervisorConfig) -> Seen:
+def _seen(config: SupervisorConfig) -> DaemonState:
     """The daemon; where it can't be told whether there is one, it is not assumed that there is none."""
     try:
-        return DaemonThreads("doctor", 1).submit(see, config).result(LOOK_SECONDS)
+        return DaemonThreads("doctor", 1).submit(observe_daemon, config).result(LOOK_SECONDS)
     except (FutureTimeout, OSError):
-        return Seen("unresponsive")
+        return DaemonState("unresponsive")
 
 
 class _Examination:
     """What is found is kept at once, so that an end by the clock loses nothing."""
 
-    def __init__(self, config: SupervisorConfig, credentials: SlackCredentials, seen: Seen) -> None:
+    def __init__(self, config: SupervisorConfig, credentials: SlackCredentials, seen: DaemonState) -> None:
         self._config = config
         self._app_token = credentials.app_token.get_secret_value() if credentials.app_token else ""
         self._seen = seen
-        self._asking = Asking.of(credentials)
+        self._asking = SlackQueries.of(credentials)
         self._found: list[Check] = []
 
     async def run(self) -> list[Check]:
@@ -64,7 +64,7 @@ class _Examination:
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
                 await self._ask()
-        except AwayError as error:
+        except SlackUnreachableError as error:
             self._found.append(self._away(str(error), error.remedy))
         except TimeoutError:
             self._found.append(self._away(f"Slack was not done answering within {LONGEST_SECONDS:g} s", REACH))

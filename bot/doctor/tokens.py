@@ -34,43 +34,45 @@ WANTED = {BOT_TOKEN: ("xoxb-", COPY_BOT_TOKEN), APP_TOKEN: ("xapp-", COPY_APP_TO
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class TokenResult:
     """The check of the tokens; the credentials only where asking Slack makes sense."""
 
     check: Check
     credentials: SlackCredentials | None = None
 
 
-def judge(environ: Mapping[str, str], folder: Path, *, wanted: bool = False) -> Judged:
+def judge(environ: Mapping[str, str], folder: Path, *, wanted: bool = False) -> TokenResult:
     """Look at both tokens, as the daemon would find them. `wanted`: the configuration says what Slack is to be for."""
     written = {name: environ.get(name, "").strip() for name in WANTED}
     trouble = _swapped(written) or next(filter(None, (_written_wrong(*each) for each in written.items())), None)
     if trouble is not None:
-        return Judged(trouble)
+        return TokenResult(trouble)
     try:
         found = slack_credentials(environ, folder=folder)
     except ConfigError as error:
-        return Judged(Check(NAME, False, error.message, CORRECT))
+        return TokenResult(Check(NAME, False, error.message, CORRECT))
     held = {BOT_TOKEN: found.bot_token, APP_TOKEN: found.app_token}
     absent = [name for name, token in held.items() if token is None]
     if len(absent) == len(held):
         empty = [why for name in absent if (why := _empty(name, environ))]
         why = "; ".join(empty) or f"{BOT_TOKEN} and {APP_TOKEN} are not set"
         if any(name + FILE_SUFFIX in why for name in absent):
-            return Judged(Check(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"))
+            return TokenResult(Check(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"))
         if wanted:
             remedy = f"Put both into {folder / '.env'}, or say `slack: {{enabled: false}}` in the configuration."
-            return Judged(Check(NAME, False, f"{why}, and the configuration says what Slack is to be used for", remedy))
-        return Judged(Check(NAME, True, f"{why}, so the supervisor runs without Slack"))
+            return TokenResult(
+                Check(NAME, False, f"{why}, and the configuration says what Slack is to be used for", remedy)
+            )
+        return TokenResult(Check(NAME, True, f"{why}, so the supervisor runs without Slack"))
     if absent:
         (name,) = absent
         why = _empty(name, environ) or f"{name} is not set"
-        return Judged(Check(NAME, False, f"{why}, and the other token is: Slack needs both", WANTED[name][1]))
+        return TokenResult(Check(NAME, False, f"{why}, and the other token is: Slack needs both", WANTED[name][1]))
     for name, token in held.items():
         trouble = _written_wrong(name, token.get_secret_value() if token else "")
         if trouble is not None:
-            return Judged(trouble)
-    return Judged(Check(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set, each of its kind"), found)
+            return TokenResult(trouble)
+    return TokenResult(Check(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set, each of its kind"), found)
 
 
 def secrets_of(credentials: SlackCredentials) -> list[str]:

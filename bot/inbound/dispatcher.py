@@ -18,7 +18,7 @@ from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
 from bot.pools import quick
-from bot.views.parts import Content, words
+from bot.views.parts import Content, text_message
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -188,7 +188,7 @@ class Refusing:
     ) -> tuple[bool, dict[str, Any] | None]:
         """Whether somebody was told, so that Slack needn't bring it again; and what the acknowledgement says."""
         why = error.short if isinstance(error, LedgerUnavailable) else error.message
-        content = words(
+        content = text_message(
             f":warning: *Not accepted:* {why}. Nothing was changed. Try again once that is fixed; `supervisor doctor` "
             "on the host says more."
         )

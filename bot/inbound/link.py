@@ -16,7 +16,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.connection import Connection, End, NotWantedError, Receive
-from bot.outbound.slack_errors import FATAL, reason_of, wait_asked, word_of
+from bot.outbound.slack_errors import FATAL, error_code, failure_text, retry_after
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, wait_until
 
@@ -182,10 +182,10 @@ class Link:
             return PATIENT_SECONDS
         asked = None
         if isinstance(error, SlackApiError):
-            asked = wait_asked(error)
-            if word_of(error) in FATAL:
-                raise refused("SLACK_APP_TOKEN", word_of(error)) from None
-        self._wrong(f"Slack can't be reached: {reason_of(error)}")
+            asked = retry_after(error)
+            if error_code(error) in FATAL:
+                raise refused("SLACK_APP_TOKEN", error_code(error)) from None
+        self._wrong(f"Slack can't be reached: {failure_text(error)}")
         return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
 
     def _after(self, connection: Connection, end: End) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from bot.views.cards.configuration import unknown_ids
-from bot.views.parts import deaf, others
+from bot.views.parts import connection_gap_notice, other_connection_notice
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.common.times import from_text, to_text
@@ -61,7 +61,7 @@ def tell_gap(connection: Connection, channel: str, host: str, since: datetime, u
             subject, gaps = found[0], [*earlier, *gaps]
     words = "no program heard Slack" if away else "the link to Slack was cut, and nothing was heard"
     alerts.happened(connection, host, Target(LINK, host), Condition.DEAF, words, since, until)
-    content = deaf(host, gaps, away=away)
+    content = connection_gap_notice(host, gaps, away=away)
     kept = [[to_text(begun), to_text(ended)] for begun, ended in gaps]
     _order(connection, Message(NOTICE, subject, {"channel": channel, "gaps": kept, "away": away, "content": content}))
 
@@ -70,7 +70,7 @@ def tell_others(connection: Connection, channel: str, reason: str) -> None:
     """Order the notice that somebody else uses our token, once a day."""
     subject = f"others {datetime.now(UTC):%Y-%m-%d}"
     if outbox.newest(connection, NOTICE, subject) is None:
-        _order(connection, Message(NOTICE, subject, {"channel": channel, "content": others(reason)}))
+        _order(connection, Message(NOTICE, subject, {"channel": channel, "content": other_connection_notice(reason)}))
 
 
 def tell_unknown(connection: Connection, channel: str, host: str, troubles: Sequence[str]) -> None:

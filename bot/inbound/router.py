@@ -36,7 +36,7 @@ from bot.views.answers.help import CHOOSE
 from bot.views.buttons import ACTION, PAGE, SHARE, named
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DENIAL, VOTE
-from bot.views.parts import words
+from bot.views.parts import text_message
 from supervisor_core.common.errors import describe
 from supervisor_core.storage.envelopes import Received
 
@@ -184,7 +184,7 @@ async def _careful(asked: Asked, dealing: Awaitable[Dealt]) -> Dealt:
         dealt = await dealing
     except Exception as error:
         log.exception("%s (%s) could not be dealt with", asked.task_id, asked.key)
-        apology = words(
+        apology = text_message(
             f":boom: Something went wrong on our side (ref `{asked.task_id}`). `/supervisor status` shows what became "
             "of it; the log has the reason under that reference."
         )

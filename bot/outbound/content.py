@@ -20,15 +20,15 @@ from bot.views.answers.schedules import refused_run, schedule_card
 from bot.views.cards import digests as storm
 from bot.views.cards import notices as views
 from bot.views.cards import thread
-from bot.views.cards.alert import WORDS, Settings, Told, alert_card, healed, reply
-from bot.views.cards.approval import Asking, approval_card, question
-from bot.views.cards.card import UNDOABLE, About, Undone, card
+from bot.views.cards.alert import WORDS, AlertDetails, LastConfigChange, alert_card, alert_reply, restart_line
+from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request
+from bot.views.cards.card import UNDOABLE, CardContext, UndoState, command_card
 from bot.views.cards.configuration import config_card
 from bot.views.cards.notices import pause_flag
 from bot.views.cards.preview import code
-from bot.views.files import Attached
+from bot.views.files import Attachment
 from bot.views.home.sections import OpenAlert
-from bot.views.home.sections import Told as Told_home_values
+from bot.views.home.sections import RecentCommand as Told_home_values
 from bot.views.parts import Content
 from bot.views.text import escape
 from supervisor_core.alerts import flips
@@ -71,7 +71,7 @@ LATELY = timedelta(days=7)
 REPORTS = ("diagnostics", "verify_db")
 
 
-def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool = False) -> Told | None:
+def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool = False) -> AlertDetails | None:
     """The alert with this id, and what else is known about it; `new`: nothing was said of it yet."""
     alert = alerts.find(connection, alert_id)
     if alert is None:
@@ -93,7 +93,7 @@ def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool =
     before = next((job for job in past if job.finished_at and job.finished_at <= alert.opened_at), None)
     above = alerts.find(connection, alert.parent_id) if alert.parent_id else None
     alone = bool(alert.target.worker)
-    return Told(
+    return AlertDetails(
         alert,
         host=alert.supervisor_id,
         ended=ended,
@@ -114,7 +114,7 @@ def said_below(connection: Connection, payload: Mapping[str, Any]) -> Content | 
     alert = alerts.find(connection, str(payload["alert_id"]))
     if alert is None or alert.state is AlertState.CLOSED:
         return None
-    return reply(payload, "The storm" if alert.target.kind == STORM else alert.target.id)
+    return alert_reply(payload, "The storm" if alert.target.kind == STORM else alert.target.id)
 
 
 def came_back(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
@@ -123,10 +123,10 @@ def came_back(connection: Connection, payload: Mapping[str, Any]) -> Content | N
     if alert is None:
         return None
     day = datetime.fromisoformat(str(payload["day"])).replace(tzinfo=UTC)
-    return healed(alert, alerts.count_healed(connection, alert.target, day, day + timedelta(days=1)))
+    return restart_line(alert, alerts.count_healed(connection, alert.target, day, day + timedelta(days=1)))
 
 
-def _settings(connection: Connection, alert: Alert, before: Job | None) -> Settings | None:
+def _settings(connection: Connection, alert: Alert, before: Job | None) -> LastConfigChange | None:
     """The configuration that affected its worker, where it began before the alert and after the last command."""
     if not alert.target.worker:
         return None
@@ -135,7 +135,7 @@ def _settings(connection: Connection, alert: Alert, before: Job | None) -> Setti
         try:
             said = json.loads(row["details_json"])
             begun = from_text(said["begun_at"])
-            found = Settings(Issuer(row["actor"], row["label"] or ""), begun, tuple(map(str, said["changes"])))
+            found = LastConfigChange(Issuer(row["actor"], row["label"] or ""), begun, tuple(map(str, said["changes"])))
         except (KeyError, TypeError, ValueError):  # an altered row says nothing
             continue
         if begun <= alert.opened_at:
@@ -171,7 +171,7 @@ def _morning(connection: Connection, payload: Mapping[str, Any]) -> Content | No
     kept = [alert for alert in found if alert is not None]
     if not kept:
         return None
-    return views.morning(kept, from_text(str(payload["since"])), from_text(str(payload["until"])))
+    return views.quiet_hours_summary(kept, from_text(str(payload["since"])), from_text(str(payload["until"])))
 
 
 def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Content | None:
@@ -180,16 +180,16 @@ def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Con
     if alert is None or alert.state not in (AlertState.PENDING, AlertState.OPEN):
         return None
     if "people" in payload:
-        return views.call(alert, [str(each) for each in payload["people"]])
+        return views.escalation(alert, [str(each) for each in payload["people"]])
     place = outbox.place_of(connection, alerts.ALERT, alert.alert_id) or {}
-    return views.call_elsewhere(alert, str(place.get("channel") or ""), link(place))
+    return views.escalation_elsewhere(alert, str(place.get("channel") or ""), link(place))
 
 
 def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
     host, since, until = str(payload["host"]), from_text(str(payload["since"])), from_text(str(payload["until"]))
     begun = alerts.begun_within(connection, host, since, until)
     worked = uptimes.of_workers(connection, host, [str(each) for each in payload["workers"]], until, [until - since])
-    return views.week(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})
+    return views.weekly_summary(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})
 
 
 OF_PAYLOAD: Mapping[str, Callable[[Mapping[str, Any]], Content]] = {CONFIG: config_card, PAUSE_FLAG: pause_flag}
@@ -204,7 +204,7 @@ UNDOS = 50
 """So many tries to take something back are looked through, the newest first."""
 
 
-class Composing:
+class MessageComposer:
     """`needs_approval`: which commands do, when they are given in Slack; `address`: the workspace's own, under which
     each message has one."""
 
@@ -218,7 +218,7 @@ class Composing:
             return self._card(connection, message.subject, now)
         if message.kind == ASKED:
             asking = self._asking(connection, message.subject, jobs.CARD)
-            return question(asking) if asking else None
+            return approval_request(asking) if asking else None
         if message.kind == DETAILS:
             return self._reply(connection, message)
         if message.kind == TOLD:
@@ -236,15 +236,15 @@ class Composing:
         content: Content = message.payload["content"]
         return content
 
-    def report(self, connection: Connection, message: Waiting) -> Attached:
+    def report(self, connection: Connection, message: Waiting) -> Attachment:
         """The report that a row tells of, without its bytes: they are read elsewhere."""
         payload, path = message.payload, str(message.payload["report"])
         job = jobs.find(connection, str(payload["task_id"]), str(payload["worker_id"]))
-        return Attached(
+        return Attachment(
             name=PurePath(path).name,
             content="",
             rest=code(path) + (f" on {escape(job.supervisor_id)}" if job else ""),
-            comment=thread.of_report(job) if job else "",
+            comment=thread.report_text(job) if job else "",
         )
 
     def _alert(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
@@ -263,7 +263,7 @@ class Composing:
         found = schedules.find(connection, message.subject)
         return schedule_card(standing(found, now)) if found else None
 
-    def waiting(self, connection: Connection) -> list[Asking]:
+    def waiting(self, connection: Connection) -> list[ApprovalDetails]:
         """All approvals that wait, with the places of their cards."""
         found = approvals.in_states(connection, OPEN)
         asked = [self._asking(connection, each.task_id, jobs.CARD) for each in found]
@@ -295,7 +295,7 @@ class Composing:
         if found:
             undone = self._undone(connection, found)
             watched = bakes.of_task(connection, task_id)
-            return card(found, now, About(asking, undone, watched, self._needs_approval("undo")))
+            return command_card(found, now, CardContext(asking, undone, watched, self._needs_approval("undo")))
         return approval_card(asking) if asking else None
 
     def _reply(self, connection: Connection, message: Waiting) -> Content | None:
@@ -307,7 +307,7 @@ class Composing:
         asked_here = payload["below"]["kind"] == ASKED
         return thread.outcome(found, asking, str(payload["by"]), asked_here=asked_here)
 
-    def _asking(self, connection: Connection, task_id: str, other: str) -> Asking | None:
+    def _asking(self, connection: Connection, task_id: str, other: str) -> ApprovalDetails | None:
         """The approval of this command, with the place of its other message."""
         approval = approvals.of_task(connection, task_id)
         if approval is None:
@@ -315,14 +315,14 @@ class Composing:
         place = outbox.place_of(connection, other, task_id)
         votes = approvals.votes_of(connection, approval.approval_id)
         elsewhere = str((place or {}).get("channel") or "") if other == ASKED else ""
-        return Asking(approval, votes, elsewhere, self._link(place or {}))
+        return ApprovalDetails(approval, votes, elsewhere, self._link(place or {}))
 
     def _link(self, place: Mapping[str, Any]) -> str:
         if not (self._address and place.get("ts")):
             return ""
         return f"{self._address}/archives/{place['channel']}/p{str(place['ts']).replace('.', '')}"
 
-    def _undone(self, connection: Connection, found: Sequence[Job]) -> dict[str, Undone]:
+    def _undone(self, connection: Connection, found: Sequence[Job]) -> dict[str, UndoState]:
         """What became of the tries to take these jobs of one command back, by worker."""
         task_id = found[0].task_id
         tries = jobs.undoing(connection, task_id, UNDOS)
@@ -331,7 +331,7 @@ class Composing:
         return {job.worker_id: _of_worker(job, tries, refused) for job in found if job.handler in UNDOABLE}
 
 
-def _own(found: Sequence[Job], asking: Asking | None) -> Sequence[Job]:
+def _own(found: Sequence[Job], asking: ApprovalDetails | None) -> Sequence[Job]:
     """The jobs of a command, without those that another door filed under the id of its approval."""
     return found if asking is None else [job for job in found if job.door == asking.approval.door]
 
@@ -345,12 +345,12 @@ def _in_words(alert: Alert) -> tuple[str, str]:
     return whose, WORDS[alert.condition]
 
 
-def _of_worker(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> Undone:
+def _of_worker(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> UndoState:
     mine = [each for each in tries if each.worker_id == job.worker_id or _place(each) == _place(job) != ""]
     not_begun = sum(1 for each in refused if job.worker_id in each.command.workers)
     ended = [each for each in mine if each.outcome is not None]
     by = next((each for each in ended if each.outcome and each.outcome.success), None)
-    return Undone(len(ended) + not_begun, by, len(ended) < len(mine))
+    return UndoState(len(ended) + not_begun, by, len(ended) < len(mine))
 
 
 def _place(job: Job) -> str:

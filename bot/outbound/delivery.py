@@ -22,13 +22,13 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.access.people import UnverifiedError
-from bot.outbound.content import Composing
-from bot.outbound.home_content import Compose
-from bot.outbound.messages import HOME, KINDS, WHISPER, placed
-from bot.outbound.rate_limits import HeldError, Pace, gates, held_as, method
-from bot.outbound.sender import ShutOut, ShutOutError, Teller
-from bot.outbound.slack_api import Speaker, UploadError
-from bot.outbound.slack_errors import FATAL, is_weather, method_of, reason_of, wait_asked, word_of
+from bot.outbound.content import MessageComposer
+from bot.outbound.home_content import PageComposer
+from bot.outbound.messages import HOME, KINDS, WHISPER, with_thread
+from bot.outbound.rate_limits import HeldError, Pace, gates, hold_key, method
+from bot.outbound.sender import MessageSender, ShutOut, UnreachableError
+from bot.outbound.slack_api import SlackApi, UploadError
+from bot.outbound.slack_errors import FATAL, error_code, failure_text, is_temporary, method_of, retry_after
 from bot.pools import quick
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.common.errors import SupervisorError, describe
@@ -77,7 +77,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class UnderWay:
+class PendingCall:
     """What a call that is under way keeps from being sent."""
 
     outbox_id: int
@@ -103,13 +103,13 @@ class Delivery:
     def __init__(
         self,
         ledger: Ledger,
-        speaker: Speaker,
+        speaker: SlackApi,
         name: str,
         fallback: str = "",
-        composing: Composing | None = None,
+        composing: MessageComposer | None = None,
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
-        compose: Compose | None = None,
+        compose: PageComposer | None = None,
         read_report: Callable[[str, str], str] = lambda *_: "",
         told: Callable[[], object] = lambda: None,
         shut_out: ShutOut | None = None,
@@ -120,8 +120,17 @@ class Delivery:
         self._clock = clock
         self._now = now
         self._pace = pace or Pace(clock)
-        self._teller = Teller(
-            ledger, speaker, self._pace, composing or Composing(), name, fallback, read_report, compose, shut_out, now
+        self._teller = MessageSender(
+            ledger,
+            speaker,
+            self._pace,
+            composing or MessageComposer(),
+            name,
+            fallback,
+            read_report,
+            compose,
+            shut_out,
+            now,
         )
         self.alive: Callable[[float], None] = lambda _: None
         """Called at each turn, with how long the next one may take beside its work."""
@@ -130,7 +139,7 @@ class Delivery:
         self._told_at = 0.0
         self._failed_at: dict[int, float] = {}
         self._shut: dict[str, float] = {}
-        self._under_way: dict[asyncio.Task[Wait | None], UnderWay] = {}
+        self._under_way: dict[asyncio.Task[Wait | None], PendingCall] = {}
 
     @property
     def problem(self) -> str:
@@ -210,7 +219,7 @@ class Delivery:
         by = method(message)
         slow = any(lane.method == by for lane in self._under_way.values())
         task = asyncio.create_task(self._deliver(message), name=f"{message.kind} {message.subject}")
-        self._under_way[task] = UnderWay(message.outbox_id, _lane(message), by)
+        self._under_way[task] = PendingCall(message.outbox_id, _lane(message), by)
         await asyncio.wait({task}, timeout=SHORT_MOMENT_SECONDS if slow else MOMENT_SECONDS)
         if task.done():
             del self._under_way[task]
@@ -246,7 +255,7 @@ class Delivery:
         now, shut = self._now(), tuple(self._shut)
 
         def look(connection: Connection) -> list[Waiting]:
-            return [placed(connection, message) for message in outbox.waiting(connection, KINDS, now, shut)]
+            return [with_thread(connection, message) for message in outbox.waiting(connection, KINDS, now, shut)]
 
         return await quick(self._ledger.read, look)
 
@@ -260,7 +269,7 @@ class Delivery:
         if own > 0:
             return Wait(own, message.last_error, holds=message.attempts == 0)
         by = method(message)
-        pace = self._pace.wait(gates(message), EVERYTHING, by, held_as(message, by))
+        pace = self._pace.wait(gates(message), EVERYTHING, by, hold_key(message, by))
         return Wait(pace, message.last_error, holds=True) if pace > 0 else None
 
     async def _deliver(self, message: Waiting) -> Wait | None:
@@ -269,19 +278,19 @@ class Delivery:
         try:
             await self._teller.tell(message)
         except SlackApiError as error:
-            word, called = word_of(error), method_of(error) or by
-            if is_weather(error) or word in FATAL - NOT_FATAL_HERE:
-                asked = wait_asked(error)
+            word, called = error_code(error), method_of(error) or by
+            if is_temporary(error) or word in FATAL - NOT_FATAL_HERE:
+                asked = retry_after(error)
                 for each in {by, called}:  # it may have come to another method than it began with
-                    self._pace.hold(each if asked is None else held_as(message, each), asked)
+                    self._pace.hold(each if asked is None else hold_key(message, each), asked)
                 return await self._held(message, f"Slack answers {word} to {called}")
             return await self._later(message, f"Slack refuses {called}: {word}")
         except (HeldError, UnverifiedError) as error:
             return await self._held(message, str(error))
         except (ClientError, OSError, TimeoutError) as error:
-            self._pace.hold(_unreached(error, held_as(message, by)))
-            return await self._held(message, f"Slack can't be reached: {reason_of(error)}")
-        except ShutOutError as error:
+            self._pace.hold(_unreached(error, hold_key(message, by)))
+            return await self._held(message, f"Slack can't be reached: {failure_text(error)}")
+        except UnreachableError as error:
             self._shut[_place(message)] = self._clock() + SHUT_SECONDS
             return await self._later(message, str(error))
         except UploadError as error:
@@ -295,7 +304,7 @@ class Delivery:
         return None
 
     def _told(self, message: Waiting, by: str) -> None:
-        self._pace.well(EVERYTHING, by, held_as(message, by))
+        self._pace.well(EVERYTHING, by, hold_key(message, by))
         self._told_at = self._clock()
         self._failed_at.pop(message.outbox_id, None)
         if message.kind in PARENTS:

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from bot.outbound.messages import HOME
 from bot.pools import quick
-from bot.views.home.sections import Place
+from bot.views.home.sections import HomePosition
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.events import Subscription
@@ -52,20 +52,20 @@ log = logging.getLogger(__name__)
 def opened(payload: Mapping[str, Any] | None, user: str, at: datetime) -> Message:
     """The order for a page that was opened; `payload`: what was ordered for it last. Who comes back soon is where they
     were, others begin at the first page."""
-    place = place_of(payload or {}) if payload and at - _at(payload) < KEPT else Place()
+    place = place_of(payload or {}) if payload and at - _at(payload) < KEPT else HomePosition()
     return order(user, at, place)
 
 
-def order(user: str, at: datetime, place: Place) -> Message:
+def order(user: str, at: datetime, place: HomePosition) -> Message:
     """The order for a page on which somebody has just done something."""
     return Message(HOME, user, {"user": user, "at": to_text(at), "page": place.page, "only": place.only})
 
 
-def place_of(payload: Mapping[str, Any]) -> Place:
+def place_of(payload: Mapping[str, Any]) -> HomePosition:
     """Where somebody is on their page."""
-    start = Place()
+    start = HomePosition()
     page, only = payload.get("page", start.page), payload.get("only", start.only)
-    return Place(page if isinstance(page, int) else start.page, str(only))
+    return HomePosition(page if isinstance(page, int) else start.page, str(only))
 
 
 def until(payload: Mapping[str, Any]) -> datetime:
@@ -79,7 +79,7 @@ def forget_old(connection: Connection, now: datetime) -> int:
     return outbox.forget(connection, HOME, [user for user, payload in pages.items() if now - _at(payload) > FORGOTTEN])
 
 
-class Homes:
+class HomeRefresher:
     """Orders pages. All but `order_all` belongs to the event loop."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -99,7 +99,7 @@ class Homes:
         """Somebody turns their page over, chooses what to see, or asks for it anew."""
         place = place_of(await self._ordered(user) or {})
         if only is not None:
-            place = Place(0, only)
+            place = HomePosition(0, only)
         return order(user, at, replace(place, page=max(0, page)) if page is not None else place)
 
     async def run(self, stopping: asyncio.Event, heard: Callable[[], Subscription]) -> None:

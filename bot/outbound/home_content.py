@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 
 from bot.access.checks import Judging, Offering
 from bot.access.rules import Person, may_approve, may_give
-from bot.outbound.content import Composing
+from bot.outbound.content import MessageComposer
 from bot.outbound.home import place_of, until
 from bot.pools import quick
-from bot.views.cards.approval import Asking
-from bot.views.home.page import home, in_words, not_for_you
-from bot.views.home.sections import OpenAlert, Picture, Reader, Told
+from bot.views.cards.approval import ApprovalDetails
+from bot.views.home.page import home, plain_home, refused_home
+from bot.views.home.sections import HomeData, HomeReader, OpenAlert, RecentCommand
 from supervisor_core.commands.command import Command
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatDoors
@@ -38,7 +38,7 @@ def no_alerts(_connection: Connection) -> Sequence[OpenAlert]:
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class HomePage:
     """A page, and the least there is to say where Slack does not take it."""
 
     view: dict[str, Any]
@@ -62,7 +62,7 @@ class HomePages:
         config: SupervisorConfig,
         judging: Judging,
         offering: Offering,
-        composing: Composing,
+        composing: MessageComposer,
         ledger: Ledger,
         doors: ChatDoors,
         alerts: Alerts = no_alerts,
@@ -76,7 +76,7 @@ class HomePages:
         self._alerts = alerts
         self._looked: _Looked | None = None
 
-    async def compose(self, message: Waiting) -> Composed:
+    async def compose(self, message: Waiting) -> HomePage:
         """The page that was ordered, as all is now; `UnverifiedError` while Slack does not say who its reader is."""
         user = message.subject
         person = await self._judging.known(user)
@@ -84,12 +84,12 @@ class HomePages:
         config, kept = self._config, until(message.payload)
         refused = may_give(person, Command("status"), self._judging.rules)
         if refused is not None:
-            nothing = Picture(config.supervisor.id, (), now, kept)
-            view = not_for_you(refused.words, nothing)
-            return Composed(view, view)
+            nothing = HomeData(config.supervisor.id, (), now, kept)
+            view = refused_home(refused.words, nothing)
+            return HomePage(view, view)
         looked = await self._look(message.due_at)
         waiting, alerts, recent, rests = await quick(self._ledger.read, self._rows)
-        picture = Picture(
+        picture = HomeData(
             host=config.supervisor.id,
             workers=looked.workers,
             at=looked.at,
@@ -101,7 +101,7 @@ class HomePages:
             recent=recent,
             rests=rests,
         )
-        return Composed(home(picture, self._reader(person), place_of(message.payload)), in_words(picture))
+        return HomePage(home(picture, self._reader(person), place_of(message.payload)), plain_home(picture))
 
     async def _look(self, ordered: datetime) -> _Looked:
         if self._looked is None or self._looked.at <= ordered:
@@ -110,7 +110,9 @@ class HomePages:
             self._looked = _Looked(now, workers, versions)
         return self._looked
 
-    def _rows(self, connection: Connection) -> tuple[list[Asking], Sequence[OpenAlert], list[Told], str]:
+    def _rows(
+        self, connection: Connection
+    ) -> tuple[list[ApprovalDetails], Sequence[OpenAlert], list[RecentCommand], str]:
         return (
             self._composing.waiting(connection),
             self._alerts(connection),
@@ -118,7 +120,7 @@ class HomePages:
             resting(connection, self._config.supervisor.id),
         )
 
-    def _waits_for(self, person: Person | None, asking: Asking) -> bool:
+    def _waits_for(self, person: Person | None, asking: ApprovalDetails) -> bool:
         """Whether their vote would count, and they have not given it."""
         approval = asking.approval
         if person is None or approval.state is not ApprovalState.PENDING:
@@ -128,7 +130,7 @@ class HomePages:
         said = any(vote.voter.id == me for vote in asking.votes)
         return not own and not said and may_approve(person, approval.command, self._judging.rules) is None
 
-    def _reader(self, person: Person | None) -> Reader:
+    def _reader(self, person: Person | None) -> HomeReader:
         """What they may; the same for all workers of a team, so it is asked once for each."""
         teams = {worker_id: worker.team for worker_id, worker in self._config.workers.items()}
         known: dict[tuple[str, str], bool] = {}
@@ -139,7 +141,7 @@ class HomePages:
                 known[key] = self._offering.may_fill_in(person, name, worker_id)
             return known[key]
 
-        return Reader([each.name for each in self._offering.in_a_form(person)], may)
+        return HomeReader([each.name for each in self._offering.in_a_form(person)], may)
 
 
-Compose = Callable[[Waiting], Awaitable[Composed]]
+PageComposer = Callable[[Waiting], Awaitable[HomePage]]

@@ -14,10 +14,10 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 
 from bot.access.people import UnverifiedError
-from bot.outbound.home_content import Compose
-from bot.outbound.rate_limits import PUBLISH, Pace, is_asked_for, of_a_home
-from bot.outbound.slack_api import Speaker
-from bot.outbound.slack_errors import word_of
+from bot.outbound.home_content import PageComposer
+from bot.outbound.rate_limits import PUBLISH, Pace, home_gates, is_requested
+from bot.outbound.slack_api import SlackApi
+from bot.outbound.slack_errors import error_code
 from bot.pools import quick
 from supervisor_core.common import crashpoints
 from supervisor_core.common.text import canonical_json
@@ -33,10 +33,10 @@ NOBODY = frozenset({"not_enabled", "user_not_found", "invalid_user_id", "duplica
 log = logging.getLogger(__name__)
 
 
-class Publisher:
+class HomePublisher:
     """Publishes one page at a time. What keeps it from that is raised."""
 
-    def __init__(self, ledger: Ledger, speaker: Speaker, pace: Pace, compose: Compose) -> None:
+    def __init__(self, ledger: Ledger, speaker: SlackApi, pace: Pace, compose: PageComposer) -> None:
         self._ledger = ledger
         self._speaker = speaker
         self._pace = pace
@@ -50,13 +50,13 @@ class Publisher:
             self._pace.hold(PUBLISH, error.seconds or None)
             raise
         mark = _mark(composed.view)
-        if mark == message.address.get("mark") and not is_asked_for(message):
+        if mark == message.address.get("mark") and not is_requested(message):
             await self._told(message, message.address)
             return
         try:
             said = await self._published(message, composed.view)
         except SlackApiError as error:
-            word = word_of(error)
+            word = error_code(error)
             if word in MALFORMED and composed.view is not composed.plain:
                 log.error("the page of %s is refused (%s); it is told in words", message.subject, word)  # noqa: TRY400
                 said = await self._published(message, composed.plain)
@@ -70,14 +70,14 @@ class Publisher:
     async def _published(self, message: Waiting, view: Mapping[str, Any]) -> str:
         """Its hash. The hash of the one before keeps a call that was long on its way from taking the place of a newer
         one; where ours is not the last, as after a crash, this one is the newest all the same."""
-        self._pace.used(of_a_home(message))
+        self._pace.used(home_gates(message))
         crashpoints.reach("home.publish:before")
         try:
             said = await self._speaker.publish(message.subject, view, message.address.get("hash"))
         except SlackApiError as error:
-            if word_of(error) != CONFLICT:
+            if error_code(error) != CONFLICT:
                 raise
-            self._pace.used(of_a_home(message))
+            self._pace.used(home_gates(message))
             said = await self._speaker.publish(message.subject, view, None)
         crashpoints.reach("home.publish:after")
         return said

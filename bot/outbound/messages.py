@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 
 from bot.inbound.dispatcher import Dealt
 from bot.requests.request import Asked
-from bot.views.files import Attached
-from bot.views.parts import Content, said, words
+from bot.views.files import Attachment
+from bot.views.parts import Content, error_text, text_message
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.common.errors import SupervisorError
@@ -50,7 +50,7 @@ def answer(asked: Asked, content: Content) -> Message:
     return Message(NOTICE, asked.key, {**place, "content": content})
 
 
-def everybody(asked: Asked, content: Content, channel: str, about: str) -> Dealt:
+def announcement(asked: Asked, content: Content, channel: str, about: str) -> Dealt:
     """What concerns all who read this channel: there, and to whoever asked elsewhere; without a channel, to them
     alone. `about` tells several to one request apart."""
     messages = [] if asked.channel == channel else [answer(asked, content)]
@@ -70,7 +70,7 @@ def whisper(asked: Asked, content: Content, *, replace: bool = False, about: str
 
 def failure(asked: Asked, error: SupervisorError) -> Dealt:
     """Why nothing was done, and what to do: to the asker alone."""
-    return Dealt(messages=(whisper(asked, words(f":warning: {said(error)}")),))
+    return Dealt(messages=(whisper(asked, text_message(f":warning: {error_text(error)}")),))
 
 
 def _directly(asked: Asked, subject: str, content: Content) -> Message:
@@ -79,12 +79,12 @@ def _directly(asked: Asked, subject: str, content: Content) -> Message:
     return Message(NOTICE, subject, {**place, "content": content})
 
 
-def card_of(asked: Asked) -> Mapping[str, Any]:
+def card_place(asked: Asked) -> Mapping[str, Any]:
     """Where the card of this request's command belongs."""
     return {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
 
 
-def file_for(asked: Asked, file: Attached, about: str = "") -> Message:
+def file_to_person(asked: Asked, file: Attachment, about: str = "") -> Message:
     """A file for whoever asked, alone: in their direct messages. `about` tells several to one request apart.
 
     Hand it back among a `Dealt`'s messages; dealt with twice, it is sent once. Where Slack takes no file (uploads are
@@ -96,10 +96,10 @@ def file_for(asked: Asked, file: Attached, about: str = "") -> Message:
     return Message(FILE, _file_of(asked.key, about), {**place, "alone": True, **file.as_payload()})
 
 
-def file_in(asked: Asked, file: Attached) -> Message:
+def file_to_channel(asked: Asked, file: Attachment) -> Message:
     """A file for everybody in the channel in which a button was pressed; once, however often it was pressed. Where the
     bot can't write there it goes to whoever pressed it."""
-    return Message(FILE, _file_of(asked.press, ""), {**card_of(asked), **file.as_payload()})
+    return Message(FILE, _file_of(asked.press, ""), {**card_place(asked), **file.as_payload()})
 
 
 def _file_of(subject: str, about: str) -> str:
@@ -108,7 +108,7 @@ def _file_of(subject: str, about: str) -> str:
     return f"{subject[: SUBJECT - len(tail)]}{tail}"
 
 
-def placed(connection: Connection, message: Waiting) -> Waiting:
+def with_thread(connection: Connection, message: Waiting) -> Waiting:
     """The same message with its channel and thread; without them where the message above it stands nowhere."""
     above = message.payload.get("below")
     if not above:
@@ -117,6 +117,6 @@ def placed(connection: Connection, message: Waiting) -> Waiting:
     return replace(message, payload={**message.payload, **place})
 
 
-def is_lost(message: Waiting) -> bool:
+def is_orphaned(message: Waiting) -> bool:
     """Whether it should stand below a message that stands nowhere, and will not any more."""
     return bool(message.payload.get("below")) and not message.payload.get("channel")

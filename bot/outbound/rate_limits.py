@@ -79,13 +79,13 @@ class Pace:
             self._held.pop(key, None)
 
 
-POST, EDIT, ASIDE, PUBLISH = "chat.postMessage", "chat.update", "chat.postEphemeral", "views.publish"
+POST, EDIT, EPHEMERAL, PUBLISH = "chat.postMessage", "chat.update", "chat.postEphemeral", "views.publish"
 SHARE, ANSWER = "files.completeUploadExternal", "response_url"
 
 EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50, for the whole app
 POST_SECONDS, POST_BURST = 1.0, 3  # chat.postMessage: one a second in a channel, with short bursts
-OF_A_WHISPER = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
-OF_AN_ANSWER = (Gate("answers", 0.1, burst=100),)  # by the address of a request, which bears five each
+EPHEMERAL_GATES = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
+RESPONSE_GATES = (Gate("answers", 0.1, burst=100),)  # by the address of a request, which bears five each
 UPLOADS = Gate("files", 0.6, burst=20)  # files.*: 100
 
 HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 7.5, 12, 9
@@ -102,13 +102,13 @@ def method(message: Waiting) -> str:
     if message.kind == HOME:
         return PUBLISH
     if message.kind == WHISPER:
-        return ANSWER if message.payload.get("response_url") else ASIDE
+        return ANSWER if message.payload.get("response_url") else EPHEMERAL
     if message.kind == FILE:
         return SHARE
     return EDIT if message.address.get("ts") else POST
 
 
-def held_as(message: Waiting, called: str) -> str:
+def hold_key(message: Waiting, called: str) -> str:
     """What is left alone when Slack asks that of a method: posts by channel, as Slack counts them, else the method."""
     return f"{called} {message.payload.get('channel') or ''}" if called == POST else called
 
@@ -116,40 +116,40 @@ def held_as(message: Waiting, called: str) -> str:
 def gates(message: Waiting) -> tuple[Gate, ...]:
     """The limits that its next call must pass."""
     if message.kind == HOME:
-        return of_a_home(message)
+        return home_gates(message)
     if message.kind == WHISPER:
-        return of_a_whisper(message)
+        return whisper_gates(message)
     if message.kind == FILE:
-        return of_a_file(message)
-    return of_an_edit(message) if message.address.get("ts") else of_a_post(message)
+        return file_gates(message)
+    return edit_gates(message) if message.address.get("ts") else post_gates(message)
 
 
-def of_a_whisper(message: Waiting) -> tuple[Gate, ...]:
+def whisper_gates(message: Waiting) -> tuple[Gate, ...]:
     """The limits of an answer to one person alone."""
-    return OF_AN_ANSWER if message.payload.get("response_url") else OF_A_WHISPER
+    return RESPONSE_GATES if message.payload.get("response_url") else EPHEMERAL_GATES
 
 
-def of_an_edit(message: Waiting) -> tuple[Gate, ...]:
+def edit_gates(message: Waiting) -> tuple[Gate, ...]:
     """The limits of an edit."""
     return Gate(("edit", message.outbox_id), EDIT_OF_ONE_SECONDS), Gate("edits", EDIT_SECONDS)
 
 
-def of_a_post(message: Waiting) -> tuple[Gate, ...]:
+def post_gates(message: Waiting) -> tuple[Gate, ...]:
     """The limits of a post."""
     return (Gate(("post", message.payload.get("channel")), POST_SECONDS, POST_BURST),)
 
 
-def of_a_file(message: Waiting) -> tuple[Gate, ...]:
+def file_gates(message: Waiting) -> tuple[Gate, ...]:
     """The limits of an upload, which is a post as well."""
-    return (UPLOADS, *of_a_post(message))
+    return (UPLOADS, *post_gates(message))
 
 
-def of_a_home(message: Waiting) -> tuple[Gate, ...]:
+def home_gates(message: Waiting) -> tuple[Gate, ...]:
     """The limits of a page."""
-    burst, own = (HOMES_BURST, HOME_OF_ONE_BURST) if is_asked_for(message) else (BURST_OF_CHANGES, 1)
+    burst, own = (HOMES_BURST, HOME_OF_ONE_BURST) if is_requested(message) else (BURST_OF_CHANGES, 1)
     return Gate("homes", HOMES_SECONDS, burst), Gate((HOME, message.outbox_id), HOME_OF_ONE_SECONDS, own)
 
 
-def is_asked_for(message: Waiting) -> bool:
+def is_requested(message: Waiting) -> bool:
     """Whether somebody did something for this page, and has not seen it since."""
     return bool(message.payload.get("at") != message.address.get("at"))

@@ -13,27 +13,27 @@ from typing import Any, Protocol, TypeVar
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
-from bot.outbound.content import Composing
-from bot.outbound.home_content import Compose
-from bot.outbound.home_publisher import Publisher
-from bot.outbound.messages import HOME, WHISPER, is_lost
+from bot.outbound.content import MessageComposer
+from bot.outbound.home_content import PageComposer
+from bot.outbound.home_publisher import HomePublisher
+from bot.outbound.messages import HOME, WHISPER, is_orphaned
 from bot.outbound.rate_limits import (
-    ASIDE,
-    OF_A_WHISPER,
+    EPHEMERAL,
+    EPHEMERAL_GATES,
     POST,
     UPLOADS,
     HeldError,
     Pace,
-    held_as,
-    of_a_post,
-    of_a_whisper,
-    of_an_edit,
+    edit_gates,
+    hold_key,
+    post_gates,
+    whisper_gates,
 )
-from bot.outbound.slack_api import Address, Speaker, UploadError
-from bot.outbound.slack_errors import FATAL, is_weather, wait_asked, word_of
+from bot.outbound.slack_api import Address, SlackApi, UploadError
+from bot.outbound.slack_errors import FATAL, error_code, is_temporary, retry_after
 from bot.pools import quick, slow
-from bot.views.files import EMPTY, UNREADABLE, Attached, cut, in_words
-from bot.views.parts import Content, not_a_member, plain, with_hint
+from bot.views.files import EMPTY, UNREADABLE, Attachment, cut, file_text
+from bot.views.parts import Content, not_a_member_hint, with_hint, without_blocks
 from supervisor_core.common import crashpoints
 from supervisor_core.common.times import utc_now
 from supervisor_core.storage import outbox
@@ -107,23 +107,23 @@ MALFORMED = frozenset(
 log = logging.getLogger(__name__)
 
 
-class ShutOutError(Exception):
+class UnreachableError(Exception):
     """Nobody can be reached with this message for now."""
 
 
-class Teller:
+class MessageSender:
     """Tells one message at a time. What keeps it from that is raised, as the SDK raises it or as an error of ours."""
 
     def __init__(
         self,
         ledger: Ledger,
-        speaker: Speaker,
+        speaker: SlackApi,
         pace: Pace,
-        composing: Composing,
+        composing: MessageComposer,
         name: str,
         fallback: str,
         read_report: Callable[[str, str], str],
-        compose: Compose | None = None,
+        compose: PageComposer | None = None,
         shut_out: ShutOut | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -134,7 +134,7 @@ class Teller:
         self._composing = composing
         self._name = name
         self._fallback = fallback
-        self._publisher = Publisher(ledger, speaker, pace, compose) if compose else None
+        self._publisher = HomePublisher(ledger, speaker, pace, compose) if compose else None
         self._read_report = read_report
         self._now = now
 
@@ -142,7 +142,7 @@ class Teller:
         """Bring one message to where it belongs, as it is now."""
         try:
             await self._tell(message)
-        except ShutOutError as error:
+        except UnreachableError as error:
             if not (self._is_old(message) and (message.payload.get("below") or message.payload.get("alone"))):
                 raise
             log.error("%s %s is told to nobody: %s", message.kind, message.subject, error)  # noqa: TRY400
@@ -155,7 +155,7 @@ class Teller:
         if message.kind == HOME and self._publisher is not None:
             await self._publisher.tell(message)
             return
-        if is_lost(message):
+        if is_orphaned(message):
             await self._step(outbox.dropped(message, "the message above it stands nowhere", self._now()))
             return
         if message.kind == FILE:
@@ -178,8 +178,9 @@ class Teller:
         except SlackApiError as error:
             if not _is_malformed(error, content):
                 raise
-            log.error("%s %s is refused (%s); it is told as plain text", message.kind, message.subject, word_of(error))  # noqa: TRY400
-        return await send(plain(content))
+            why = error_code(error)
+            log.error("%s %s is refused (%s); it is told as plain text", message.kind, message.subject, why)  # noqa: TRY400
+        return await send(without_blocks(content))
 
     async def _said(self, message: Waiting, address: Mapping[str, Any], content: Content) -> Mapping[str, Any]:
         """Edited where it stands, else posted; where it stands then."""
@@ -191,7 +192,7 @@ class Teller:
 
     def _must_be_free(self, message: Waiting, method: str) -> None:
         """What takes the place of another way is held by what Slack asked of the method, as everything else is."""
-        wait = self._pace.wait((), method, held_as(message, method))
+        wait = self._pace.wait((), method, hold_key(message, method))
         if wait > 0:
             raise HeldError(method, wait)
 
@@ -200,36 +201,36 @@ class Teller:
 
     async def _edited(self, message: Waiting, address: Mapping[str, Any], content: Content) -> bool:
         """False where the original is gone, so that it must be posted anew."""
-        self._pace.used(of_an_edit(message))
+        self._pace.used(edit_gates(message))
         hint = _hint(message, address, self._name)
         try:
             crashpoints.reach("message.edit:before")
             await self._speaker.edit(address, with_hint(content, hint))
             crashpoints.reach("message.edit:after")
         except SlackApiError as error:
-            if word_of(error) not in LOST:
+            if error_code(error) not in LOST:
                 raise
-            log.warning("%s %s is gone (%s); it is posted anew", message.kind, message.subject, word_of(error))
+            log.warning("%s %s is gone (%s); it is posted anew", message.kind, message.subject, error_code(error))
             return False
         return True
 
     async def _posted(self, message: Waiting, content: Content) -> Address:
         """Where it stands: where it belongs, else with whoever asked, else in the fallback channel."""
-        self._pace.used(of_a_post(message))
+        self._pace.used(post_gates(message))
         home, refused = str(message.payload["channel"]), ""
         for channel, thread in self._places(message):
-            hint = not_a_member(home, self._name) if channel != home else ""
+            hint = not_a_member_hint(home, self._name) if channel != home else ""
             try:
                 return await self._post(message, channel, thread, with_hint(content, hint))
             except SlackApiError as error:
-                if word_of(error) not in SHUT_OUT:
+                if error_code(error) not in SHUT_OUT:
                     raise
-                refused = refused or word_of(error)
-                log.warning("%s %s can't be told in %s: %s", message.kind, message.subject, channel, word_of(error))
+                refused = refused or error_code(error)
+                log.warning("%s %s can't be told in %s: %s", message.kind, message.subject, channel, error_code(error))
                 if self._shut_out is not None:
-                    await self._write(partial(self._shut_out, channel=channel, refused=word_of(error)))
+                    await self._write(partial(self._shut_out, channel=channel, refused=error_code(error)))
         await self._write(partial(outbox.addressed, message=message, address={}))
-        raise ShutOutError(f"The channel {home} can't be written in ({refused}): /invite @{self._name} there.")
+        raise UnreachableError(f"The channel {home} can't be written in ({refused}): /invite @{self._name} there.")
 
     def _places(self, message: Waiting) -> list[tuple[str, str | None]]:
         """The channels, and the thread in them, where it may be told: the right one first. A person stands for their
@@ -250,7 +251,7 @@ class Teller:
             loud = bool(thread and message.payload.get("broadcast"))
             address = await self._speaker.post(place, thread, content, message.subject, broadcast=loud)
         except SlackApiError as error:
-            if not is_weather(error) or wait_asked(error) is not None:  # an answer: it was not posted
+            if not is_temporary(error) or retry_after(error) is not None:  # an answer: it was not posted
                 await self._write(partial(outbox.addressed, message=message, address={}))
             raise
         crashpoints.reach("message.post:after")
@@ -272,9 +273,9 @@ class Teller:
             place, file = str(trying["trying"]), str(trying.get("file") or "")
             found = await self._speaker.find(place, trying.get("thread_ts"), message.subject, since, file)
         except SlackApiError as error:
-            if is_weather(error):
+            if is_temporary(error):
                 raise
-            why = f"{word_of(error)}; with the scope channels:history the app may look it up"
+            why = f"{error_code(error)}; with the scope channels:history the app may look it up"
         except LookupError as error:
             why = str(error)
         else:
@@ -288,26 +289,26 @@ class Teller:
 
     async def _whispered(self, message: Waiting, content: Content) -> None:
         payload = message.payload
-        self._pace.used(of_a_whisper(message))
+        self._pace.used(whisper_gates(message))
         url, user = payload.get("response_url"), str(payload["user"])
         if url and await self._speaker.answer(str(url), content, replace=bool(payload.get("replace"))):
             await self._told(message, None)
             return
         if url:
-            self._must_be_free(message, ASIDE)
-            self._pace.used(OF_A_WHISPER)
+            self._must_be_free(message, EPHEMERAL)
+            self._pace.used(EPHEMERAL_GATES)
         try:
             await self._speaker.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
         except SlackApiError as error:
-            if is_weather(error) or word_of(error) in FATAL or _is_malformed(error, content):
+            if is_temporary(error) or error_code(error) in FATAL or _is_malformed(error, content):
                 raise
             self._must_be_free(message, POST)
             try:
                 await self._speaker.post(await self._speaker.direct(user), None, content, message.subject)
             except SlackApiError as second:
-                if is_weather(second) or word_of(second) in FATAL or _is_malformed(second, content):
+                if is_temporary(second) or error_code(second) in FATAL or _is_malformed(second, content):
                     raise
-                reason = f"{user} can't be answered: {word_of(error)}, and directly: {word_of(second)}"
+                reason = f"{user} can't be answered: {error_code(error)}, and directly: {error_code(second)}"
                 log.error("%s", reason)  # noqa: TRY400 (the words say it all)
                 await self._step(outbox.dropped(message, reason, self._now()))
                 return
@@ -322,15 +323,15 @@ class Teller:
             address = await self._uploaded(message, await self._attached(message))
         await self._told(message, address)
 
-    async def _attached(self, message: Waiting) -> Attached:
+    async def _attached(self, message: Waiting) -> Attachment:
         path = message.payload.get("report")
         if not path:
-            return Attached.of(message.payload)
+            return Attachment.of(message.payload)
         report = await self._read(partial(self._composing.report, message=message))
         digest = str(message.payload.get("sha256") or "")
         return replace(report, content=cut(await slow(self._read_report, str(path), digest)))
 
-    async def _uploaded(self, message: Waiting, file: Attached) -> Mapping[str, Any]:
+    async def _uploaded(self, message: Waiting, file: Attachment) -> Mapping[str, Any]:
         """Where the file is, or the text that stands for it."""
         self._pace.used((UPLOADS,))
         refused = "" if file.data else UNREADABLE if message.payload.get("report") else EMPTY
@@ -338,11 +339,11 @@ class Teller:
             try:
                 shared = await self._shared(message, file, channel, thread)
             except SlackApiError as error:
-                if is_weather(error) or word_of(error) in FATAL - OF_UPLOADS:
+                if is_temporary(error) or error_code(error) in FATAL - OF_UPLOADS:
                     raise
-                refused = refused or word_of(error)
-                log.warning("%s %s can't be uploaded to %s: %s", *_named(message), channel, word_of(error))
-                if word_of(error) not in SHUT_OUT:
+                refused = refused or error_code(error)
+                log.warning("%s %s can't be uploaded to %s: %s", *_named(message), channel, error_code(error))
+                if error_code(error) not in SHUT_OUT:
                     break
             except UploadError as error:
                 if message.attempts < UPLOAD_TRIES:
@@ -350,12 +351,12 @@ class Teller:
                 refused = str(error)
                 break
             else:
-                self._pace.used(of_a_post(message))
+                self._pace.used(post_gates(message))
                 return shared
         self._must_be_free(message, POST)
-        return await self._or_plain(message, in_words(file, refused), partial(self._posted, message))
+        return await self._or_plain(message, file_text(file, refused), partial(self._posted, message))
 
-    async def _shared(self, message: Waiting, file: Attached, channel: str, thread: str | None) -> Mapping[str, Any]:
+    async def _shared(self, message: Waiting, file: Attachment, channel: str, thread: str | None) -> Mapping[str, Any]:
         """One try to upload it there. Until it is shared nobody sees it, so only then there is something to note."""
         place = await self._place(channel)
         file_id = await self._speaker.upload(file)
@@ -364,7 +365,7 @@ class Teller:
         try:
             await self._speaker.share(file_id, file, place, thread)
         except SlackApiError as error:
-            if not is_weather(error) or wait_asked(error) is not None:  # an answer: it was not shared
+            if not is_temporary(error) or retry_after(error) is not None:  # an answer: it was not shared
                 await self._write(partial(outbox.addressed, message=message, address={}))
             raise
         crashpoints.reach("message.upload:after")
@@ -399,10 +400,10 @@ def _named(message: Waiting) -> tuple[str, str]:
 
 def _is_malformed(error: SlackApiError, content: Content) -> bool:
     """True where Slack refuses the content, and the same in plain text is something else."""
-    return word_of(error) in MALFORMED and content != plain(content)
+    return error_code(error) in MALFORMED and content != without_blocks(content)
 
 
 def _hint(message: Waiting, address: Mapping[str, Any], name: str) -> str:
     home = str(message.payload["channel"])
     told_there = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
-    return "" if told_there else not_a_member(home, name)
+    return "" if told_there else not_a_member_hint(home, name)

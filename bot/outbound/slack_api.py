@@ -10,8 +10,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from bot.outbound.slack_errors import SERVER_ERROR, TOO_MANY_REQUESTS, word_of
-from bot.views.files import Attached
+from bot.outbound.slack_errors import SERVER_ERROR, TOO_MANY_REQUESTS, error_code
+from bot.views.files import Attachment
 from bot.views.parts import Content
 
 EVENT_TYPE = "supervisor_message"
@@ -30,7 +30,7 @@ class UploadError(Exception):
     """Slack gave an address for a file's bytes, and does not take them there."""
 
 
-class Speaker:
+class SlackApi:
     """Says things. What goes wrong is raised as the SDK raises it."""
 
     def __init__(self, client: AsyncWebClient, bot_id: str = "") -> None:
@@ -64,7 +64,7 @@ class Speaker:
         try:
             answer = await self._client.conversations_open(users=user)
         except SlackApiError as error:
-            if word_of(error) != "missing_scope":
+            if error_code(error) != "missing_scope":
                 raise
             return user
         return str(answer["channel"]["id"])
@@ -84,7 +84,7 @@ class Speaker:
         """To one person alone, in a channel."""
         await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **content)
 
-    async def upload(self, file: Attached) -> str:
+    async def upload(self, file: Attachment) -> str:
         """Bring a file to Slack; its id. Nobody sees it before it is shared."""
         asked = {"alt_txt": file.alt} if file.alt else {}
         data = file.data
@@ -100,7 +100,7 @@ class Speaker:
                 raise UploadError(f"Slack does not take the bytes of {file.name}: HTTP {taken.status}")
         return str(answer["file_id"])
 
-    async def share(self, file_id: str, file: Attached, channel: str, thread_ts: str | None) -> None:
+    async def share(self, file_id: str, file: Attachment, channel: str, thread_ts: str | None) -> None:
         """Show an uploaded file in a channel or a thread."""
         await self._client.files_completeUploadExternal(
             files=[{"id": file_id, "title": file.title or file.name}],

@@ -13,7 +13,7 @@ from aiohttp import ClientConnectorError, ClientResponseError
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
-from bot.views.cards.configuration import shut_out
+from bot.views.cards.configuration import unreachable_channel
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.common.errors import describe
 from supervisor_core.config.slack_settings import Slack
@@ -65,10 +65,10 @@ LONGEST_WAIT_SECONDS = 60.0
 """Whatever a 429 says: after so long the method is tried again, and Slack may repeat itself."""
 
 
-def reason_of(error: Exception) -> str:
+def failure_text(error: Exception) -> str:
     """Why Slack was not reached or did not answer, in words for people; nothing secret of a call is in them."""
     if isinstance(error, SlackApiError):
-        return f"it answers {word_of(error)}"
+        return f"it answers {error_code(error)}"
     if isinstance(error, ClientConnectorError):
         return f"nobody answers at {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
     if isinstance(error, ClientResponseError):  # its own words hold the address, and that holds a ticket
@@ -78,7 +78,7 @@ def reason_of(error: Exception) -> str:
     return describe(error)
 
 
-def word_of(error: SlackApiError) -> str:
+def error_code(error: SlackApiError) -> str:
     """Slack's own word for what is wrong; the status where there is none."""
     data = getattr(error.response, "data", None)
     word = data.get("error") if isinstance(data, dict) else None
@@ -94,15 +94,15 @@ def method_of(error: SlackApiError) -> str:
     return name if before.endswith("/api") else ""
 
 
-def is_weather(error: SlackApiError) -> bool:
+def is_temporary(error: SlackApiError) -> bool:
     """Whether the very same call may go through later."""
-    return _status(error) >= SERVER_ERROR or wait_asked(error) is not None or word_of(error) in PASSING
+    return _status(error) >= SERVER_ERROR or retry_after(error) is not None or error_code(error) in PASSING
 
 
-def wait_asked(error: SlackApiError) -> float | None:
+def retry_after(error: SlackApiError) -> float | None:
     """For how many seconds that method isn't called again, at most `LONGEST_WAIT_SECONDS`; None where Slack does not
     ask for that."""
-    if _status(error) != TOO_MANY_REQUESTS and word_of(error) not in ("ratelimited", "rate_limited"):
+    if _status(error) != TOO_MANY_REQUESTS and error_code(error) not in ("ratelimited", "rate_limited"):
         return None
     value = str(error.response.headers.get("Retry-After", ""))
     try:
@@ -148,7 +148,7 @@ def admins(slack: Slack) -> tuple[str, ...]:
     return ()
 
 
-def tell_shut_out(connection: Connection, channel: str, refused: str, slack: Slack, host: str, bot: str) -> None:
+def notify_admins(connection: Connection, channel: str, refused: str, slack: Slack, host: str, bot: str) -> None:
     """Order a direct message to each of them, where nobody has told them today. Another channel than those that the
     configuration names is the affair of whoever gave a command there, and they hear of it on its card."""
     keys = [key for key in KEYS if getattr(slack, key) == channel]
@@ -158,6 +158,8 @@ def tell_shut_out(connection: Connection, channel: str, refused: str, slack: Sla
     for person in admins(slack):
         subject = f"shut out {channel} {now:%Y-%m-%d} {person}"
         if outbox.newest(connection, NOTICE, subject) is None:
-            content = shut_out(host, channel, refused, OF_A_CHANNEL[refused], keys, slack.fallback_channel, bot)
+            content = unreachable_channel(
+                host, channel, refused, OF_A_CHANNEL[refused], keys, slack.fallback_channel, bot
+            )
             place = {"channel": person, "user": person, "alone": True}
             record(connection, "", None, (Message(NOTICE, subject, {**place, "content": content}),), now)

@@ -13,13 +13,13 @@ from sqlalchemy import Connection
 from bot.access.checks import NOBODY, Judging
 from bot.inbound.dispatcher import Dealt
 from bot.outbound.content import told_of
-from bot.outbound.messages import everybody, failure, whisper
+from bot.outbound.messages import announcement, failure, whisper
 from bot.pools import quick
 from bot.requests.commands import Question, Tell, saying
 from bot.requests.request import Attention
 from bot.views.answers import alerts as views
-from bot.views.cards.alert import Told
-from bot.views.parts import Content, said, who, words
+from bot.views.cards.alert import AlertDetails
+from bot.views.parts import Content, error_text, mention, text_message
 from bot.views.text import escape
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows
@@ -71,7 +71,7 @@ class Attending:
         except (NoSuchAlert, AlertOver) as error:
             return Dealt(messages=_told(attention, f":white_check_mark: {escape(error.message)}"))
         except SupervisorError as error:
-            return Dealt(messages=_told(attention, f":warning: {said(error)}"))
+            return Dealt(messages=_told(attention, f":warning: {error_text(error)}"))
         return Dealt()
 
     def _do(self, attention: Attention, request: Request) -> Alert:
@@ -82,7 +82,7 @@ class Attending:
 
 
 def _told(attention: Attention, text: str) -> tuple[Message, ...]:
-    return (whisper(attention.asked, words(text)),)
+    return (whisper(attention.asked, text_message(text)),)
 
 
 def _refused(attention: Attention, alert: Alert, why: str, missing: str) -> AuditEntry:
@@ -126,14 +126,14 @@ class AlertTellers:
     async def _listed(self, question: Question) -> Content:
         now = question.asked.at
 
-        def look(connection: Connection) -> tuple[list[Told], int, dict[str, tuple[Uptime, ...]]]:
+        def look(connection: Connection) -> tuple[list[AlertDetails], int, dict[str, tuple[Uptime, ...]]]:
             found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
             told = [told_of(connection, alert.alert_id, now) for alert in found[: views.SHOWN]]
             worked = uptimes.of_workers(connection, self._ledger.supervisor_id, self._workers, now)
             return [each for each in told if each is not None], len(found), worked
 
         found, count, worked = await quick(self._ledger.read, look)
-        return views.listed(found, await quick(self._alerts.muted), count, worked)
+        return views.open_alerts(found, await quick(self._alerts.muted), count, worked)
 
     async def _mute(self, question: Question) -> Dealt:
         command, request = question.command, _request(question)
@@ -143,7 +143,7 @@ class AlertTellers:
         except SupervisorError as error:
             return failure(question.asked, error)
         named = any(parse_duration(word) is not None for word in question.asked.text.split())
-        return everybody(question.asked, views.muted(made, said=named), self._channel, " muting")
+        return announcement(question.asked, views.muted(made, said=named), self._channel, " muting")
 
     async def _unmute(self, question: Question) -> Dealt:
         command = question.command
@@ -153,8 +153,8 @@ class AlertTellers:
             still = (await quick(self._alerts.muted)).get(EVERYTHING.id)
         except SupervisorError as error:
             return failure(question.asked, error)
-        content = views.unmuted(ended, command.workers, who(question.issuer), still)
-        return everybody(question.asked, content, self._channel if ended else "", " muting")
+        content = views.unmuted(ended, command.workers, mention(question.issuer), still)
+        return announcement(question.asked, content, self._channel if ended else "", " muting")
 
 
 def _request(question: Question) -> Request:

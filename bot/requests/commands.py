@@ -16,15 +16,15 @@ from bot.access.checks import NOBODY, Judging, Offering
 from bot.access.rules import Person, Refusal
 from bot.inbound.dispatcher import Dealt
 from bot.inbound.dispatcher import Say as Say_dealing
-from bot.outbound.messages import answer, card_of, everybody, failure, whisper
+from bot.outbound.messages import announcement, answer, card_place, failure, whisper
 from bot.pools import previews, quick
 from bot.requests.mistakes import Mistakes
 from bot.requests.request import Asked
-from bot.views.answers.alerts import waiting
-from bot.views.answers.help import again, help_of
-from bot.views.answers.overview import BUTTONS, asked_for, monitoring, overview
-from bot.views.cards.approval import Asking
-from bot.views.parts import Content, asks_now, checking, page_in, said, words
+from bot.views.answers.alerts import pending_approvals
+from bot.views.answers.help import help_message, retry_message
+from bot.views.answers.overview import BUTTONS, monitoring, overview, pressed_button
+from bot.views.cards.approval import ApprovalDetails
+from bot.views.parts import Content, approval_requested, error_text, page_number, preview_pending, text_message
 from bot.views.text import escape
 from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
@@ -92,7 +92,7 @@ class Informing:
         offering: Offering,
         look: Look,
         monitoring: Monitoring,
-        approvals: Callable[[], Awaitable[list[Asking]]],
+        approvals: Callable[[], Awaitable[list[ApprovalDetails]]],
         rests: Callable[[], Awaitable[str]],
         looks: Mapping[str, Tell],
         channel: str = "",
@@ -132,10 +132,10 @@ class Informing:
 
     async def _help(self, question: Question) -> Content:
         mine = self._offering.known(question.person)
-        return help_of(str(question.command.params.get("topic") or ""), mine, self._offering.example)
+        return help_message(str(question.command.params.get("topic") or ""), mine, self._offering.example)
 
     async def _waiting(self, question: Question) -> Content:
-        return waiting(await self._approvals(), question.asked.nonce, page_in(question.asked.page))
+        return pending_approvals(await self._approvals(), question.asked.nonce, page_number(question.asked.page))
 
     async def _rest(self, question: Question) -> Dealt:
         """It is about everybody's workers, so all hear of it who hear of alerts."""
@@ -145,7 +145,7 @@ class Informing:
         except SupervisorError as error:
             return failure(question.asked, error)
         content = monitoring(done, question.issuer, rests=rests)
-        return everybody(question.asked, content, self._channel, " monitoring")
+        return announcement(question.asked, content, self._channel, " monitoring")
 
 
 USED = ":information_source: This button was used by {who} already. To do it again: `/supervisor {again}`"
@@ -238,38 +238,38 @@ class Commands:
             await asyncio.wait({work}, timeout=MOMENT_SECONDS)
             told = not work.done()
             if told:
-                await say((whisper(asked, checking(command), replace=_own(asked)),))
+                await say((whisper(asked, preview_pending(command), replace=_own(asked)),))
             dealt = await work
         finally:
             work.cancel()
             self._under_way.discard(asked.press)
         if told and not dealt.messages and _own(asked):
-            return Dealt(messages=(whisper(asked, asks_now(command), replace=True),))
+            return Dealt(messages=(whisper(asked, approval_requested(command), replace=True),))
         return dealt
 
     async def _handed_over(self, asked: Asked, command: Command, person: Person, pool: Blocking) -> Dealt:
         issuer = Issuer(asked.actor, person.name)
-        submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=asked.task_id, card=card_of(asked))
+        submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=asked.task_id, card=card_place(asked))
         try:
             # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
             await pool(_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
         except NothingToDo as nothing:
-            told = words(f":ballot_box_with_check: {escape(str(nothing))}")
+            told = text_message(f":ballot_box_with_check: {escape(str(nothing))}")
             return Dealt(messages=(whisper(asked, told, replace=_own(asked)),))
         except SupervisorError as error:
-            told = self._again(f":warning: {said(error)}", command, asked)
+            told = self._again(f":warning: {error_text(error)}", command, asked)
             return Dealt(messages=(whisper(asked, told, replace=_own(asked)),))
         self._submitted()
         return _taken(asked)
 
     def _again(self, text: str, command: Command, asked: Asked) -> Content:
         """Why nothing was done, with a button to ask for it once more."""
-        return again(text, command, asked.nonce, asks=self._config.needs_approval(command.name, DOOR))
+        return retry_message(text, command, asked.nonce, asks=self._config.needs_approval(command.name, DOOR))
 
     def _refused(self, asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:
         """Told to them alone, and written into the trail."""
         text = f":no_entry: {why.words}"
-        told = self._again(text, command, asked) if why.again and command else words(text)
+        told = self._again(text, command, asked) if why.again and command else text_message(text)
         label = command.label if command else None
         entry = AuditEntry(
             actor=asked.actor,
@@ -294,7 +294,7 @@ def _used(asked: Asked, command: Command, first: Issuer) -> Dealt:
     if asked.replaces or first.is_same_as(asked.actor):
         return _taken(asked)
     told = USED.format(who=escape(first.name or first.id), again=escape(render(command)))
-    return Dealt(messages=(whisper(asked, words(told)),))
+    return Dealt(messages=(whisper(asked, text_message(told)),))
 
 
 def _in_time(submit: Callable[[], object], deadline: float) -> None:
@@ -314,4 +314,4 @@ def _taken(asked: Asked) -> Dealt:
     if not asked.replaces:
         return Dealt()
     name, _, said = asked.text.partition(" ")
-    return Dealt(messages=(whisper(asked, asked_for(name, asked.target or said, asked.nonce), replace=True),))
+    return Dealt(messages=(whisper(asked, pressed_button(name, asked.target or said, asked.nonce), replace=True),))

@@ -16,12 +16,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Dealt
 from bot.outbound.messages import whisper
-from bot.outbound.slack_errors import reason_of, word_of
+from bot.outbound.slack_errors import error_code, failure_text
 from bot.requests.forms import read
 from bot.requests.request import Asked, opened, submitted
 from bot.views import forms as views
 from bot.views.forms import TARGET, matching
-from bot.views.parts import words
+from bot.views.parts import text_message
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -117,7 +117,7 @@ class FormDoors:
         definition = CATALOG.get(str(chosen))
         if definition is None or not view:
             return
-        known = views.about(view)
+        known = views.form_context(view)
         try:
             # By its hash: a picker that changed meanwhile is not the one in which this was chosen.
             async with asyncio.timeout(FORM_SECONDS):
@@ -141,7 +141,7 @@ class FormDoors:
             return
         # It was right when it was sent: the configuration has changed since.
         wrong = "\n".join(f"• {escape(each)}" for each in found.values())
-        told = words(f":warning: Nothing was done; what you filled in does not fit any more:\n{wrong}")
+        told = text_message(f":warning: Nothing was done; what you filled in does not fit any more:\n{wrong}")
         context["dealt"] = Dealt(messages=(whisper(submitted(received, ""), told),))
 
     def _form(
@@ -173,8 +173,8 @@ def not_opened(asked: Asked) -> Dealt:
     """Said to whoever waits for it, and not to somebody who has long gone on."""
     if datetime.now(UTC) - asked.at > FORGOTTEN:
         return Dealt()
-    return Dealt(messages=(whisper(asked, words(NOT_OPENED)),))
+    return Dealt(messages=(whisper(asked, text_message(NOT_OPENED)),))
 
 
 def _why(error: Exception) -> str:
-    return word_of(error) if isinstance(error, SlackApiError) else reason_of(error)
+    return error_code(error) if isinstance(error, SlackApiError) else failure_text(error)

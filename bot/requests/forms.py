@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from bot.views import forms as inputs
-from bot.views.forms import about
+from bot.views.forms import form_context
 from bot.views.text import fit
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
@@ -38,7 +38,7 @@ Errors = Mapping[str, str]
 
 def read(view: Mapping[str, Any], context: GrammarContext) -> str | Errors:
     """The text of the command that this form asks for, which parses; or what is wrong, at its field."""
-    definition = CATALOG.get(about(view).command)
+    definition = CATALOG.get(form_context(view).command)
     if definition is None:
         return _placed(view, {"": "I do not know this form any more. Close it, and open it again."})
     reading = _Reading(definition, context, (view.get("state") or {}).get("values") or {})
@@ -174,7 +174,7 @@ def _placed(view: Mapping[str, Any], errors: Errors) -> str | Errors:
     """Each error at its field; at the first there is, where this form has none like it."""
     blocks = [str(block.get("block_id")) for block in view.get("blocks") or () if block.get("type") == "input"]
     if not blocks:  # nothing to fill in, and no place for an error: whoever deals with the text says what is wrong
-        return about(view).command
+        return form_context(view).command
     placed: dict[str, str] = {}
     for block, words in errors.items():
         placed.setdefault(block if block in blocks else blocks[0], fit(words, LONGEST_ERROR))

@@ -9,14 +9,14 @@ from typing import Any
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 
 from bot.inbound.dispatcher import Dealt
-from bot.outbound.home import Homes
+from bot.outbound.home import HomeRefresher
 from bot.outbound.messages import whisper
 from bot.requests.form_views import FormDoors, not_opened
 from bot.requests.request import Vote, at_home, decided, opened
 from bot.views.cards.approval import DECISION
 from bot.views.home.page import PAGE, REFRESH, SHOW
 from bot.views.home.sections import DECIDE, DO
-from bot.views.parts import words
+from bot.views.parts import text_message
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.words import shown
@@ -32,7 +32,7 @@ HOME_TAB = "home"
 class HomeDoors:
     """Hears what people do on their pages."""
 
-    def __init__(self, homes: Homes, forms: FormDoors, config: Callable[[], SupervisorConfig]) -> None:
+    def __init__(self, homes: HomeRefresher, forms: FormDoors, config: Callable[[], SupervisorConfig]) -> None:
         self._homes = homes
         self._forms = forms
         self._config = config
@@ -74,7 +74,7 @@ class HomeDoors:
         if name not in CATALOG:
             return
         if worker_id and worker_id not in self._config().workers:  # else the form would begin with another one
-            told = words(f":warning: {escape(shown(worker_id))} is not among the workers here any more.")
+            told = text_message(f":warning: {escape(shown(worker_id))} is not among the workers here any more.")
             context["dealt"] = Dealt(messages=(whisper(opened(received), told),))
             return
         trigger, text = str(received.payload.get("trigger_id") or ""), f"{name} {worker_id}" if worker_id else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bot.access.rules import Person, Rules, refusal
 from bot.requests.request import TAB, Asked
-from bot.views.answers.help import Choice, mistake
+from bot.views.answers.help import TargetMenu, mistake
 from bot.views.parts import Content
 from supervisor_core.commands.catalog import CATALOG, find
 from supervisor_core.commands.command import Command
@@ -75,7 +75,7 @@ class Mistakes:
     def _asks(self, command: Command) -> bool:
         return self._config.needs_approval(command.name, "slack")
 
-    def _choice(self, asked: Asked, error: NeedsTarget, person: Person | None) -> Choice | None:
+    def _choice(self, asked: Asked, error: NeedsTarget, person: Person | None) -> TargetMenu | None:
         """A menu of targets; None where what was typed is too long to be remembered by one."""
         block_id = f"{asked.nonce} {error.before}{TAB}{error.after}"
         if len(block_id) > LONGEST_BLOCK_ID or not error.choices:
@@ -90,7 +90,7 @@ class Mistakes:
         targets = [*error.choices, *several] if len(error.choices) <= FEW else [*several, *error.choices]
         may = [each for each in targets if self._may_for(command, each, asked, person)]
         left = max(len(may) - MOST_CHOICES, 0)
-        return Choice(block_id, command, may[:MOST_CHOICES], self._asks(command), left) if may else None
+        return TargetMenu(block_id, command, may[:MOST_CHOICES], self._asks(command), left) if may else None
 
     def _may_for(self, command: Command, target: str, asked: Asked, person: Person | None) -> bool:
         workers = self._context.teams.get(target.removeprefix(TEAM), (target,))

@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.requests.forms import chosen_channel
 from bot.views.buttons import ON_ALERT
-from bot.views.forms import about
+from bot.views.forms import form_context
 from bot.views.text import unescape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import TargetRule
@@ -158,7 +158,7 @@ def opened(received: Received) -> Asked:
     """What was done to get a form, or in one: nothing is asked for yet, but its sender can be told something."""
     payload = received.payload
     container: Mapping[str, Any] = payload.get("container") or {}
-    known = about(payload.get("view") or {})
+    known = form_context(payload.get("view") or {})
     channel = str((payload.get("channel") or {}).get("id") or container.get("channel_id") or known.channel)
     message: Mapping[str, Any] = payload.get("message") or {}
     on_message = message.get("thread_ts") or message.get("ts") if payload.get("type") == "message_action" else None
@@ -169,7 +169,7 @@ def submitted(received: Received, text: str) -> Asked:
     """A form that was filled in and says this; for the place that it was opened from, else for the one chosen in it."""
     payload = received.payload
     view = payload["view"]
-    known = about(view)
+    known = form_context(view)
     asked = _from_person(received, text, known.channel or chosen_channel(view), known.thread)
     urls: Sequence[Mapping[str, Any]] = payload.get("response_urls") or ()
     return replace(asked, response_url=urls[0]["response_url"] if urls else None)

@@ -16,12 +16,12 @@ from bot.access.checks import Judging
 from bot.access.people import UnverifiedError
 from bot.access.rules import Person
 from bot.inbound.dispatcher import Dealt
-from bot.outbound.messages import answer, card_of, failure, whisper
+from bot.outbound.messages import answer, card_place, failure, whisper
 from bot.pools import quick
 from bot.requests.commands import Question, Tell
 from bot.requests.request import Asked
 from bot.views.answers import schedules as views
-from bot.views.parts import Content, with_hint, words
+from bot.views.parts import Content, text_message, with_hint
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -98,7 +98,7 @@ class Scheduling:
                 asked.task_id,
                 card,
                 asked.at,
-                card_of(asked),
+                card_place(asked),
             )
         except SupervisorError as error:
             return failure(asked, error)
@@ -151,7 +151,7 @@ class Scheduling:
                 "label": inner.label,
             },
         )
-        return Dealt(entry, (whisper(asked, words(f":no_entry: {refused.words}")),))
+        return Dealt(entry, (whisper(asked, text_message(f":no_entry: {refused.words}")),))
 
 
 def _signed(message: Message, schedule: Schedule) -> Message:
@@ -166,7 +166,7 @@ def _signed(message: Message, schedule: Schedule) -> Message:
 
 def _notice(asked: Asked, content: Content) -> Message:
     """For the channel: what changes something is seen by all who read there."""
-    return Message(NOTICE, f"{asked.task_id} schedule", {**card_of(asked), "content": content})
+    return Message(NOTICE, f"{asked.task_id} schedule", {**card_place(asked), "content": content})
 
 
 ANSWER_SECONDS = 30.0

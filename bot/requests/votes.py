@@ -13,18 +13,18 @@ from bot.access.checks import Judging
 from bot.access.rules import Refusal
 from bot.inbound.dispatcher import Dealt
 from bot.outbound.messages import whisper
-from bot.outbound.slack_errors import reason_of
+from bot.outbound.slack_errors import failure_text
 from bot.pools import quick
 from bot.requests.request import Vote
-from bot.views.answers.alerts import waiting
-from bot.views.cards.approval import Asking, decision, denial
-from bot.views.parts import said, words
+from bot.views.answers.alerts import pending_approvals
+from bot.views.cards.approval import ApprovalDetails, decision_form, denial_form
+from bot.views.parts import error_text, text_message
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, VoteRefused
 
-Waiting = Callable[[], Awaitable[list[Asking]]]
+Waiting = Callable[[], Awaitable[list[ApprovalDetails]]]
 """All approvals that wait by now."""
 
 OpenForm = Callable[[str, dict[str, object]], Awaitable[object]]
@@ -54,28 +54,30 @@ class Voting:
             await quick(self._count, vote, voter, refused)
         except (VoteRefused, NoSuchApproval) as error:
             by_rights = refused is not None and error.message == refused.plain
-            return _told(vote, f":no_entry: {refused.words if refused and by_rights else said(error)}")
+            return _told(vote, f":no_entry: {refused.words if refused and by_rights else error_text(error)}")
         except SupervisorError as error:
-            return _told(vote, f":warning: {said(error)}")
+            return _told(vote, f":warning: {error_text(error)}")
         if not vote.asked.replaces:
             return Dealt()
         # It was pressed in a list that only its reader sees, and that no card tells anew.
-        return Dealt(messages=(whisper(vote.asked, waiting(await self._waiting(), vote.asked.nonce), replace=True),))
+        return Dealt(
+            messages=(whisper(vote.asked, pending_approvals(await self._waiting(), vote.asked.nonce), replace=True),)
+        )
 
     async def ask_why(self, vote: Vote) -> Dealt:
         """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
-            return _told(vote, f":no_entry: {said(error)}")
+            return _told(vote, f":no_entry: {error_text(error)}")
         _, refused = await self._judging.of_vote(vote, approval)
         own = approval.requester.person.is_same_as(vote.asked.actor) and not approval.terms.self_approval
         if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
             return await self.deal(vote)  # it says why not, and writes it down
         try:
-            await self._open_form(vote.trigger_id, denial(approval, vote.asked))
+            await self._open_form(vote.trigger_id, denial_form(approval, vote.asked))
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
-            log.warning("the form for a denial could not be opened: %s", reason_of(error))
+            log.warning("the form for a denial could not be opened: %s", failure_text(error))
             return _told(vote, ":warning: Slack did not open the form in time, and nothing was denied. Press it again.")
         return Dealt()
 
@@ -84,13 +86,13 @@ class Voting:
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
-            return _told(vote, f":no_entry: {said(error)}")
+            return _told(vote, f":no_entry: {error_text(error)}")
         if approval.state is not ApprovalState.PENDING:
             return _told(vote, f":information_source: There is nothing left to decide: it is {approval.state}.")
         try:
-            await self._open_form(vote.trigger_id, decision(approval))
+            await self._open_form(vote.trigger_id, decision_form(approval))
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
-            log.warning("the form for a vote could not be opened: %s", reason_of(error))
+            log.warning("the form for a vote could not be opened: %s", failure_text(error))
             return _told(vote, ":warning: Slack did not open the form in time. Press the button again.")
         return Dealt()
 
@@ -105,4 +107,4 @@ class Voting:
 
 
 def _told(vote: Vote, text: str) -> Dealt:
-    return Dealt(messages=(whisper(vote.asked, words(text)),))
+    return Dealt(messages=(whisper(vote.asked, text_message(text)),))

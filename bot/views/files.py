@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.views.parts import Content, context, listing, section
+from bot.views.parts import Content, code_message, context, section
 from bot.views.text import escape, fit
 from supervisor_core.common.text import storable
 
@@ -21,7 +21,7 @@ CUT = "… cut here: the file would be larger than {most} bytes"
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class Attachment:
     """One file. What is too long of a text is cut at the end of a line, and the last line then says so."""
 
     name: str
@@ -59,7 +59,7 @@ class Attached:
         return {**words, "rest": self.rest, **kept}
 
     @classmethod
-    def of(cls, payload: Mapping[str, Any]) -> Attached:
+    def of(cls, payload: Mapping[str, Any]) -> Attachment:
         """From a row."""
         coded = payload.get("base64")
         return cls(
@@ -94,7 +94,7 @@ _WHY = {
 }
 
 
-def in_words(file: Attached, refused: str) -> Content:
+def file_text(file: Attachment, refused: str) -> Content:
     """What is told in its place; `refused` is Slack's own word for why it takes no file."""
     name = f"*{escape(fit(file.title or file.name, NAME))}*"
     head = "\n".join(filter(None, [fit(file.comment, COMMENT), name]))
@@ -105,7 +105,7 @@ def in_words(file: Attached, refused: str) -> Content:
         return _with_words({"text": head, "blocks": [section(head)]}, f"The file is not here: {why}.", file.rest)
     if not file.text.strip():
         return _with_words({"text": head, "blocks": [section(head)]}, "It is empty.", "")
-    shown = listing(file.text)
+    shown = code_message(file.text)
     blocks, was_cut = shown["blocks"], shown["blocks"][-1]["type"] == "context"
     blocks = [section(head), *(blocks[:-1] if was_cut else blocks)]
     said = f"*It was cut*: {why}." if was_cut else f"Told as text: {why}."

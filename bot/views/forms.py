@@ -210,7 +210,7 @@ SUBMIT: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class FormContext:
     """What a view knows of itself: the command, and the place that it was opened from. Nobody can change it there."""
 
     command: str = ""
@@ -219,12 +219,12 @@ class About:
     thread: str | None = None
 
 
-def about(view: Mapping[str, Any]) -> About:
+def form_context(view: Mapping[str, Any]) -> FormContext:
     """What this view knows of itself; nothing, for one that an earlier version made in another way."""
     try:
-        return About(**json.loads(view.get("private_metadata") or "{}"))
+        return FormContext(**json.loads(view.get("private_metadata") or "{}"))
     except (TypeError, ValueError):
-        return About()
+        return FormContext()
 
 
 def picker(definitions: Sequence[CommandDefinition], channel: str = "", thread: str | None = None) -> Json:
@@ -235,7 +235,7 @@ def picker(definitions: Sequence[CommandDefinition], channel: str = "", thread: 
         if options:
             groups.append({"label": plain(title), "options": options})
     if not groups:
-        return _modal(NOTHING, "Give a command", About(), [section(f":no_entry: {NO_RIGHT}")])
+        return _modal(NOTHING, "Give a command", FormContext(), [section(f":no_entry: {NO_RIGHT}")])
     menu: Json = {
         "type": "static_select",
         "action_id": PICK,
@@ -245,7 +245,7 @@ def picker(definitions: Sequence[CommandDefinition], channel: str = "", thread: 
     blocks = [{**section("*What shall be done?*"), "block_id": "pick", "accessory": menu}]
     if channel:
         blocks.append(small_print(_place(channel, thread)))
-    return _modal(PICKER, "Give a command", About("", channel, thread), blocks)
+    return _modal(PICKER, "Give a command", FormContext("", channel, thread), blocks)
 
 
 NO_RIGHT = (
@@ -277,7 +277,7 @@ def form(
     if definition.risk is not Risk.READS:
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
     words = submit(definition)
-    return _modal(FORM, words, About(definition.name, channel, thread), blocks) | {"submit": plain(words)}
+    return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks) | {"submit": plain(words)}
 
 
 _AGREED = ":lock: Nothing is done yet: an approver must agree to it first, and is asked on the card."
@@ -302,7 +302,7 @@ def _place(channel: str, thread: str | None) -> str:
     return f"What comes of it is told in {where}{', in the thread' if thread else ''}."
 
 
-def _modal(callback: str, title: str, known: About, blocks: list[Json]) -> Json:
+def _modal(callback: str, title: str, known: FormContext, blocks: list[Json]) -> Json:
     return {
         "type": "modal",
         "callback_id": callback,

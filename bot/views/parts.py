@@ -34,24 +34,24 @@ Content = dict[str, Any]
 """What a message says: `text` and `blocks`, and both say the same."""
 
 
-def words(text: str) -> Content:
+def text_message(text: str) -> Content:
     """One piece of text."""
     text = fit(text, LONGEST)
     return {"text": text, "blocks": [section(text)]}
 
 
-def checking(command: Command) -> Content:
+def preview_pending(command: Command) -> Content:
     """A preview is under way, and its sender waits."""
     what = "Checking the remote" if command.name.startswith("update") else "Checking what it would do"
-    return words(f":hourglass_flowing_sand: {what}… `{escape(render(command))}` The result follows here.")
+    return text_message(f":hourglass_flowing_sand: {what}… `{escape(render(command))}` The result follows here.")
 
 
-def asks_now(command: Command) -> Content:
+def approval_requested(command: Command) -> Content:
     """What takes the place of that once an approval is requested."""
-    return words(f":white_check_mark: Approval requested for `{escape(render(command))}`. See its card.")
+    return text_message(f":white_check_mark: Approval requested for `{escape(render(command))}`. See its card.")
 
 
-def listing(text: str) -> Content:
+def code_message(text: str) -> Content:
     """Text in fixed columns: in as many blocks as it needs, cut where there would be too many."""
     pieces, piece = [], ""
     for line in escape(text.replace("`", "'")).split("\n"):
@@ -67,7 +67,7 @@ def listing(text: str) -> Content:
     }
 
 
-def plain(content: Content) -> Content:
+def without_blocks(content: Content) -> Content:
     """The same in plain text: what is always understood, where the blocks are not."""
     return {"text": fit(str(content["text"]), LONGEST), "blocks": []}
 
@@ -90,12 +90,12 @@ def with_hint(content: Content, hint: str) -> Content:
     return {**content, "blocks": [*content["blocks"], context(hint)]}
 
 
-def not_a_member(channel: str, bot: str) -> str:
+def not_a_member_hint(channel: str, bot: str) -> str:
     """Why somebody is told in a direct message, and how to change that."""
     return f"Told here because I can't write in <#{channel}>. To change that: `/invite @{bot}` in that channel."
 
 
-def deaf(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) -> Content:
+def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) -> Content:
     """From when to when nothing could be heard; `away`: because the supervisor itself was not there."""
     shown = gaps[-GAPS:]
     lines = [f"• and {len(gaps) - len(shown)} times before"] if len(gaps) > len(shown) else []
@@ -111,16 +111,16 @@ def deaf(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) ->
         "Slash commands and clicks of that time did not reach it: Slack told whoever gave one that it failed, and they "
         "can give it again. A mention of that time may still be carried out: look before you repeat it."
     )
-    return words("\n".join([f":warning: {what}:", *lines, advice]))
+    return text_message("\n".join([f":warning: {what}:", *lines, advice]))
 
 
-def others(reason: str) -> Content:
+def other_connection_notice(reason: str) -> Content:
     """Somebody else uses our token."""
     advice = (
         "End the other process, or revoke the token in the app's settings and make a new one; `supervisor doctor` "
         "looks again. What an earlier run left open counts for a while, too."
     )
-    return words(f":warning: *I may not be alone.* {escape(fit(reason, REASON))}\n{advice}")
+    return text_message(f":warning: *I may not be alone.* {escape(fit(reason, REASON))}\n{advice}")
 
 
 def moment(at: datetime) -> str:
@@ -140,32 +140,32 @@ MENTIONS = 100
 """Of one message; nobody has more approvers."""
 
 
-def who(issuer: Issuer) -> str:
+def mention(issuer: Issuer) -> str:
     """Somebody as people read it: in Slack by mention, elsewhere by name and door."""
     prefix, _, rest = issuer.id.partition(":")
     user = rest.rpartition("/")[2]
     if prefix == "slack" and MENTIONABLE.fullmatch(user):
         return f"<@{user}>"
     if not rest:  # nobody came by any door: the configuration says so
-        return named(issuer)
-    return f"{named(issuer)} ({escape(one_line(prefix, NAME))})"
+        return display_name(issuer)
+    return f"{display_name(issuer)} ({escape(one_line(prefix, NAME))})"
 
 
-def asker(issuer: Issuer) -> str:
+def requester(issuer: Issuer) -> str:
     """The same of whoever asks for a command; of a schedule also whose it is: their rights count."""
     if not issuer.owner:
-        return who(issuer)
-    return f"{who(issuer)} of {who(Issuer(issuer.owner, issuer.owner.partition(':')[2]))}"
+        return mention(issuer)
+    return f"{mention(issuer)} of {mention(Issuer(issuer.owner, issuer.owner.partition(':')[2]))}"
 
 
-def named(issuer: Issuer) -> str:
+def display_name(issuer: Issuer) -> str:
     """Somebody by name alone, where they need not be told."""
     return escape(one_line((issuer.name or issuer.id).translate(UNSTYLED), NAME))
 
 
 def mentions(people: Iterable[Issuer], but: str = "") -> str:
     """Each of them once, so that they are told; nobody who is not known to Slack, and not the one with this id."""
-    found = dict.fromkeys(who(each) for each in people if each.id != but)
+    found = dict.fromkeys(mention(each) for each in people if each.id != but)
     return " ".join([each for each in found if each.startswith("<@")][:MENTIONS])
 
 
@@ -173,25 +173,25 @@ LONGEST_TYPED = 400  # characters of something that is repeated letter by letter
 LONGEST_TEXT = 600
 
 
-def in_slack(phrase: Phrase) -> str:
+def phrase_markup(phrase: Phrase) -> str:
     """As markup."""
-    return shown(phrase, _text, typed, moment, who)
+    return shown(phrase, _text, code_span, moment, mention)
 
 
-def people_named(phrase: Phrase) -> str:
+def phrase_with_names(phrase: Phrase) -> str:
     """The same with people by their names: a mention of somebody who did something days ago calls them."""
-    return shown(phrase, _text, typed, moment, lambda issuer: _text(name_of(issuer).translate(UNSTYLED)))
+    return shown(phrase, _text, code_span, moment, lambda issuer: _text(name_of(issuer).translate(UNSTYLED)))
 
 
-def typed(word: str) -> str:
+def code_span(word: str) -> str:
     """In letters of one width; a backtick would end them. A command as it is typed in Slack."""
     before = "/supervisor " if isinstance(word, Given) else ""
     return f"`{before}{escape(fit(_line(word), LONGEST_TYPED))}`"
 
 
-def said(error: SupervisorError) -> str:
+def error_text(error: SupervisorError) -> str:
     """What went wrong, and what to do."""
-    return f"{escape(error.message)} {in_slack(error.todo)}".rstrip()
+    return f"{escape(error.message)} {phrase_markup(error.todo)}".rstrip()
 
 
 def _text(words: str) -> str:
@@ -208,7 +208,7 @@ BACK, NEXT = "back", "next"
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[T]):
+class ListPage(Generic[T]):
     """A page, and where it is."""
 
     items: Sequence[T]
@@ -219,14 +219,14 @@ class Part(Generic[T]):
     """The place of its first item, from 1."""
 
 
-def part_of(items: Sequence[T], size: int, number: int) -> Part[T]:
+def list_page(items: Sequence[T], size: int, number: int) -> ListPage[T]:
     """This page, or the last one where there are fewer by now."""
     pages = max(-(-len(items) // size), 1)
     number = min(max(number, 0), pages - 1)
-    return Part(items[number * size : (number + 1) * size], number, pages, number * size + 1)
+    return ListPage(items[number * size : (number + 1) * size], number, pages, number * size + 1)
 
 
-def turning(part: Part[T], command: Command, nonce: str) -> list[dict[str, Any]]:
+def page_buttons(part: ListPage[T], command: Command, nonce: str) -> list[dict[str, Any]]:
     """The block of buttons; none where there is one page alone."""
     buttons = []
     if part.number > 0:
@@ -236,7 +236,7 @@ def turning(part: Part[T], command: Command, nonce: str) -> list[dict[str, Any]]
     return [{"type": "actions", "block_id": "pages", "elements": buttons}] if buttons else []
 
 
-def sections_of(lines: Sequence[str], most: int) -> list[str]:
+def join_lines(lines: Sequence[str], most: int) -> list[str]:
     """Lines together, as many in one text as fit."""
     texts: list[str] = []
     for line in lines:
@@ -247,7 +247,7 @@ def sections_of(lines: Sequence[str], most: int) -> list[str]:
     return texts
 
 
-def page_in(word: str) -> int:
+def page_number(word: str) -> int:
     """The number of the page that a button says, from 0."""
     number = word.partition(":")[2]
     return int(number) if number.isdecimal() and len(number) < 6 else 0

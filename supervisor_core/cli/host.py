@@ -22,9 +22,7 @@ def approvals_of(config: SupervisorConfig, ledger: Ledger) -> Approvals:
     """The approvals of this host."""
 
     def observe(command: Command) -> Previews:
-        from supervisor_core.intake.approvals.observed_state import (
-            observer,  # with the next one, dear to import: not all look at code
-        )
+        from supervisor_core.intake.approvals.observed_state import observer
         from supervisor_core.workers.context import open_doors
 
         host = replace(open_doors(config), ledger=ledger)

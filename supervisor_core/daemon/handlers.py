@@ -109,10 +109,7 @@ def _diagnosed(_worker: Worker) -> float:
 
 
 def _verified(_worker: Worker) -> float:
-    from supervisor_core.storage.database_check import (
-        CLOSING_SECONDS,
-        WHOLE_SECONDS,  # late: a pass must not pay for the import
-    )
+    from supervisor_core.storage.database_check import CLOSING_SECONDS, WHOLE_SECONDS
 
     return WHOLE_SECONDS + CLOSING_SECONDS
 

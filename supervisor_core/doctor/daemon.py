@@ -29,7 +29,7 @@ UNHEALTHY = "degraded"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DaemonState:
     """What was seen of the daemon: `running`, `stopped`, `stale` or `unresponsive`, and what it answered."""
 
     state: str
@@ -40,25 +40,25 @@ class Seen:
         return next((each for each in self.status.get("services", ()) if each["name"] == name), {})
 
 
-def see(config: SupervisorConfig) -> Seen:
+def observe_daemon(config: SupervisorConfig) -> DaemonState:
     """Ask it, and where it does not answer, find out why."""
     if not config.state_dir.is_dir():
-        return Seen("stopped")
+        return DaemonState("stopped")
     try:
-        return Seen("running", ask(str(config.state_dir), {"do": "status"}, ANSWER_SECONDS))
+        return DaemonState("running", ask(str(config.state_dir), {"do": "status"}, ANSWER_SECONDS))
     except UnresponsiveError:
-        return Seen("unresponsive")
+        return DaemonState("unresponsive")
     except NotRunningError:
         pass
     # Asking for the holder of a lock makes the lock's file, and we leave nothing behind.
     if (config.state_dir / DAEMON_LOCK).exists() and daemon_holder(config.state_dir) is not None:
-        return Seen("unresponsive")
-    return Seen("stale" if runtime_file.read(config.state_dir).get("running") else "stopped")
+        return DaemonState("unresponsive")
+    return DaemonState("stale" if runtime_file.read(config.state_dir).get("running") else "stopped")
 
 
 def look(config: SupervisorConfig) -> Check:
     """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
-    seen = see(config)
+    seen = observe_daemon(config)
     if seen.state == "stopped":
         return Check(NAME, True, "none runs here; `supervisor start` starts one, or it lives on `supervisor once`")
     if seen.state == "stale":

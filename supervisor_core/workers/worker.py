@@ -123,10 +123,7 @@ def adopt_watcher(
 
 def watcher_profile(drive: Drive, config: SupervisorConfig, worker: Worker) -> Profile:
     """How this worker's process looks. Its program may lie on the drive, which may hang."""
-    from supervisor_core.processes.claims import (
-        bare_profile,
-        profile_of,  # seldom needed
-    )
+    from supervisor_core.processes.claims import bare_profile, profile_of
 
     command, path = config.command_for(worker), config.environment_for(worker).get("PATH", os.defpath)
     try:

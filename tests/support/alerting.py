@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 from sqlalchemy import Connection
 
-from bot.outbound.content import Composing, told_of
-from bot.outbound.messages import KINDS, is_lost, placed
+from bot.outbound.content import MessageComposer, told_of
+from bot.outbound.messages import KINDS, is_orphaned, with_thread
 from bot.views.cards.alert import alert_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import flips
@@ -170,11 +170,11 @@ class AlertDesk:
         """What may be told now; whether there was anything. What stands below a message waits for it."""
         found = outbox.waiting(connection, KINDS, self.now)
         for waiting in found:
-            message = placed(connection, waiting)
-            if is_lost(message):
+            message = with_thread(connection, waiting)
+            if is_orphaned(message):
                 self.ledger_step(connection, outbox.dropped(message, "lost", self.now))
                 continue
-            content = Composing().content(connection, message, self.now)
+            content = MessageComposer().content(connection, message, self.now)
             if content is None:
                 self.ledger_step(connection, outbox.dropped(message, "nothing", self.now))
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.views.cards.approval import Asking
+from bot.views.cards.approval import ApprovalDetails
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.intake.approvals.rules import FINAL, Approval, ApprovalState, Choice, Terms, Vote
 from tests.unit.code.test_code_preview import PREVIEWS
@@ -80,6 +80,6 @@ def no(who: Issuer = BEN, reason: str = "") -> Vote:
     return Vote(who, Choice.DENY, NOW + timedelta(minutes=2), reason)
 
 
-def asking(found: Approval, *votes: Vote, elsewhere: str = "", link: str = "") -> Asking:
+def asking(found: Approval, *votes: Vote, elsewhere: str = "", link: str = "") -> ApprovalDetails:
     """It, with what people said."""
-    return Asking(found, votes, elsewhere, link)
+    return ApprovalDetails(found, votes, elsewhere, link)

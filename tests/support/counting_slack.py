@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.outbound.slack_api import Address, Speaker
+from bot.outbound.slack_api import Address, SlackApi
 from bot.views.parts import Content
 from slack_playground.values import Clock as PlaygroundClock
 from slack_playground.world.faults import Rates
@@ -27,7 +27,7 @@ class Clock(PlaygroundClock):
         return self.at
 
 
-class CountingSlack(Speaker):
+class CountingSlack(SlackApi):
     """A Slack that takes everything, and writes down what it would have refused."""
 
     def __init__(self, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.access.checks import Judging, Offering
 from bot.access.people import People
 from bot.access.rules import Rules
-from bot.outbound.content import Composing
+from bot.outbound.content import MessageComposer
 from bot.outbound.home_content import HomePages
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import EventBus
@@ -49,4 +49,4 @@ def pages_of(
     judging = Judging(People(client, ()), Rules(config.slack, config.teams, config.workers, team))
     heard = partial(EventBus().subscribe, name="home")
     doors = ChatDoors(look, lambda: None, monitoring, versions, heard, written, explain)
-    return HomePages(config, judging, Offering(config, judging), Composing(), ledger, doors)
+    return HomePages(config, judging, Offering(config, judging), MessageComposer(), ledger, doors)

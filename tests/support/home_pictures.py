@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.views.cards.approval import Asking
-from bot.views.home.sections import OpenAlert, Picture, Reader, Told
+from bot.views.cards.approval import ApprovalDetails
+from bot.views.home.sections import HomeData, HomeReader, OpenAlert, RecentCommand
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
@@ -24,10 +24,10 @@ TEAMS = {"archive": "keep the archive flowing", "crawl": "", "ingest": "nothing 
 
 SEES = [name for name, each in CATALOG.items() if each.right is Right.VIEWER and name not in ("overview", "help")]
 DOES = [name for name, each in CATALOG.items() if name not in ("overview", "help", "approvals")]
-READERS: Mapping[str, Reader] = {
-    "viewer": Reader(SEES, lambda name, _: name in SEES),
-    "operator": Reader(DOES, lambda name, _: name in DOES),
-    "approver": Reader([*SEES, "approvals"], lambda name, _: name in SEES),
+READERS: Mapping[str, HomeReader] = {
+    "viewer": HomeReader(SEES, lambda name, _: name in SEES),
+    "operator": HomeReader(DOES, lambda name, _: name in DOES),
+    "approver": HomeReader([*SEES, "approvals"], lambda name, _: name in SEES),
 }
 
 
@@ -58,7 +58,7 @@ def workers(count: int) -> list[dict[str, Any]]:
     return made
 
 
-def asking(number: int = 1, target: str = "Worker-004", **about: Any) -> Asking:
+def asking(number: int = 1, target: str = "Worker-004", **about: Any) -> ApprovalDetails:
     command = Command(
         "rollback", target, (target,), {"commits_back": 2}, "hotfix", issuer=OLGA, task_id=f"task_{number}"
     )
@@ -76,7 +76,9 @@ def asking(number: int = 1, target: str = "Worker-004", **about: Any) -> Asking:
         requested_at=NOW,
         expires_at=NOW + timedelta(minutes=15),
     )
-    return Asking(approval, (), "", about.pop("link", "https://work.slack.com/archives/C0OPS/p1770301800000100"))
+    return ApprovalDetails(
+        approval, (), "", about.pop("link", "https://work.slack.com/archives/C0OPS/p1770301800000100")
+    )
 
 
 def preview_of(target: str, words: str = "take the new parser out") -> dict[str, Any]:
@@ -96,13 +98,13 @@ def preview_of(target: str, words: str = "take the new parser out") -> dict[str,
     }
 
 
-def recents() -> list[Told]:
+def recents() -> list[RecentCommand]:
     link = "https://work.slack.com/archives/C0OPS/p1770301800000200"
     return [
-        Told(recent("restart_watcher", ("Worker-004",), 1, label="it hangs"), link),
-        Told(recent("update_code", ("Worker-000", "Worker-001", "Worker-002"), 12, ended=12, failed=1), link),
-        Told(recent("pause", ("Worker-006",), 1, ended=1, issuer=Issuer("cli:bert", "bert"))),
-        Told(recent("rollback_code", ("Worker-009",), 1, ended=1, failed=1, interrupted=1), link),
+        RecentCommand(recent("restart_watcher", ("Worker-004",), 1, label="it hangs"), link),
+        RecentCommand(recent("update_code", ("Worker-000", "Worker-001", "Worker-002"), 12, ended=12, failed=1), link),
+        RecentCommand(recent("pause", ("Worker-006",), 1, ended=1, issuer=Issuer("cli:bert", "bert"))),
+        RecentCommand(recent("rollback_code", ("Worker-009",), 1, ended=1, failed=1, interrupted=1), link),
     ]
 
 
@@ -111,7 +113,7 @@ def recent(handler: str, names: tuple[str, ...], count: int, **facts: Any) -> Re
     return Recent("task_1", handler, workers=names, count=count, **{**usual, **facts})
 
 
-def picture(count: int, role: str = "operator", **facts: Any) -> Picture:
+def picture(count: int, role: str = "operator", **facts: Any) -> HomeData:
     """What somebody of this role is shown of a host with so many workers."""
     seen = workers(count)
     usual: dict[str, Any] = {
@@ -120,7 +122,7 @@ def picture(count: int, role: str = "operator", **facts: Any) -> Picture:
         "approvals": [asking(1), asking(2, "Worker-013")] if role == "approver" and count > 1 else [],
         "recent": recents() if count > 1 else [],
     }
-    return Picture("Host", seen, NOW, UNTIL, **{**usual, **facts})
+    return HomeData("Host", seen, NOW, UNTIL, **{**usual, **facts})
 
 
 HOSTILE = (
@@ -133,7 +135,7 @@ HOSTILE = (
 )
 
 
-def hostile(count: int = 80) -> Picture:
+def hostile(count: int = 80) -> HomeData:
     """Every text as bad as it can be, and every id as long."""
     bad = HOSTILE
     seen = [
@@ -153,8 +155,10 @@ def hostile(count: int = 80) -> Picture:
     asked = [asking(n, command=command, previews=(preview_of(ids[0], each),)) for n, each in enumerate(bad * 3)]
     link = "https://x.example/p1"
     alerts = [OpenAlert(f"alr_{n}", ids[n % count], each, NOW, link) for n, each in enumerate(bad * 3)]
-    told = [Told(recent("update_code_deps", tuple(ids[:3]), count, label="L" * 100, issuer=worst), "https://x/p1")] * 5
-    return Picture(
+    told = [
+        RecentCommand(recent("update_code_deps", tuple(ids[:3]), count, label="L" * 100, issuer=worst), "https://x/p1")
+    ] * 5
+    return HomeData(
         host=bad[0] * 5,
         workers=seen,
         at=NOW,

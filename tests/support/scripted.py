@@ -14,11 +14,11 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.outbound.content import Composing
+from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
 from bot.outbound.messages import KINDS
 from bot.outbound.rate_limits import Pace
-from bot.outbound.slack_api import Speaker
+from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground
 from supervisor_core.alerts.actions import Alerts
 from supervisor_core.alerts.monitor import Alerting
@@ -61,9 +61,9 @@ class Day(AlertDesk):
         pace = Pace(self._monotonic)
         self._delivery = Delivery(
             self.ledger,
-            Speaker(client),
+            SlackApi(client),
             "supervisor",
-            composing=Composing(address="https://team.example"),
+            composing=MessageComposer(address="https://team.example"),
             pace=pace,
             clock=self._monotonic,
             now=lambda: self.now,

@@ -12,15 +12,15 @@ from bot.access.people import People
 from bot.access.rules import Rules, listed
 from bot.inbound.dispatcher import Dealt
 from bot.inbound.router import Doors, Identity, SlackApp
-from bot.outbound.content import Composing
-from bot.outbound.home import Homes
+from bot.outbound.content import MessageComposer
+from bot.outbound.home import HomeRefresher
 from bot.requests.alert_actions import Attending
 from bot.requests.commands import Commands
 from bot.requests.form_views import FormDoors
 from bot.requests.home_actions import HomeDoors
 from bot.requests.request import Asked, Attention, Vote
 from bot.requests.votes import Voting
-from bot.views.cards.approval import Asking
+from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
 from supervisor_core.alerts.actions import Alerts
 from supervisor_core.commands.definitions import CommandDefinition
@@ -40,7 +40,7 @@ class SlackRoom:
         identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
         doors = Doors(self._command, self._vote, self._ask_why, self._ask_how, self._attend)
         forms = FormDoors(self._client, lambda: self.desk.config, self._offered)
-        homes = HomeDoors(Homes(desk.ledger), forms, lambda: self.desk.config)
+        homes = HomeDoors(HomeRefresher(desk.ledger), forms, lambda: self.desk.config)
         self._app = SlackApp(self._client, identity, doors, forms, homes)
         self.alone = False
         """Whether what is pressed stands on a message that only its reader sees."""
@@ -112,8 +112,8 @@ class SlackRoom:
     async def _ask_why(self, vote: Vote) -> Dealt:
         return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_why(vote)
 
-    async def _waiting(self) -> list[Asking]:
-        return self.desk.ledger.read(Composing().waiting)
+    async def _waiting(self) -> list[ApprovalDetails]:
+        return self.desk.ledger.read(MessageComposer().waiting)
 
     async def _ask_how(self, vote: Vote) -> Dealt:
         return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_how(vote)

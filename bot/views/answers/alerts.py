@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bot.views.cards.alert import Told, in_a_line
-from bot.views.cards.approval import Asking, buttons, what
+from bot.views.cards.alert import AlertDetails, alert_line
+from bot.views.cards.approval import ApprovalDetails, buttons, command_text
 from bot.views.cards.notices import uptime_lines
-from bot.views.parts import Content, asker, context, moment, part_of, section, turning, who, words
+from bot.views.parts import Content, context, list_page, mention, moment, page_buttons, requester, section, text_message
 from bot.views.text import escape, fit
 from supervisor_core.alerts.flips import SPANS, Uptime
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
@@ -24,8 +24,8 @@ SHOWN = 10
 REASON = 200  # characters
 
 
-def listed(
-    found: Sequence[Told],
+def open_alerts(
+    found: Sequence[AlertDetails],
     muted: Mapping[str, Suppression],
     count: int | None = None,
     worked: Mapping[str, Sequence[Uptime]] | None = None,
@@ -41,12 +41,12 @@ def listed(
     return {"text": fit(f"{content['text']}\n{text}", 2900), "blocks": [*content["blocks"], section(text)]}
 
 
-def _open(found: Sequence[Told], muted: Mapping[str, Suppression], count: int) -> Content:
+def _open(found: Sequence[AlertDetails], muted: Mapping[str, Suppression], count: int) -> Content:
     quiet = [_muted(worker_id, each) for worker_id, each in sorted(muted.items())]
     if not found:
-        return words("\n".join([":white_check_mark: *No alert is open.*", *quiet[:SHOWN]]))
+        return text_message("\n".join([":white_check_mark: *No alert is open.*", *quiet[:SHOWN]]))
     title = f"{count:,} {'alert is' if count == 1 else 'alerts are'} open"
-    lines = [in_a_line(told) for told in found[:SHOWN]]
+    lines = [alert_line(told) for told in found[:SHOWN]]
     blocks = [section(f"*{title}*"), *map(section, lines)]
     if count > SHOWN:
         blocks.append(context(f"… and {count - SHOWN:,} more: on the host, `supervisor alerts` lists them all."))
@@ -61,19 +61,20 @@ def muted(made: Sequence[Suppression], *, said: bool) -> Content:
     first = made[0]
     why = f": {fit(escape(first.reason), REASON)}" if first.reason else ""
     hour = "" if said else " Nobody said how long, so it is one hour."
-    text = (
-        f":mute: {_names([each.target.id for each in made])} muted until {moment(first.until)} by {who(first.by)}{why}"
-    )
-    return words(f"{text.rstrip('.')}.{hour} What happens is recorded; what still holds by then is said then.")
+    names = _names([each.target.id for each in made])
+    text = f":mute: {names} muted until {moment(first.until)} by {mention(first.by)}{why}"
+    return text_message(f"{text.rstrip('.')}.{hour} What happens is recorded; what still holds by then is said then.")
 
 
 def unmuted(ended: Collection[str], asked: Collection[str], by: str, still: Suppression | None = None) -> Content:
     """Who is heard again. `still`: the maintenance of all, which keeps them quiet all the same."""
     if still is not None:
-        return words(f"{_muted(EVERYTHING.id, still)}. `/supervisor unmute all` ends that for this time.")
+        return text_message(f"{_muted(EVERYTHING.id, still)}. `/supervisor unmute all` ends that for this time.")
     if not ended:
-        return words(f":speaker: {_names(asked)} not muted: there is nothing to end.")
-    return words(f":speaker: Alerts about {', '.join(map(escape, sorted(ended)[:SHOWN]))} are told again, by {by}.")
+        return text_message(f":speaker: {_names(asked)} not muted: there is nothing to end.")
+    return text_message(
+        f":speaker: Alerts about {', '.join(map(escape, sorted(ended)[:SHOWN]))} are told again, by {by}."
+    )
 
 
 def _muted(worker_id: str, hush: Suppression) -> str:
@@ -81,7 +82,7 @@ def _muted(worker_id: str, hush: Suppression) -> str:
     name = "Everything" if worker_id == EVERYTHING.id else escape(worker_id)
     if hush.kind is Hush.MAINTENANCE:
         return f":wrench: *{name}* is in maintenance until {moment(hush.ends_at)}{why}"
-    return f":mute: *{name}* is muted until {moment(hush.ends_at)} by {who(hush.by)}{why}"
+    return f":mute: *{name}* is muted until {moment(hush.ends_at)} by {mention(hush.by)}{why}"
 
 
 def _names(workers: Collection[str]) -> str:
@@ -94,20 +95,20 @@ def _names(workers: Collection[str]) -> str:
 EFFECT = 300  # characters
 
 
-def waiting(found: Sequence[Asking], nonce: str = "", page: int = 0) -> Content:
+def pending_approvals(found: Sequence[ApprovalDetails], nonce: str = "", page: int = 0) -> Content:
     """One page of all that wait, oldest first."""
     if not found:
-        return words(":white_check_mark: Nothing waits for an approval.")
+        return text_message(":white_check_mark: Nothing waits for an approval.")
     number = len(found)
     title = f"{number} {'command waits' if number == 1 else 'commands wait'} for an approval"
     blocks = [section(f":raised_hand: *{title}*")]
-    part = part_of(found, SHOWN, page)
+    part = list_page(found, SHOWN, page)
     for asking in part.items:
         blocks.append(section(_line(asking)))
         if asking.approval.state is ApprovalState.PENDING:
             elements = buttons(asking.approval, decides=True)
             blocks.append({"type": "actions", "block_id": asking.approval.approval_id, "elements": elements})
-    blocks += turning(part, Command("approvals"), nonce)
+    blocks += page_buttons(part, Command("approvals"), nonce)
     if part.pages > 1:
         far = f"Page {part.number + 1} of {part.pages}."
         blocks.append(context(f"{far} On the host, `supervisor approvals` lists them all."))
@@ -115,13 +116,13 @@ def waiting(found: Sequence[Asking], nonce: str = "", page: int = 0) -> Content:
     return {"text": fit(text, 3000), "blocks": blocks}
 
 
-def _line(asking: Asking) -> str:
+def _line(asking: ApprovalDetails) -> str:
     approval = asking.approval
     names = ", ".join(escape(name) for name in approval.command.workers[:3])
     more = len(approval.command.workers) - 3
-    about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(what(approval.command))}*"
+    about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(command_text(approval.command))}*"
     label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
     until = f"expires {moment(approval.expires_at)}" if approval.state is ApprovalState.PENDING else approval.state
     link = f" · <{asking.link}|its card>" if asking.link else ""
     does = escape(fit(effect(approval.previews), EFFECT))
-    return f"{about}: {does}\nasked by {asker(approval.requester)}{label} · {until}{link}"
+    return f"{about}: {does}\nasked by {requester(approval.requester)}{label} · {until}{link}"

@@ -25,7 +25,7 @@ _UNSTYLED = str.maketrans("", "", "*~`")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class AuditRow:
     """One entry, and the address of its card."""
 
     entry: Entry
@@ -33,7 +33,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class AuditQuery:
     """What was asked for, and how it is answered."""
 
     host: str
@@ -45,11 +45,13 @@ class Asking:
 
 
 def audit_page(
-    asking: Asking, shown: Sequence[Shown], *, newer: str = "", older: str = "", nobody: bool = False
+    asking: AuditQuery, shown: Sequence[AuditRow], *, newer: str = "", older: str = "", nobody: bool = False
 ) -> Content:
     """One page. `newer`, `older`: the places of the pages beside it, where there are any; `nobody`: there is no row by
     whom was asked for."""
-    title = f"Audit trail of {_data(asking.host, MIDDLE)}{narrowed(asking.command, asking.wanted, alone=asking.alone)}"
+    title = (
+        f"Audit trail of {_data(asking.host, MIDDLE)}{filter_text(asking.command, asking.wanted, alone=asking.alone)}"
+    )
     if not shown:
         return _nothing(asking, title, nobody=nobody)
     texts = [_entry(each, alone=asking.alone) for each in shown]
@@ -62,7 +64,7 @@ def audit_page(
     return {"text": fit("\n".join([title, *(text.partition("\n")[0] for text in texts)]), 2900), "blocks": blocks}
 
 
-def narrowed(command: Command, wanted: AuditFilter, *, alone: bool = True) -> str:
+def filter_text(command: Command, wanted: AuditFilter, *, alone: bool = True) -> str:
     """What was asked for, as words that follow."""
     words = [f"about {_data(command.target, MIDDLE)}"] if command.target else []
     words += [f"by {_person(wanted.issuer, alone=alone)}"] if wanted.issuer else []
@@ -71,7 +73,7 @@ def narrowed(command: Command, wanted: AuditFilter, *, alone: bool = True) -> st
     return f", {', '.join(words)}" if words else ""
 
 
-def _nothing(asking: Asking, title: str, *, nobody: bool) -> Content:
+def _nothing(asking: AuditQuery, title: str, *, nobody: bool) -> Content:
     """That nothing fits, and how to find more."""
     lines = [f":clipboard: *{title}*: nothing fits."]
     if nobody:
@@ -79,7 +81,7 @@ def _nothing(asking: Asking, title: str, *, nobody: bool) -> Content:
             "Nobody of that name has done anything here. Mention them (`by @name`); who is not in Slack is known by "
             "their door, such as `by cli:anna`."
         )
-    elif narrowed(asking.command, asking.wanted):
+    elif filter_text(asking.command, asking.wanted):
         lines.append("Leave a part of the question out to see more: `/supervisor audit` shows all there is.")
     else:
         lines.append("Nobody has done anything yet.")
@@ -87,7 +89,7 @@ def _nothing(asking: Asking, title: str, *, nobody: bool) -> Content:
     return {"text": text, "blocks": [section(text)]}
 
 
-def _entry(shown: Shown, *, alone: bool) -> str:
+def _entry(shown: AuditRow, *, alone: bool) -> str:
     """Two or three lines."""
     entry = shown.entry
     when = f" · {moment(entry.at)}" if entry.at else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.views.buttons import EFFECTS, command_button, confirm
-from bot.views.parts import LONGEST, Content, context, listing, section
+from bot.views.parts import LONGEST, Content, code_message, context, section
 from bot.views.text import escape, fit
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
@@ -25,13 +25,13 @@ TITLES: Mapping[Risk, str] = {
 }
 
 
-def help_of(topic: str, definitions: Sequence[CommandDefinition], worker: str = EXAMPLE) -> Content:
+def help_message(topic: str, definitions: Sequence[CommandDefinition], worker: str = EXAMPLE) -> Content:
     """All about a topic; without one, these commands. `worker`: one of this host, for the examples."""
     definition = find(topic)
     if definition is not None:
-        return listing(help_text(definition, worker))
+        return code_message(help_text(definition, worker))
     if topic in FAMILIES:
-        return listing("\n\n".join(help_text(each, worker) for each in FAMILIES[topic]))
+        return code_message("\n\n".join(help_text(each, worker) for each in FAMILIES[topic]))
     said, blocks = ["What you can ask me for:"], []
     for risk, title in TITLES.items():
         lines = [_line(each) for each in definitions if each.risk is risk]
@@ -55,7 +55,7 @@ SAID = 1500
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TargetMenu:
     """A menu of targets."""
 
     block_id: str
@@ -72,7 +72,7 @@ def mistake(
     nonce: str,
     meant: Sequence[str] = (),
     offered: Sequence[tuple[Command, bool]] = (),
-    choice: Choice | None = None,
+    choice: TargetMenu | None = None,
 ) -> Content:
     """The message. `meant`: the nearest right commands as they are typed; `offered`: those with a button, and whether
     each asks for an approval."""
@@ -90,7 +90,7 @@ def mistake(
     return {"text": fit("\n".join(lines), LONGEST), "blocks": blocks}
 
 
-def again(text: str, command: Command, nonce: str, *, asks: bool) -> Content:
+def retry_message(text: str, command: Command, nonce: str, *, asks: bool) -> Content:
     """Something that wasn't done, with the button that asks for it once more."""
     button = command_button(command, nonce, "Try again", about=fit(render(command), BUTTON), asks=asks)
     blocks = [section(text), {"type": "actions", "block_id": "again", "elements": [button]}]
@@ -103,7 +103,7 @@ def _button(command: Command, nonce: str, number: int, *, asks: bool) -> dict[st
     return command_button(command, f"{nonce}{number}", text, about=text, asks=asks, part=str(number))
 
 
-def _menu(choice: Choice) -> dict[str, Any]:
+def _menu(choice: TargetMenu) -> dict[str, Any]:
     definition = CATALOG[choice.command.name]
     options = [{"text": {"type": "plain_text", "text": fit(each, 75)}, "value": each} for each in choice.targets]
     menu: dict[str, Any] = {

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from bot.views.buttons import share_button
-from bot.views.parts import Content, context, people_named, section
+from bot.views.parts import Content, context, phrase_with_names, section
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
@@ -22,12 +22,12 @@ ALT = 900
 IN_DIRECT = "The picture of it is in our direct messages."
 
 
-def words_of(histories: Sequence[History], left_out: int = 0) -> str:
+def history_markup(histories: Sequence[History], left_out: int = 0) -> str:
     """In Slack's markup. One worker is told of in sentences; of several each has a line."""
     if not histories:
         return "There are no workers to look at."
     if len(histories) == 1:
-        lines = [sentence(people_named(phrase)) for phrase in history_text(histories[0])]
+        lines = [sentence(phrase_with_names(phrase)) for phrase in history_text(histories[0])]
         lines = [f"*{lines[0].replace('*', '')}*", *(line if line[:1].isdigit() else f"• {line}" for line in lines[1:])]
     else:
         lines = [f"*{len(histories)} workers in the last {histories[0].length}*", *map(_line, histories)]
@@ -58,7 +58,7 @@ def description(histories: Sequence[History], zone: tzinfo) -> str:
     return fit(f"{len(histories)} workers in the last {histories[0].length}. {'; '.join(told)}.", ALT)
 
 
-def answered(words: str, command: Command, nonce: str, which: str, *, drawn: bool, missing: str = "") -> Content:
+def history_message(words: str, command: Command, nonce: str, which: str, *, drawn: bool, missing: str = "") -> Content:
     """What stands in the channel, for the asker alone; `which` says which picture a button shows to everybody."""
     blocks: list[dict[str, Any]] = [section(words)]
     hint = IN_DIRECT if drawn else missing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.views.parts import Content, context, section, sections_of
+from bot.views.parts import Content, context, join_lines, section
 from bot.views.text import escape, fit
 from supervisor_core.diagnosis.worker_logs import Written
 
@@ -33,7 +33,7 @@ def logs(found: Sequence[Written], *, filed: bool) -> Content:
     for written in shown:
         lines = _newest(_lines(written, room), room)
         head = _head(written, len(lines))
-        blocks += [section(head), *(section(f"```{piece}```") for piece in sections_of(lines, PIECE))]
+        blocks += [section(head), *(section(f"```{piece}```") for piece in join_lines(lines, PIECE))]
         text += [head, *_newest(lines, TEXT // (2 * len(shown)))]
     if len(found) > len(shown):
         blocks.append(context(f"… and of {len(found) - len(shown)} workers more."))
@@ -52,7 +52,7 @@ def fits(found: Sequence[Written]) -> bool:
     )
 
 
-def as_file(found: Sequence[Written]) -> str:
+def logs_file(found: Sequence[Written]) -> str:
     """All lines, worker after worker."""
     room = FILE_BYTES // max(len(found), 1)
     parts = []

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from bot.views.answers.teams import headed, role_of
+from bot.views.answers.teams import role_of, team_heading
 from bot.views.buttons import ACTION, command_button
 from bot.views.forms import OPEN
-from bot.views.parts import Content, context, part_of, section, sections_of, turning, who, words
+from bot.views.parts import Content, context, join_lines, list_page, mention, page_buttons, section, text_message
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer
@@ -48,7 +48,7 @@ def overview(
     paused = sum(1 for worker in workers if worker["paused"])
     title = f"{escape(host)}: {count(len(workers), 'worker')}, {_well(unwell, len(workers))}"
     title += f", {paused} paused" if paused else ""
-    heads = [resting(rests)] if rests else []
+    heads = [monitoring_paused(rests)] if rests else []
     blocks = [section(f"*{title}*"), *map(section, heads)]
     for worker in ordered[:SHOWN]:
         blocks.append(section(line(worker)))
@@ -66,7 +66,7 @@ def overview(
     return {"text": fit("\n".join([title, *heads, *map(line, ordered[:SHOWN])]), TEXT), "blocks": blocks}
 
 
-def asked_for(command: str, worker_id: str, nonce: str) -> Content:
+def pressed_button(command: str, worker_id: str, nonce: str) -> Content:
     """What stands where the overview was, once one of its buttons was pressed: what it showed is no longer true."""
     text = f":hourglass_flowing_sand: *{escape(worker_id)}*: {command} is asked for. Its card stands in the channel."
     again = {
@@ -78,7 +78,7 @@ def asked_for(command: str, worker_id: str, nonce: str) -> Content:
     return {"text": text, "blocks": [section(text), {"type": "actions", "block_id": "again", "elements": [again]}]}
 
 
-def resting(reason: str) -> str:
+def monitoring_paused(reason: str) -> str:
     """That monitoring is paused: all may be well, and nobody looks after it."""
     return (
         f":double_vertical_bar: *Monitoring is paused*: {fit(escape(one_line(reason, WHY)), WHY)}. Nothing is started, "
@@ -90,7 +90,7 @@ def monitoring(done: str, by: Issuer, *, rests: bool) -> Content:
     """What came of a pause of monitoring, or of its end, for everybody."""
     sign = ":double_vertical_bar:" if rests else ":arrow_forward:"
     end = " To end it: `/supervisor monitoring resume`" if rests else ""
-    return words(f"{sign} {escape(done)} Asked for by {who(by)}.{end}")
+    return text_message(f"{sign} {escape(done)} Asked for by {mention(by)}.{end}")
 
 
 def line(worker: Mapping[str, Any]) -> str:
@@ -137,9 +137,9 @@ def status(
 ) -> Content:
     """One page of them. `rests`: why monitoring is paused, where it is."""
     ordered = sorted(workers, key=lambda worker: bool(worker["fine"]))
-    part = part_of(ordered, PAGE, page)
+    part = list_page(ordered, PAGE, page)
     lines = [f"{line(worker)}{role_of(team, worker['id'])}" for worker in part.items]
-    heads = [*([resting(rests)] if rests else []), *(headed(team, workers) if team else [])]
+    heads = [*([monitoring_paused(rests)] if rests else []), *(team_heading(team, workers) if team else [])]
     if part.pages > 1:
         unwell = sum(1 for worker in workers if not worker["fine"])
         last = part.first + len(part.items) - 1
@@ -149,8 +149,8 @@ def status(
         ]
     if not lines:
         lines = ["There are no workers."]
-    blocks = [section(text) for text in sections_of([*heads, *lines], TOGETHER)]
-    blocks += turning(part, command, nonce)
+    blocks = [section(text) for text in join_lines([*heads, *lines], TOGETHER)]
+    blocks += page_buttons(part, command, nonce)
     if part.pages > 1:
         blocks.append(context(f"Page {part.number + 1} of {part.pages}. `/supervisor status WORKER` shows one alone."))
     return {"text": fit("\n".join([*heads, *lines]), STATUS_TEXT), "blocks": blocks}

@@ -16,12 +16,12 @@ MOST, FIRST = 8, 3
 """So many names are all told; of more than that the first few, and how many more there are. Nobody reads a page of
 names, and all that a refusal lists must fit into one section of a message."""
 
-Said = tuple[str, str]
+RefusalText = tuple[str, str]
 
 RUNS_IT = "Whoever runs the supervisor"
 
 
-class Kind(Enum):
+class Membership(Enum):
     """What somebody is to this workspace. All but full members count only by their own id."""
 
     FULL = ""
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequiredRole:
     """What somebody would need: for which command, which role, where the configuration gives it, and who has it."""
 
     command: str
@@ -47,26 +47,26 @@ class Wanted:
         return self.keys[0].startswith("slack.access.commands.")
 
 
-def unknown() -> Said:
+def unknown() -> RefusalText:
     """Slack does not say who somebody is."""
     words = "Slack does not say who you are at the moment, so nothing was done. Try again soon."
     return f"{words} On the host `supervisor send` works without Slack.", "Slack does not say who that is"
 
 
-def unverified() -> Said:
+def unverified() -> RefusalText:
     """Slack doesn't say who somebody is, or which groups they are in, because it doesn't answer."""
     words = "Slack couldn't confirm who you are, so nothing was done. Try again in a moment."
     return f"{words} On the host, `supervisor send` works without Slack.", "Slack could not confirm who that is"
 
 
-def too_old(limit: timedelta) -> Said:
+def too_old(limit: timedelta) -> RefusalText:
     """A request that was only reached long after it was made."""
     minutes = f"{limit.total_seconds() / 60:g} minutes"
     words = f"This request is more than {minutes} old, so nothing was done: the supervisor or Slack was away meanwhile."
     return f"{words} If you still want it, try again.", f"the request was more than {minutes} old"
 
 
-def inactive(*, bot: bool) -> Said:
+def inactive(*, bot: bool) -> RefusalText:
     """An account that can have no rights."""
     return (
         "Only people with an active account can give commands and vote.",
@@ -74,7 +74,7 @@ def inactive(*, bot: bool) -> Said:
     )
 
 
-def guest_votes() -> Said:
+def guest_votes() -> RefusalText:
     """A guest has voted."""
     return (
         "You are a guest in this workspace, and guests never vote, whoever lists them. A full member must decide.",
@@ -82,7 +82,7 @@ def guest_votes() -> Said:
     )
 
 
-def elsewhere(channel: str, places: Sequence[str], *, votes: bool = False) -> Said:
+def elsewhere(channel: str, places: Sequence[str], *, votes: bool = False) -> RefusalText:
     """The wrong place."""
     there, what = (" and where the card of the command stands", "Votes") if votes else ("", "Commands")
     words = f"{what} are taken only in {_some([f'<#{place}>' for place in places])}{there}."
@@ -92,13 +92,13 @@ def elsewhere(channel: str, places: Sequence[str], *, votes: bool = False) -> Sa
     )
 
 
-def lacking(wanted: Wanted, only: Sequence[str], kind: Kind, *, circles: bool) -> Said:
+def lacking(wanted: RequiredRole, only: Sequence[str], kind: Membership, *, circles: bool) -> RefusalText:
     """A right is missing: for these workers `only`, where it is there for others. `circles`: a group or channel could
     give it."""
     sentences = [_is_for(wanted, only, _some([_mention(name) for name in wanted.told]) or "nobody yet")]
     if only:
         sentences.append("Nothing was done for the others either.")
-    if kind is not Kind.FULL:
+    if kind is not Membership.FULL:
         sentences.append(f"You are {kind.value}, so only your own id gives you a right.")
     keys = _some([f"`{escape(key)}`" for key in wanted.keys], "or")
     sentences.append(f"{RUNS_IT} can add you, in its configuration under {keys}.")
@@ -108,11 +108,11 @@ def lacking(wanted: Wanted, only: Sequence[str], kind: Kind, *, circles: bool) -
     what = f"cancelling somebody else's {wanted.command} is" if wanted.cancels else what
     whom = "those whom its own list names" if wanted.by_list else wanted.role
     workers = f"; missing for {_some(only)}" if only else ""
-    whose = f"; they are {kind.value}" if kind is not Kind.FULL else ""
+    whose = f"; they are {kind.value}" if kind is not Membership.FULL else ""
     return " ".join(sentences), f"{what} for {whom} ({_some(wanted.keys, 'or')}){workers}{whose}"
 
 
-def _is_for(wanted: Wanted, only: Sequence[str], who: str) -> str:
+def _is_for(wanted: RequiredRole, only: Sequence[str], who: str) -> str:
     what = f"A vote on `{escape(wanted.command)}`" if wanted.votes else f"`{escape(wanted.command)}`"
     what = f"Cancelling somebody else's `{escape(wanted.command)}`" if wanted.cancels else what
     if wanted.by_list:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.views.buttons import command_button
-from bot.views.parts import Content, context, section, who, words
+from bot.views.parts import Content, context, mention, section, text_message
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer
@@ -32,7 +32,7 @@ def schedule_card(standing: Standing) -> Content:
         return removed(schedule, schedule.removed_by, schedule.removed_at)
     title = f":calendar: *Schedule {escape(schedule.name)}*: {_when(schedule)}"
     what = f"runs {_command(schedule)}"
-    facts = [f"by {who(schedule.owner)}, with their rights as they are each time", f"first {_times(standing)}"]
+    facts = [f"by {mention(schedule.owner)}, with their rights as they are each time", f"first {_times(standing)}"]
     blocks = [section(f"{title}\n{what}"), section(" · ".join(facts))]
     buttons = [_remove(schedule.name, schedule.schedule_id)]
     blocks.append({"type": "actions", "block_id": "schedule", "elements": buttons})
@@ -41,14 +41,14 @@ def schedule_card(standing: Standing) -> Content:
 
 def removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
     """That it is gone."""
-    title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {who(by)} {_short(at)}."
+    title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {mention(by)} {_short(at)}."
     what = f"It ran {_command(schedule)}, {_when(schedule)}. What it has begun goes on."
     return {"text": f"{title}\n{what}", "blocks": [section(f"{title}\n{what}")]}
 
 
 def gone(schedule: Schedule) -> Content:
     """The same for whoever asked, where its card tells everybody."""
-    return words(f":wastebasket: Schedule {escape(schedule.name)} is removed; its card, further up, says so.")
+    return text_message(f":wastebasket: Schedule {escape(schedule.name)} is removed; its card, further up, says so.")
 
 
 def listed(found: Sequence[Standing], nonce: str, *, removes: bool) -> Content:
@@ -88,7 +88,7 @@ def refused_run(note: Mapping[str, Any]) -> Content:
     owner = Issuer(str(note["owner"]["id"]), str(note["owner"]["name"]))
     why = fit(escape(str(note["why"])), WHY)
     step = (
-        f"{who(owner)}, it runs with your rights. The next time is {_short(from_text(note['next_at']))}; "
+        f"{mention(owner)}, it runs with your rights. The next time is {_short(from_text(note['next_at']))}; "
         f"to end it: `/supervisor schedule remove {name}`"
     )
     what = f"`{fit(_in_code(str(note['command'])), COMMAND)}`"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.views.parts import Content, context, moment, part_of, section, turning
+from bot.views.parts import Content, context, list_page, moment, page_buttons, section
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
@@ -34,16 +34,16 @@ def teams(
     if not pictures:
         text = "There are no teams. `teams` in the configuration names them, and `workers.ID.team` says who is in."
         return {"text": text, "blocks": [section(text)]}
-    part = part_of(pictures, PAGE, page)
+    part = list_page(pictures, PAGE, page)
     parts = f", {part.first} to {part.first + len(part.items) - 1}" if part.pages > 1 else ""
     title = f"*{count(len(pictures), 'team')}*{parts}"
     texts = [_team(each, workers) for each in part.items]
-    blocks = [section(title), *(section(text) for text in texts), *turning(part, command, nonce)]
+    blocks = [section(title), *(section(text) for text in texts), *page_buttons(part, command, nonce)]
     blocks.append(context("`/supervisor status team:NAME` shows how each of its workers is."))
     return {"text": fit("\n".join([title, *texts]), TEXT), "blocks": blocks}
 
 
-def headed(team: TeamPicture, workers: Sequence[Mapping[str, Any]]) -> list[str]:
+def team_heading(team: TeamPicture, workers: Sequence[Mapping[str, Any]]) -> list[str]:
     """What stands above the workers of one team."""
     known = {worker["id"]: worker for worker in workers}
     lines = [f"{_sign(team, known)} *{_name(team)}*{_for(team)}", f"{_health(team, known)}{_gone(team)}"]

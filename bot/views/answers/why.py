@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.views.buttons import command_button
-from bot.views.parts import Content, context, in_slack, moment, people_named, section, typed
+from bot.views.parts import Content, code_span, context, moment, phrase_markup, phrase_with_names, section
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
@@ -56,7 +56,7 @@ def why(
     if not explanations:
         text = "There are no workers to explain."
         return {"text": text, "blocks": [section(text)]}
-    reader = _Reader(nonce, may, asks, in_slack if alone else people_named)
+    reader = _Reader(nonce, may, asks, phrase_markup if alone else phrase_with_names)
     if len(explanations) == 1:
         return _one(explanations[0], reader)
     return _several(explanations, reader)
@@ -82,7 +82,7 @@ def _one(told: Explanation, reader: _Reader) -> Content:
     lines = _lines(told)
     if lines:
         blocks.append(section(f"*Lines of its log that matter*\n```{lines}```"))
-    notes = [*([f"The whole log: {typed(told.log)}"] if lines else []), *_unknown(told)]
+    notes = [*([f"The whole log: {code_span(told.log)}"] if lines else []), *_unknown(told)]
     if notes:
         blocks.append(context(" · ".join(notes)))
     text = "\n".join(filter(None, [cause, *also, f"What to do: {todo}" if todo else "", *before]))

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
-from bot.views.parts import Content, context, moment, section, who, words
+from bot.views.parts import Content, context, mention, moment, section, text_message
 from bot.views.text import escape, fit
 from supervisor_core.alerts.grouping.rules import STORM, Members
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
@@ -100,7 +100,7 @@ _TOGETHER = "They have one message together, and are listed after the others."
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LastConfigChange:
     """A configuration that was applied."""
 
     by: Issuer
@@ -109,7 +109,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AlertDetails:
     """An alert, and what else is known about it."""
 
     alert: Alert
@@ -118,7 +118,7 @@ class Told:
     """How its target is since it is over."""
     before: Job | None = None
     """The last command for its worker before it began."""
-    settings: Settings | None = None
+    settings: LastConfigChange | None = None
     """The configuration that affected its worker last before it began, where that is newer than the command."""
     tries: int = 0
     """How many restarts by people have ended since it began. The button counts once for each."""
@@ -134,23 +134,23 @@ class Told:
     """Where that one's message is."""
 
 
-def alert_card(told: Told, now: datetime) -> Content:
+def alert_card(told: AlertDetails, now: datetime) -> Content:
     """The message as it is now. `text` and `blocks` say the same."""
     alert = told.alert
     if alert.state is AlertState.CLOSED:
         return _over(told)
     if alert.target.kind == STORM:
         return _storm(told, now)
-    title = f"{name_of(alert)} {WORDS[alert.condition]}"
+    title = f"{target_name(alert)} {WORDS[alert.condition]}"
     facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
     blocks = [section(f"{_sign(told)} *{title}*\n{_why(alert)}"), context(" · ".join(facts))]
     if said := _said_before(told):
         blocks.append(section(said))
     if log := _log(alert.evidence):
         blocks.append(section(log))
-    state = [*_state(told, now), *filter(None, [storm.folded(told.members)])]
+    state = [*_state(told, now), *filter(None, [storm.folded_workers(told.members)])]
     if told.parent is not None:
-        state.append(storm.part_of(told.parent, told.link))
+        state.append(storm.parent_link(told.parent, told.link))
     if state:
         blocks.append(section("\n".join(state)))
     if told.parent is None:
@@ -160,7 +160,7 @@ def alert_card(told: Told, now: datetime) -> Content:
     return {"text": fit("\n".join([text, *state]), TEXT), "blocks": blocks}
 
 
-def _storm(told: Told, now: datetime) -> Content:
+def _storm(told: AlertDetails, now: datetime) -> Content:
     """The digest of many; over as soon as none of them holds, though others may still join it for a moment."""
     alert, members = told.alert, told.members
     if not members.holding:
@@ -178,21 +178,23 @@ def _storm(told: Told, now: datetime) -> Content:
     return {"text": fit("\n".join(filter(None, [text, storm.names(members), *state])), TEXT), "blocks": blocks}
 
 
-def reply(said: Mapping[str, Any], name: str) -> Content:
+def alert_reply(said: Mapping[str, Any], name: str) -> Content:
     """What is said in the thread, for those whom an edit does not reach."""
     reason, condition = Reason(said["reason"]), Condition(said["condition"])
     beginning = _SAID.get(reason, ":bell: It still holds")
-    return words(f"{beginning}: *{escape(name)} {WORDS[condition]}*. {_sentence(str(said['words']), name)}")
+    return text_message(f"{beginning}: *{escape(name)} {WORDS[condition]}*. {_sentence(str(said['words']), name)}")
 
 
-def healed(alert: Alert, count: int) -> Content:
+def restart_line(alert: Alert, count: int) -> Content:
     """A line that calls nobody: it ended, and was brought back by itself."""
     often = "" if count < 2 else f", the {_ordinal(count)} time today"
     last = f" (last {moment(alert.closed_at)})" if alert.closed_at and count > 1 else ""
-    return words(f":leftwards_arrow_with_hook: *{name_of(alert)}* restarted itself{often}{last}. {_why(alert)}")
+    return text_message(
+        f":leftwards_arrow_with_hook: *{target_name(alert)}* restarted itself{often}{last}. {_why(alert)}"
+    )
 
 
-def buttons(told: Told) -> list[dict[str, Any]]:
+def buttons(told: AlertDetails) -> list[dict[str, Any]]:
     """What can be done about it now."""
     alert, elements = told.alert, []
     if alert.state is not AlertState.ACKNOWLEDGED:
@@ -208,34 +210,34 @@ def buttons(told: Told) -> list[dict[str, Any]]:
     return elements
 
 
-def in_a_line(told: Told) -> str:
+def alert_line(told: AlertDetails) -> str:
     """One of several alerts."""
     alert = told.alert
-    by = f" · acknowledged by {who(alert.acknowledged_by)}" if alert.acknowledged_by else ""
+    by = f" · acknowledged by {mention(alert.acknowledged_by)}" if alert.acknowledged_by else ""
     since = f"since {moment(alert.opened_at)}"
     if alert.target.kind == STORM:
         return f"{_sign(told)} *{alert.reason}* {since}{by}\n{_TOGETHER}"
-    return f"{_sign(told)} *{name_of(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
+    return f"{_sign(told)} *{target_name(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
 
 
-def _over(told: Told) -> Content:
+def _over(told: AlertDetails) -> Content:
     alert = told.alert
     ended = alert.closed_at or alert.cleared_at or alert.opened_at
     lasted = span((ended - alert.opened_at).total_seconds())
-    what = alert.reason if alert.target.kind == STORM else f"{name_of(alert)} {_was(alert.condition)}"
+    what = alert.reason if alert.target.kind == STORM else f"{target_name(alert)} {_was(alert.condition)}"
     title = f"{what} for {lasted}, and that is over"
     from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
     if told.new:  # it came and went while nobody could be told
         why = "" if alert.target.kind == STORM else f" {_why(alert)}"
         line = f":white_check_mark: *{title}.* {from_to}{why}"
-        return words(f"{line} Slack could not be told of it meanwhile.")
+        return text_message(f"{line} Slack could not be told of it meanwhile.")
     often = f" It came back {times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
     now = f"\n*Now:* {_sentence(told.ended, alert.target.id)}" if told.ended else ""
     was = "" if alert.target.kind == STORM else f"\n*It was:* {_why(alert)}{now}"
     blocks = [section(f":white_check_mark: *{title}*{was}")]
     facts = [f"{from_to}{often}", f"on {fit(escape(told.host), NAME)}"]
     if alert.acknowledged_by is not None:
-        facts.append(f"acknowledged by {who(alert.acknowledged_by)}")
+        facts.append(f"acknowledged by {mention(alert.acknowledged_by)}")
     blocks.append(context(" · ".join([*facts, f"alert `{alert.alert_id}`"])))
     return {"text": fit(f"{title}. {from_to}{now}", TEXT), "blocks": blocks}
 
@@ -245,7 +247,7 @@ def _was(condition: Condition) -> str:
     return _WAS.get(condition, f"was {words.removeprefix('is ')}")
 
 
-def _sign(told: Told) -> str:
+def _sign(told: AlertDetails) -> str:
     alert = told.alert
     if any(hush.kind is not Hush.SNOOZE for hush in told.hushes):
         return ":mute:"
@@ -256,7 +258,7 @@ def _sign(told: Told) -> str:
     return ":red_circle:" if alert.severity is Severity.CRITICAL else ":large_yellow_circle:"
 
 
-def name_of(alert: Alert) -> str:
+def target_name(alert: Alert) -> str:
     """Whose trouble it is."""
     if alert.target.kind == STORM:
         return "The storm"
@@ -273,11 +275,11 @@ def _sentence(text: str, name: str) -> str:
     return f"{capitalised(text, name)}." if text else ""
 
 
-def _said_before(told: Told) -> str:
+def _said_before(told: AlertDetails) -> str:
     """The last command or configuration before it: most troubles follow on one."""
     if told.settings is not None:
         changes = fit(escape("; ".join(told.settings.changes)), LINE)
-        return f"*Last change:* configuration by {who(told.settings.by)} {moment(told.settings.at)}: {changes}"
+        return f"*Last change:* configuration by {mention(told.settings.by)} {moment(told.settings.at)}: {changes}"
     job = told.before
     if job is None or job.finished_at is None:
         return ""
@@ -288,7 +290,7 @@ def _said_before(told: Told) -> str:
     if job.outcome is not None and not job.outcome.success and job.state is not JobState.INTERRUPTED:
         came = "failed"
     code = fit(escape(command.replace("`", "'")), LINE)
-    said = f"*Last command before it:* `{code}` by {who(job.issuer)}, {came} {moment(job.finished_at)}"
+    said = f"*Last command before it:* `{code}` by {mention(job.issuer)}, {came} {moment(job.finished_at)}"
     number = signal_in(told.alert.reason)
     if job.handler in CODE_HANDLERS and number is not None and signal_from_outside(number):
         said += "\nThe worker was ended by a signal from outside, which doesn't point to its code."
@@ -307,14 +309,14 @@ def _log(lines: Sequence[str]) -> str:
     return f"*Last lines of its log:*\n```{chr(10).join(reversed(shown))}```" if shown else ""
 
 
-def _state(told: Told, now: datetime) -> list[str]:
+def _state(told: AlertDetails, now: datetime) -> list[str]:
     """Who looks after it, and what keeps it quiet."""
     alert, lines = told.alert, []
     if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
-        lines.append(f":eyes: Acknowledged by {who(alert.acknowledged_by)} {moment(alert.acknowledged_at)}.")
+        lines.append(f":eyes: Acknowledged by {mention(alert.acknowledged_by)} {moment(alert.acknowledged_at)}.")
     for hush in told.hushes:
         why = f": {fit(escape(hush.reason), LINE)}" if hush.reason else ""
-        about = f"{_HUSHED[hush.kind]} until {moment(hush.ends_at)} by {who(hush.by)}{why}"
+        about = f"{_HUSHED[hush.kind]} until {moment(hush.ends_at)} by {mention(hush.by)}{why}"
         lines.append(f"{about.rstrip('.')}.")
     if alert.occurrences > 1:
         lines.append(f":repeat: It was gone and came back {times(alert.occurrences - 1)}.")

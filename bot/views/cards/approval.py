@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot.views.buttons import command_button, confirm
 from bot.views.cards.preview import ON_A_CARD, is_cut, previews_as_text
-from bot.views.parts import LONGEST, Content, asker, context, in_slack, moment, section, who
+from bot.views.parts import LONGEST, Content, context, mention, moment, phrase_markup, requester, section
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
@@ -51,7 +51,7 @@ _STATES: Mapping[ApprovalState, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ApprovalDetails:
     """An approval with its votes, and where else it is told of."""
 
     approval: Approval
@@ -62,17 +62,17 @@ class Asking:
     """The address of the other message: from the card to the question, and from the question to the card."""
 
 
-def approval_card(asking: Asking) -> Content:
+def approval_card(asking: ApprovalDetails) -> Content:
     """The one message of the command while nothing was carried out."""
     return _message(asking, decides=not asking.elsewhere, asks=False)
 
 
-def question(asking: Asking) -> Content:
+def approval_request(asking: ApprovalDetails) -> Content:
     """The message in the channel where approvals are asked for; the command has a card elsewhere."""
     return _message(asking, decides=True, asks=True)
 
 
-def _message(asking: Asking, *, decides: bool, asks: bool) -> Content:
+def _message(asking: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
     """`asks`: it is the message that asks people, beside a card."""
     approval = asking.approval
     sign, title = _STATES[approval.state][0], title_of(approval)
@@ -86,7 +86,7 @@ def _message(asking: Asking, *, decides: bool, asks: bool) -> Content:
     if _says_why(asking):
         word = "It waits" if approval.state is ApprovalState.APPROVED else "Why"
         blocks.append(section(f"*{word}:* {why_of(approval)}"))
-    said = votes_in_words(asking.votes)
+    said = votes_text(asking.votes)
     if said:
         blocks.append(section(said))
     if elements := buttons(approval, decides=decides):
@@ -114,22 +114,22 @@ def title_of(approval: Approval) -> str:
     """What was asked for, and where that stands."""
     word = _STATES[approval.state][1]
     command = approval.command
-    return f"{escape(fit(_names(command), TITLE))}: {escape(fit(what(command), TITLE))} {word}"
+    return f"{escape(fit(_names(command), TITLE))}: {escape(fit(command_text(command), TITLE))} {word}"
 
 
-def votes_in_words(votes: Sequence[Vote]) -> str:
+def votes_text(votes: Sequence[Vote]) -> str:
     """Who said what, in the order in which they said it."""
     lines = []
     for vote in votes[:VOTES]:
         sign, word = (":+1:", "approved") if vote.choice is Choice.APPROVE else (":-1:", "denied")
         reason = f": {escape(fit(vote.reason, REASON // 2))}" if vote.reason else ""
-        lines.append(f"{sign} {word} by {who(vote.voter)}{reason}")
+        lines.append(f"{sign} {word} by {mention(vote.voter)}{reason}")
     if len(votes) > VOTES:
         lines.append(f"… and {len(votes) - VOTES} more")
     return "\n".join(lines)
 
 
-def what(command: Command) -> str:
+def command_text(command: Command) -> str:
     """The command without its target and its label: `rollback 3`."""
     return render(replace(command, target="", label=None))
 
@@ -142,7 +142,7 @@ def _names(command: Command) -> str:
 
 def about(command: Command) -> str:
     """What is asked for, and of whom: `rollback 3 of North`; as it stands, not yet escaped."""
-    return f"{what(command)} of {_names(command)}"
+    return f"{command_text(command)} of {_names(command)}"
 
 
 def _effect(approval: Approval) -> str:
@@ -150,7 +150,7 @@ def _effect(approval: Approval) -> str:
     return f"Effect: {sentence(fit(effect(approval.previews) or about(approval.command), WHY))}"
 
 
-def _says_why(asking: Asking) -> bool:
+def _says_why(asking: ApprovalDetails) -> bool:
     """Whether there is a reason that nothing else on the card tells: a denial's stands beside who denied."""
     approval = asking.approval
     told = any(vote.choice is Choice.DENY and vote.reason == approval.reason for vote in asking.votes[:VOTES])
@@ -159,23 +159,23 @@ def _says_why(asking: Asking) -> bool:
 
 def why_of(approval: Approval) -> str:
     """Why it stands as it does, and what to do about it where there is something."""
-    return f"{escape(fit(approval.reason, WHY))} {in_slack(to_go_on(approval))}".rstrip()
+    return f"{escape(fit(approval.reason, WHY))} {phrase_markup(to_go_on(approval))}".rstrip()
 
 
-def _text(asking: Asking, title: str) -> str:
+def _text(asking: ApprovalDetails, title: str) -> str:
     """The same in one paragraph: it is what a notification shows, and what is read aloud."""
     approval = asking.approval
     said = [f"{title}.", escape(_effect(approval))]
     if approval.state is ApprovalState.PENDING:
-        said.append(f"Asked by {asker(approval.requester)}; {count_of(approval, asking.votes)}.")
+        said.append(f"Asked by {requester(approval.requester)}; {count_of(approval, asking.votes)}.")
     elif approval.reason:
         said.append(f"Why: {why_of(approval)}")
     return fit(" ".join(said), LONGEST)
 
 
-def _facts(asking: Asking) -> list[str]:
+def _facts(asking: ApprovalDetails) -> list[str]:
     approval = asking.approval
-    facts = [f"asked by {asker(approval.requester)}"]
+    facts = [f"asked by {requester(approval.requester)}"]
     if approval.command.label:
         facts.append(f"label: {escape(approval.command.label)}")
     if approval.state is ApprovalState.PENDING:
@@ -225,7 +225,7 @@ def _button(approval: Approval, name: str, text: str, label: str) -> dict[str, A
     }
 
 
-def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
+def denial_form(approval: Approval, asked: Asked) -> dict[str, Any]:
     """The form in which somebody says why they deny; they may leave it empty."""
     place = {
         "approval_id": approval.approval_id,
@@ -243,17 +243,17 @@ def denial(approval: Approval, asked: Asked) -> dict[str, Any]:
         "submit": {"type": "plain_text", "text": "Deny"},
         "close": {"type": "plain_text", "text": "Not now"},
         "blocks": [
-            section(f"*{title}*\nasked by {asker(approval.requester)}. One denial ends it."),
+            section(f"*{title}*\nasked by {requester(approval.requester)}. One denial ends it."),
             _why(),
         ],
     }
 
 
-def decision(approval: Approval) -> dict[str, Any]:
+def decision_form(approval: Approval) -> dict[str, Any]:
     """The form in which somebody votes: all that the card shows of it, the choice, and why. It asks nothing more."""
-    about = f"{_names(approval.command)}: {escape(what(approval.command))}"
+    about = f"{_names(approval.command)}: {escape(command_text(approval.command))}"
     label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
-    facts = f"asked by {asker(approval.requester)}{label} · expires {moment(approval.expires_at)}"
+    facts = f"asked by {requester(approval.requester)}{label} · expires {moment(approval.expires_at)}"
     seen = [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
     cut = [context("More than a form holds: all of it is in the thread of its card.")]
     choices = (("Approve", "approve", effect(approval.previews)), ("Deny", "deny", "One denial ends it."))

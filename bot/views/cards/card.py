@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.views.buttons import command_button
-from bot.views.cards.approval import Asking, votes_in_words
-from bot.views.cards.progress import baking, bar, degraded, steps
-from bot.views.parts import Content, asker, context, section, who
+from bot.views.cards.approval import ApprovalDetails, votes_text
+from bot.views.cards.progress import bar, degraded_watch, steps, watch_lines
+from bot.views.parts import Content, context, mention, requester, section
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import SEEN, count, short
 from supervisor_core.code.watch.rules import Bake
@@ -59,7 +59,7 @@ UNDO_BUTTONS = 5  # in a row; for more workers it is typed
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class UndoState:
     """What became of the tries to take a command back on one worker."""
 
     tries: int = 0
@@ -70,11 +70,11 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class CardContext:
     """What else is known of a command, beside its jobs."""
 
-    asking: Asking | None = None
-    undone: Mapping[str, Undone] | None = None
+    asking: ApprovalDetails | None = None
+    undone: Mapping[str, UndoState] | None = None
     """By worker."""
     bakes: Sequence[Bake] = ()
     """Who is or was watched after it."""
@@ -82,10 +82,10 @@ class About:
     """Whether an undo needs an approval here."""
 
 
-NOTHING_ELSE = About()
+NOTHING_ELSE = CardContext()
 
 
-def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Content:
+def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHING_ELSE) -> Content:
     """The message for these jobs of one command: `text` and `blocks` say the same."""
     title, doing = title_of(jobs), _doing(jobs[0], TITLE) if len(jobs) == 1 else ""
     blocks = [section(f"{_sign(jobs, about)} *{escape(title)}*")]
@@ -96,7 +96,7 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
     notes = _notes(jobs, about)
     if notes:
         blocks.append(section("\n".join(notes)))
-    watched = baking(about.bakes)
+    watched = watch_lines(about.bakes)
     if watched:
         blocks.append(section("\n".join(watched)))
     failed = [job for job in jobs if job.outcome is not None and not job.outcome.success]
@@ -111,7 +111,7 @@ def card(jobs: Sequence[Job], now: datetime, about: About = NOTHING_ELSE) -> Con
         if others := len(_undoable(jobs, about)) - len(buttons):
             blocks.append(context(f"For the other {others}: `/supervisor undo WORKER {jobs[0].task_id}`"))
     if about.asking is not None and about.asking.votes:
-        blocks.append(context(" · ".join(votes_in_words(about.asking.votes).split("\n"))))
+        blocks.append(context(" · ".join(votes_text(about.asking.votes).split("\n"))))
     blocks.append(context(" · ".join(_facts(jobs, now))))
     unwell = [line for line in watched if "degraded" in line]
     return {
@@ -132,7 +132,7 @@ def _why_failed(job: Job) -> str:
 def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
     """Who asked, why, how long it took, and the id by which the trail and the log know it."""
     first = jobs[0]
-    facts = [f"asked by {asker(first.issuer)}"]
+    facts = [f"asked by {requester(first.issuer)}"]
     if first.label:
         facts.append(f"label: {escape(first.label)}")
     if _ended(jobs):
@@ -140,26 +140,26 @@ def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
     return [*facts, f"`{first.task_id}`"]
 
 
-def _undo_buttons(jobs: Sequence[Job], about: About) -> list[dict[str, Any]]:
+def _undo_buttons(jobs: Sequence[Job], about: CardContext) -> list[dict[str, Any]]:
     """One for each worker whose code was changed and is still so."""
     return [_undo_button(job, about, named=len(jobs) > 1) for job in _undoable(jobs, about)[:UNDO_BUTTONS]]
 
 
-def _undoable(jobs: Sequence[Job], about: About) -> list[Job]:
+def _undoable(jobs: Sequence[Job], about: CardContext) -> list[Job]:
     """Those who do not do well with it come first: they need the button most."""
     found = [job for job in jobs if _may_be_undone(job) and not _is_undone(job, about)]
-    return sorted(found, key=lambda job: degraded(about.bakes, job.worker_id) is None)
+    return sorted(found, key=lambda job: degraded_watch(about.bakes, job.worker_id) is None)
 
 
-def _undo_button(job: Job, about: About, *, named: bool) -> dict[str, Any]:
-    undone = (about.undone or {}).get(job.worker_id, Undone())
+def _undo_button(job: Job, about: CardContext, *, named: bool) -> dict[str, Any]:
+    undone = (about.undone or {}).get(job.worker_id, UndoState())
     command = Command.for_worker("undo", job.worker_id, {"task_id": job.task_id})
     details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
     before, after = short(str(details.get("before"))), short(str(details.get("after")))
     effect = (
         f"Its code goes from {after} back to what it was at {before}{_reversed(details)}. {_restarts(job, details)}"
     )
-    unwell = degraded(about.bakes, job.worker_id) is not None
+    unwell = degraded_watch(about.bakes, job.worker_id) is not None
     name, style = ("Rollback", "danger") if unwell else ("Undo", "")
     whole, part = f"{name} {job.worker_id}", job.worker_id if named else ""
     return command_button(
@@ -197,15 +197,16 @@ def _may_be_undone(job: Job) -> bool:
     return job.handler in UNDOABLE and details.get("before") != details.get("after")
 
 
-def _is_undone(job: Job, about: About) -> bool:
+def _is_undone(job: Job, about: CardContext) -> bool:
     undone = (about.undone or {}).get(job.worker_id)
     return undone is not None and (undone.by is not None or undone.under_way)
 
 
-def _notes(jobs: Sequence[Job], about: About) -> list[str]:
+def _notes(jobs: Sequence[Job], about: CardContext) -> list[str]:
     """What a success is worth saying beyond its word: it was so before, what changed, the drive does not know yet."""
     notes = [
-        f":leftwards_arrow_with_hook: {escape(worker_id)} was undone by {who(undone.by.issuer)}: `{undone.by.task_id}`"
+        f":leftwards_arrow_with_hook: {escape(worker_id)} was undone by {mention(undone.by.issuer)}: "
+        f"`{undone.by.task_id}`"
         for worker_id, undone in (about.undone or {}).items()
         if undone.by is not None
     ]
@@ -240,7 +241,7 @@ def _changed(details: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: About) -> str:
+def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: CardContext) -> str:
     """What a person does now; empty while it goes on, and where nothing is left to do."""
     if not _ended(jobs):
         return ""
@@ -309,14 +310,14 @@ def _doing(job: Job, most: int) -> str:
     return f" — {fit(escape(job.progress[-1].words), most)}" if under_way else ""
 
 
-def _sign(jobs: Sequence[Job], about: About = NOTHING_ELSE) -> str:
+def _sign(jobs: Sequence[Job], about: CardContext = NOTHING_ELSE) -> str:
     if not _ended(jobs):
         return ":hourglass_flowing_sand:"
     if all(not_begun(job) for job in jobs):
         return ":fast_forward:"
     if not all(job.outcome and job.outcome.success for job in jobs):
         return ":x:"
-    unwell = any(degraded(about.bakes, job.worker_id) and not _is_undone(job, about) for job in jobs)
+    unwell = any(degraded_watch(about.bakes, job.worker_id) and not _is_undone(job, about) for job in jobs)
     return ":warning:" if unwell else ":white_check_mark:"
 
 

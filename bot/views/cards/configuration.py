@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.views.parts import Content, context, section, words
+from bot.views.parts import Content, context, section, text_message
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.labels import Role
@@ -94,7 +94,9 @@ def unknown_ids(host: str, troubles: Sequence[str]) -> Content:
     if len(troubles) > IDS_SHOWN:
         lines.append(f"• and {len(troubles) - IDS_SHOWN} more")
     what = f":warning: *The configuration of {escape(host)} and this Slack do not fit together:*"
-    return words("\n".join([what, *lines, "Whoever is named wrongly has no rights. `supervisor doctor` looks again."]))
+    return text_message(
+        "\n".join([what, *lines, "Whoever is named wrongly has no rights. `supervisor doctor` looks again."])
+    )
 
 
 _BELONGS = {
@@ -104,7 +106,9 @@ _BELONGS = {
 }
 
 
-def shut_out(host: str, channel: str, refused: str, why: str, keys: Sequence[str], fallback: str, bot: str) -> Content:
+def unreachable_channel(
+    host: str, channel: str, refused: str, why: str, keys: Sequence[str], fallback: str, bot: str
+) -> Content:
     """Which channel, why, what becomes of its messages meanwhile, and what to do."""
     what = " and ".join(_BELONGS[key] for key in keys)
     settings = " and ".join(f"`slack.{key}`" for key in keys)
@@ -125,4 +129,4 @@ def shut_out(host: str, channel: str, refused: str, why: str, keys: Sequence[str
         f"What to do: {mend}; or name another channel in {settings}, then `supervisor restart` on the host.",
         "After that what waits is posted by itself.",
     ]
-    return words("\n".join(lines))
+    return text_message("\n".join(lines))

@@ -55,7 +55,7 @@ def details(members: Members) -> list[dict[str, object]]:
     return blocks
 
 
-def folded(members: Members) -> str:
+def folded_workers(members: Members) -> str:
     """What an alert of the host says of the workers that are silent because of it."""
     if not members.holding:
         return ""
@@ -63,7 +63,7 @@ def folded(members: Members) -> str:
     return f":link: *{members.holding:,} {who} part of this*, and looked at anew when it is over.\n{names(members)}"
 
 
-def part_of(parent: Alert, link: str) -> str:
+def parent_link(parent: Alert, link: str) -> str:
     """What a message says whose alert is told by another one."""
     what = "the storm" if parent.condition is Condition.STORM else f"the {escape(parent.target.kind)}'s alert"
     if parent.condition is Condition.FLAPPING:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.views.cards.alert import WORDS, name_of
-from bot.views.parts import Content, moment, section, words
+from bot.views.cards.alert import WORDS, target_name
+from bot.views.parts import Content, moment, section, text_message
 from bot.views.text import escape, fit
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
@@ -27,7 +27,7 @@ MENTIONS = 50
 NOTICE, WHY, LONGEST = 100, 200, 2900  # characters
 
 
-def morning(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
+def quiet_hours_summary(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
     """What quiet hours have kept back: what still holds, each of which has its own message now, and what is over."""
     holds = [alert for alert in kept if alert.state is not AlertState.CLOSED]
     over = [alert for alert in kept if alert.state is AlertState.CLOSED]
@@ -41,31 +41,33 @@ def morning(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
     return {"text": fit("\n".join([title, *parts[1:]]), LONGEST), "blocks": [section(part) for part in parts]}
 
 
-def call(alert: Alert, people: Sequence[str]) -> Content:
+def escalation(alert: Alert, people: Sequence[str]) -> Content:
     """In the thread of its message: those who are mentioned hear of it."""
     called = " ".join(map(_mention, people[:MENTIONS]))
-    return words(f":rotating_light: {called} {_unanswered(alert)}".replace("  ", " "))
+    return text_message(f":rotating_light: {called} {_unanswered(alert)}".replace("  ", " "))
 
 
-def call_elsewhere(alert: Alert, channel: str, link: str) -> Content:
+def escalation_elsewhere(alert: Alert, channel: str, link: str) -> Content:
     """In another channel: what it is, and where to do something about it."""
     where = (
         f" <{link}|Its message> has the buttons." if link else f" Its message is in <#{channel}>." if channel else ""
     )
-    return words(f":rotating_light: {_unanswered(alert)}{where}")
+    return text_message(f":rotating_light: {_unanswered(alert)}{where}")
 
 
-def week(host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]) -> Content:
+def weekly_summary(
+    host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]
+) -> Content:
     """How a week was: in one line where it was quiet."""
     all_of_it = _sum(worked.values())
     at_work = f"{count(len(worked), 'worker')}, {percent(all_of_it)} at work"
     whose = f"on {fit(escape(host), NOTICE)} from {_day(since)} to {_day(until)}"
     if not begun:
-        return words(f":calendar: *A quiet week* {whose}: no alerts; {at_work}.")
+        return text_message(f":calendar: *A quiet week* {whose}: no alerts; {at_work}.")
     title = f"The week {whose}: {count(len(begun), 'alert')}; {at_work}."
     grouped: dict[str, list[Alert]] = {}
     for alert in begun:
-        grouped.setdefault(name_of(alert), []).append(alert)
+        grouped.setdefault(target_name(alert), []).append(alert)
     worst = sorted(grouped.items(), key=lambda each: (-_lengths(each[1], until), each[0]))
     lines = [_of_one(name, each, until, worked.get(each[0].target.worker)) for name, each in worst]
     part = _part("*Longest in trouble:*", lines)
@@ -114,7 +116,7 @@ def _day(at: datetime) -> str:
 def _unanswered(alert: Alert) -> str:
     why = fit(escape(alert.reason), WHY).rstrip(".")
     since = f"since {moment(alert.opened_at)}"
-    return f"Nobody has acknowledged this yet: *{name_of(alert)} {WORDS[alert.condition]}* {since}. Why: {why}."
+    return f"Nobody has acknowledged this yet: *{target_name(alert)} {WORDS[alert.condition]}* {since}. Why: {why}."
 
 
 def _mention(who: str) -> str:
@@ -126,7 +128,7 @@ def pause_flag(said: Mapping[str, Any]) -> Content:
     """A pause flag that somebody changed on the drive, and that was put back."""
     headline = f":warning: *{fit(escape(str(said['worker_id'])), NOTICE)}:* {escape(str(said['what']))}."
     todo = "Somebody can write to the state folder of the drive. Find out who, and pause or resume with a command."
-    return words(f"{headline}\n{todo}")
+    return text_message(f"{headline}\n{todo}")
 
 
 def _part(title: str, lines: Sequence[str]) -> str:
@@ -136,14 +138,14 @@ def _part(title: str, lines: Sequence[str]) -> str:
 
 def _holding(alert: Alert) -> str:
     why = fit(escape(alert.reason), WHY)
-    return f"• {name_of(alert)} {WORDS[alert.condition]} since {moment(alert.opened_at)}: {why}"
+    return f"• {target_name(alert)} {WORDS[alert.condition]} since {moment(alert.opened_at)}: {why}"
 
 
 def _gone(over: Sequence[Alert]) -> list[str]:
     """A line for each target and what it was, however often."""
     grouped: dict[tuple[str, str], list[Alert]] = {}
     for alert in over:
-        grouped.setdefault((name_of(alert), WORDS[alert.condition].removeprefix("is ")), []).append(alert)
+        grouped.setdefault((target_name(alert), WORDS[alert.condition].removeprefix("is ")), []).append(alert)
     lines = []
     for (name, was), each in grouped.items():
         lasted = sum((_lasted(alert) for alert in each), timedelta())

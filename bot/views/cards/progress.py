@@ -85,7 +85,7 @@ WATCHED_SHOWN = 10
 """Workers; those who have degraded come first."""
 
 
-def baking(bakes: Sequence[Bake]) -> list[str]:
+def watch_lines(bakes: Sequence[Bake]) -> list[str]:
     """A line for each; where all are well, one for all of them."""
     if not bakes:
         return []
@@ -99,7 +99,7 @@ def baking(bakes: Sequence[Bake]) -> list[str]:
     return [*(_line(bake) for bake in ordered[:WATCHED_SHOWN]), *more]
 
 
-def degraded(bakes: Sequence[Bake], worker_id: str) -> Bake | None:
+def degraded_watch(bakes: Sequence[Bake], worker_id: str) -> Bake | None:
     """Who does not do well with what this worker's command has changed."""
     return next((bake for bake in bakes if bake.asked_for == worker_id and bake.state is BakeState.DEGRADED), None)
 

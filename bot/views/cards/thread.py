@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from bot.views.cards.approval import Asking, title_of, why_of
+from bot.views.cards.approval import ApprovalDetails, title_of, why_of
 from bot.views.cards.card import (
     COMMITS,
     ERRORS,
@@ -23,7 +23,7 @@ from bot.views.cards.card import (
 from bot.views.cards.card import title_of as outcome_of
 from bot.views.cards.preview import IN_A_THREAD, code, previews_as_text
 from bot.views.cards.preview import is_cut as preview_is_cut
-from bot.views.parts import LONGEST, Content, context, mentions, named, section
+from bot.views.parts import LONGEST, Content, context, display_name, mentions, section
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import CHANGES, count, short
 from supervisor_core.commands.phrases import span
@@ -45,7 +45,9 @@ LISTED_COMMITS, LISTED_FILES = 100, 200
 """Of one worker."""
 
 
-def outcome(jobs: Sequence[Job], asking: Asking | None, by: str = "", *, asked_here: bool = False) -> Content | None:
+def outcome(
+    jobs: Sequence[Job], asking: ApprovalDetails | None, by: str = "", *, asked_here: bool = False
+) -> Content | None:
     """What follows the end of a command; None where the card says all of it, and nobody is to be told.
 
     `by` is who has just ended it. `asked_here`: in the thread of the question, where only those who voted are told.
@@ -60,7 +62,7 @@ def outcome(jobs: Sequence[Job], asking: Asking | None, by: str = "", *, asked_h
     return _packed(f"{told} {said}" if told else f"*{escape(outcome_of(jobs))}*, in full:", left_out, _rest_of(jobs))
 
 
-def preview(asking: Asking | None) -> Content | None:
+def preview(asking: ApprovalDetails | None) -> Content | None:
     """All of what a command would do, where its card has room for a part; None once that is decided."""
     approval = asking.approval if asking else None
     if approval is None or approval.state in DECIDED or not preview_is_cut(approval.previews):
@@ -70,7 +72,7 @@ def preview(asking: Asking | None) -> Content | None:
     return _packed("*All of what it would do:*", [line for text in texts for line in text.split("\n")], rest)
 
 
-def of_report(job: Job) -> str:
+def report_text(job: Job) -> str:
     """What a report says, in words, as it stands above the report itself."""
     details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
     lines = [f"*{escape(job.worker_id)}*: {escape(job.command)}"]
@@ -87,13 +89,13 @@ def _test(test: Mapping[str, Any]) -> str:
     return f"{sign} {_line(test.get('name'))}: {_line(test.get('message'))}"
 
 
-def _is_over(jobs: Sequence[Job], asking: Asking | None) -> bool:
+def _is_over(jobs: Sequence[Job], asking: ApprovalDetails | None) -> bool:
     if jobs:
         return all(job.state in FINAL for job in jobs)
     return asking is not None and asking.approval.state in DECIDED
 
 
-def _concerned(jobs: Sequence[Job], asking: Asking | None, *, asked_here: bool) -> Iterator[Any]:
+def _concerned(jobs: Sequence[Job], asking: ApprovalDetails | None, *, asked_here: bool) -> Iterator[Any]:
     """Who is told: of what needed an approval all who had a part in it, else whoever has waited long."""
     if asking is None:
         if seconds_of(jobs, jobs[0].filed_at) >= LONG.total_seconds():
@@ -115,7 +117,7 @@ def _in_a_sentence(jobs: Sequence[Job]) -> str:
     return f"{escape(outcome_of(jobs))}{after}{why}."
 
 
-def _not_carried_out(asking: Asking | None) -> str:
+def _not_carried_out(asking: ApprovalDetails | None) -> str:
     """That nothing was carried out, by whose word, and why."""
     if asking is None:
         raise ValueError("nothing was asked for")
@@ -124,8 +126,8 @@ def _not_carried_out(asking: Asking | None) -> str:
     return f"{title_of(approval)}{_denied_by(approval, asking)}.{reason}"
 
 
-def _denied_by(approval: Approval, asking: Asking) -> str:
-    denied = [named(vote.voter) for vote in asking.votes if vote.choice is Choice.DENY]
+def _denied_by(approval: Approval, asking: ApprovalDetails) -> str:
+    denied = [display_name(vote.voter) for vote in asking.votes if vote.choice is Choice.DENY]
     return f" by {denied[-1]}" if denied and approval.state is ApprovalState.DENIED else ""
 
 

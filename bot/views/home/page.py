@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.views.answers.overview import resting
+from bot.views.answers.overview import monitoring_paused
 from bot.views.forms import OPEN
 from bot.views.home.sections import (
     EVERYTHING,
     OF_TEAM,
     TROUBLE,
+    HomeData,
+    HomePosition,
+    HomeReader,
     Json,
-    Picture,
-    Place,
-    Reader,
     alert_block,
     approval_block,
     command_button,
@@ -50,7 +50,7 @@ TEAMS, TEAM_NAME = 50, 60
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _TeamPart:
     """Some of a team's workers, on one page."""
 
     team: str
@@ -58,13 +58,13 @@ class _Part:
     goes_on: bool
 
 
-def home(picture: Picture, reader: Reader, place: Place = Place()) -> Json:  # noqa: B008 (frozen)
+def home(picture: HomeData, reader: HomeReader, place: HomePosition = HomePosition()) -> Json:  # noqa: B008 (frozen)
     """The view."""
     shown = _wanted(picture.workers, place.only)
     pages = _pages(shown)
     page = max(0, min(place.page, len(pages) - 1))
     blocks: list[Json] = [_title(picture.host), _summary(picture, place.only)]
-    blocks += [section(resting(picture.rests))] if picture.rests else []
+    blocks += [section(monitoring_paused(picture.rests))] if picture.rests else []
     if buttons := _commands(reader):
         blocks.append({"type": "actions", "block_id": "commands", "elements": buttons})
     blocks += _on_top("Waiting for you", [approval_block(each) for each in picture.approvals], "approvals")
@@ -87,7 +87,7 @@ def home(picture: Picture, reader: Reader, place: Place = Place()) -> Json:  # n
     return {"type": "home", "blocks": [*blocks, footer(picture)]}
 
 
-def not_for_you(words: str, picture: Picture) -> Json:
+def refused_home(words: str, picture: HomeData) -> Json:
     """For whom nothing may be shown: what right is missing, and who can give it."""
     return {
         "type": "home",
@@ -95,13 +95,13 @@ def not_for_you(words: str, picture: Picture) -> Json:
     }
 
 
-def in_words(picture: Picture) -> Json:
+def plain_home(picture: HomeData) -> Json:
     """The least there is to say, where the whole can't be shown."""
     said = f"{counted(picture.workers)}. The whole page can't be shown; `/supervisor` says the same in a channel."
     return {"type": "home", "blocks": [_title(picture.host), section(said), footer(picture)]}
 
 
-def footer(picture: Picture) -> Json:
+def footer(picture: HomeData) -> Json:
     """From when it is, and how long it changes by itself. Another moment alone makes no other page."""
     again = "then open it anew, or press *Refresh*"
     said = f"As of {moment(picture.at)}. It follows every change until {moment(picture.until)}; {again}."
@@ -112,7 +112,7 @@ def _title(host: str) -> Json:
     return {"type": "header", "text": {"type": "plain_text", "text": fit(host, 150) or "Supervisor"}}
 
 
-def _summary(picture: Picture, only: str) -> Json:
+def _summary(picture: HomeData, only: str) -> Json:
     workers = picture.workers
     said = f"*{counted(workers)[0].upper()}{counted(workers)[1:]}*" if workers else "*There are no workers yet.*"
     if not workers:
@@ -129,7 +129,7 @@ def _summary(picture: Picture, only: str) -> Json:
     return section(said) | {"block_id": "summary", "accessory": menu}
 
 
-def _commands(reader: Reader) -> list[Json]:
+def _commands(reader: HomeReader) -> list[Json]:
     """Forms that are about no worker in particular, and the one in which a command is chosen."""
     names = [name for name in COMMANDS if name in reader.forms][:MOST_COMMANDS]
     more = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": "home"}
@@ -157,7 +157,7 @@ def _of_team(workers: Sequence[Mapping[str, Any]], team: str) -> list[Mapping[st
     return [worker for worker in workers if worker["team"] == team]
 
 
-def _nobody(picture: Picture, only: str) -> str:
+def _nobody(picture: HomeData, only: str) -> str:
     if only == TROUBLE:
         return ":white_check_mark: Nobody is in trouble."
     if only.startswith(OF_TEAM):
@@ -165,7 +165,7 @@ def _nobody(picture: Picture, only: str) -> str:
     return f"{escape(picture.host)} looks after nobody yet."
 
 
-def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_Part]]:
+def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_TeamPart]]:
     """The teams, those with trouble first and those without a name last, on as many pages as they need; one at least.
 
     A team goes on over the end of a page, under a heading of its own there."""
@@ -173,7 +173,7 @@ def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_Part]]:
     for worker in workers:
         teams.setdefault(worker["team"], []).append(worker)
     ordered = sorted(teams, key=lambda name: (all(each["fine"] for each in teams[name]), not name, name))
-    pages: list[list[_Part]] = [[]]
+    pages: list[list[_TeamPart]] = [[]]
     room = WORKER_BLOCKS
     for name in ordered:
         begun: list[Mapping[str, Any]] = []
@@ -182,13 +182,13 @@ def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_Part]]:
             cost = (1 if worker["fine"] else 2) + (0 if begun else 1)
             if cost > room:
                 if begun:
-                    pages[-1].append(_Part(name, tuple(begun), goes_on))
+                    pages[-1].append(_TeamPart(name, tuple(begun), goes_on))
                     goes_on = True
                 begun, room, cost = [], WORKER_BLOCKS, (1 if worker["fine"] else 2) + 1
                 pages.append([])
             begun.append(worker)
             room -= cost
-        pages[-1].append(_Part(name, tuple(begun), goes_on))
+        pages[-1].append(_TeamPart(name, tuple(begun), goes_on))
     return pages
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.views.cards.approval import Asking, what
+from bot.views.cards.approval import ApprovalDetails, command_text
 from bot.views.forms import submit
-from bot.views.parts import UNSTYLED, asker, moment, section, who
+from bot.views.parts import UNSTYLED, mention, moment, requester, section
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count, short
 from supervisor_core.commands.catalog import CATALOG, by_handler
@@ -24,7 +24,7 @@ EVERYTHING, TROUBLE, OF_TEAM = "all", "trouble", "team:"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HomePosition:
     """Where somebody is on their page."""
 
     page: int = 0
@@ -45,7 +45,7 @@ class OpenAlert:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecentCommand:
     """One of the newest commands, with the address of its card."""
 
     recent: Recent
@@ -53,7 +53,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class HomeReader:
     """What its reader may do."""
 
     forms: Sequence[str] = ()
@@ -63,7 +63,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class HomeData:
     """All that there is to show."""
 
     host: str
@@ -76,10 +76,10 @@ class Picture:
     """Each team's objective."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """The commit that each worker's checkout stands at."""
-    approvals: Sequence[Asking] = ()
+    approvals: Sequence[ApprovalDetails] = ()
     """Those that wait for its reader."""
     alerts: Sequence[OpenAlert] = ()
-    recent: Sequence[Told] = ()
+    recent: Sequence[RecentCommand] = ()
     rests: str = ""
     """Why monitoring is paused; empty where it is not."""
 
@@ -99,7 +99,7 @@ FOR_THE_UNWELL = ("why", "restart", "resume", "logs", "rollback", "mute", "diagn
 """What one does about a worker that is so, what is likely first; only what its reader may is offered."""
 
 
-def worker_blocks(worker: Mapping[str, Any], picture: Picture, reader: Reader) -> list[Json]:
+def worker_blocks(worker: Mapping[str, Any], picture: HomeData, reader: HomeReader) -> list[Json]:
     """A line with a menu; for one in trouble a line with buttons below it."""
     line = section(worker_line(worker, picture.versions.get(worker["id"], "")))
     names = [name for name in _fitting(worker) if reader.may(name, worker["id"])][:MENU]
@@ -153,17 +153,18 @@ def counted(workers: Sequence[Mapping[str, Any]]) -> str:
     return said + (f", {paused} paused" if paused else "")
 
 
-def approval_block(asking: Asking) -> Json:
+def approval_block(asking: ApprovalDetails) -> Json:
     """One that waits for its reader."""
     approval = asking.approval
     names = ", ".join(escape(name) for name in approval.command.workers[:3])
     more = len(approval.command.workers) - 3
-    about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(fit(what(approval.command), WHY))}*"
+    about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(fit(command_text(approval.command), WHY))}*"
     does = escape(fit(effect(approval.previews), EFFECT))
-    said = (
-        f":raised_hand: {about}: {does}\nasked by {asker(approval.requester)} · expires {moment(approval.expires_at)}"
+    facts = f"asked by {requester(approval.requester)} · expires {moment(approval.expires_at)}"
+    said = f":raised_hand: {about}: {does}\n{facts}"
+    button = _button(
+        DECIDE, "Decide…", approval.approval_id, f"Decide about {command_text(approval.command)}", "primary"
     )
-    button = _button(DECIDE, "Decide…", approval.approval_id, f"Decide about {what(approval.command)}", "primary")
     return section(said + _linked(asking.link)) | {"accessory": button}
 
 
@@ -173,7 +174,7 @@ def alert_block(alert: OpenAlert) -> Json:
     return section(said + _linked(alert.link, "its message"))
 
 
-def recent_line(told: Told) -> str:
+def recent_line(told: RecentCommand) -> str:
     """One command that was given, and what came of it."""
     one = told.recent
     definition = by_handler(one.handler)
@@ -183,7 +184,7 @@ def recent_line(told: Told) -> str:
     about = f"{names}{f' and {more} more' if more > 0 else ''}"
     mark, word = _outcome(one)
     label = f" · {escape(fit(one.label, LABEL))}" if one.label else ""
-    said = f"{mark} *{escape(name)}* {about}: {word}{label} · {who(one.issuer)}, {ago(one.filed_at)}"
+    said = f"{mark} *{escape(name)}* {about}: {word}{label} · {mention(one.issuer)}, {ago(one.filed_at)}"
     return said + _linked(told.link)
 
 

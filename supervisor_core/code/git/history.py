@@ -162,7 +162,9 @@ def has_submodules(git: Git) -> bool:
 @contextlib.contextmanager
 def _commands(git: Git) -> Iterator[Commands]:
     """GitPython's commands, which raise our own errors."""
-    from supervisor_core.code.git.repository import Commands, GitCommandError
+    from git.exc import GitCommandError
+
+    from supervisor_core.code.git.repository import Commands
 
     try:
         yield Commands(git)

@@ -123,9 +123,7 @@ def check_control_flags(
     before = len(findings.actions)
     flags = _any_flags(host, worker.id, findings)
     if flags or not ledger.nothing_waits(worker.id):
-        from supervisor_core.daemon.single_pass.waiting_work import (
-            do_what_waits,  # with the whole ledger: dear to import
-        )
+        from supervisor_core.daemon.single_pass.waiting_work import do_what_waits
 
         do_what_waits(host, worker, ledger.open(), findings, told, sweep=flags)
     return findings.actions[before:]

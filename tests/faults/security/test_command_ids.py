@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bot.outbound.content import Composing
+from bot.outbound.content import MessageComposer
 from bot.requests.request import Asked
 from supervisor_core.commands.command import Issuer
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
@@ -73,7 +73,7 @@ class Attacked:
         far = datetime(2100, 1, 1, tzinfo=UTC)
         waiting = self.desk.ledger.read(lambda connection: outbox.waiting(connection, (jobs.CARD,), far))
         (card,) = [each for each in waiting if each.subject == task_id]
-        content = self.desk.ledger.read(lambda connection: Composing().content(connection, card, NOW))
+        content = self.desk.ledger.read(lambda connection: MessageComposer().content(connection, card, NOW))
         assert content is not None
         return str(content["text"])
 

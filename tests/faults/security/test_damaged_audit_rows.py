@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from bot.views.answers.audit import Asking, Shown, audit_page
+from bot.views.answers.audit import AuditQuery, AuditRow, audit_page
 from supervisor_core.commands.command import Command
 from supervisor_core.daemon.replication import copying as forward_verify
 from supervisor_core.daemon.replication.connection import SharedDatabase
@@ -122,8 +122,8 @@ def _read_everything(ledger: Ledger) -> None:
         ledger.read(lambda connection, wanted=wanted: page(connection, wanted, 10))  # type: ignore[misc]
     shown = ledger.read(_all_pages)
     assert sum(1 for entry in shown if entry.damaged) == 1
-    asking = Asking(HOST, Command("audit", ""), AuditFilter(), "nonce")
-    json.dumps(audit_page(asking, [Shown(entry) for entry in shown])).encode()
+    asking = AuditQuery(HOST, Command("audit", ""), AuditFilter(), "nonce")
+    json.dumps(audit_page(asking, [AuditRow(entry) for entry in shown])).encode()
     ledger.read(lambda connection: jobs.lately(connection, "W1", NOW, 10))
 
 

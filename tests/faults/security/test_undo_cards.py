@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.outbound.content import Composing
+from bot.outbound.content import MessageComposer
 from supervisor_core.code.watch.rules import STEADY, BakeState
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.outbox import Waiting
@@ -32,7 +32,9 @@ def card(place: Place, task_id: str) -> str:
     (job,) = place.host.ledger.read(lambda connection: jobs.of_task(connection, task_id))
     assert job.finished_at is not None
     message = Waiting(0, 1, jobs.CARD, task_id, {}, {}, 0, job.finished_at, job.finished_at, "")
-    return str(place.host.ledger.read(lambda each: Composing().content(each, message, job.finished_at or job.filed_at)))
+    return str(
+        place.host.ledger.read(lambda each: MessageComposer().content(each, message, job.finished_at or job.filed_at))
+    )
 
 
 def test_the_card_of_an_undo_is_fine_again_once_its_worker_is(place: Place) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from bot.access import people
 from bot.inbound.dispatcher import Dealt
 from bot.views.buttons import command_button
-from bot.views.cards.approval import Asking, approval_card
+from bot.views.cards.approval import ApprovalDetails, approval_card
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.intake.approvals.rules import ApprovalState
@@ -89,7 +89,9 @@ async def test_a_vote_whose_right_slack_can_not_confirm_does_not_count(desk: Des
     desk.configure()
     await room.slash("operator", "restart North")
     ((approval, _),) = desk.approvals.waiting()
-    elements = [each for block in approval_card(Asking(approval))["blocks"] for each in block.get("elements", ())]
+    elements = [
+        each for block in approval_card(ApprovalDetails(approval))["blocks"] for each in block.get("elements", ())
+    ]
     approve = next(each for each in elements if each.get("action_id") == "approval:approve")
     slack.fault("status", "users.info", status=503, times=0)
     (told,) = texts(await room.press("approver", approve))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from bot.outbound.content import Composing, told_of
+from bot.outbound.content import MessageComposer, told_of
 from bot.outbound.delivery import Delivery
 from bot.outbound.rate_limits import Pace
 from bot.views.cards.alert import alert_card
@@ -279,7 +279,7 @@ async def _a_thousand(desk: AlertDesk) -> None:
     assert {each.parent_id for each in shown if each.target.kind == "worker"} == {one.alert_id}
     assert any(content["text"].startswith("1,000 workers are in trouble") for content in slack.shown.values())
     assert any("… and 985 more: `/supervisor alerts`" in str(content) for content in slack.shown.values())
-    (on_a_page,) = desk.ledger.read(Composing().open_alerts)
+    (on_a_page,) = desk.ledger.read(MessageComposer().open_alerts)
     assert (on_a_page.worker_id, on_a_page.word) == ("1,000 workers", "are in trouble")
     for start in range(0, 1000, 100):
         desk.well(*MANY[start : start + 100])

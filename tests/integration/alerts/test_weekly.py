@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from bot.views.answers.alerts import listed
-from bot.views.cards.notices import week
+from bot.views.answers.alerts import open_alerts
+from bot.views.cards.notices import weekly_summary
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts.flips import Uptime
@@ -110,11 +110,13 @@ def test_the_longest_there_can_be_fits_into_a_message() -> None:
         for number, name in enumerate(names)
     ]
     part = Uptime(timedelta(hours=1), down=timedelta(minutes=7))
-    made = week("<@U0EVIL>" * 10, BEGINNING, BEGINNING + timedelta(days=7), alerts, dict.fromkeys(names, part))
+    made = weekly_summary(
+        "<@U0EVIL>" * 10, BEGINNING, BEGINNING + timedelta(days=7), alerts, dict.fromkeys(names, part)
+    )
     assert check_message(made) == []
     assert "<!channel>" not in str(made)
     assert "<@U0EVIL>" not in str(made)
-    of_all = listed([], {}, 0, dict.fromkeys(names, (part, part, part)))
+    of_all = open_alerts([], {}, 0, dict.fromkeys(names, (part, part, part)))
     assert check_message(of_all) == []
     assert "<!channel>" not in str(of_all)
     assert "and 190 more" in str(of_all)

@@ -12,11 +12,11 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.outbound.delivery import Delivery
-from bot.outbound.messages import file_for
+from bot.outbound.messages import file_to_person
 from bot.outbound.rate_limits import Pace
-from bot.outbound.slack_api import Speaker
+from bot.outbound.slack_api import SlackApi
 from bot.requests.request import Asked
-from bot.views.files import MOST_BYTES, Attached
+from bot.views.files import MOST_BYTES, Attachment
 from slack_playground import Playground
 from slack_playground.values import Json
 from supervisor_core.common import crashpoints
@@ -28,9 +28,11 @@ from supervisor_core.storage.store import Ledger
 from tests.integration.bot.test_delivery import NOW, order
 from tests.support.delivering import whole_round
 
-CSV = Attached("audit.csv", "who,what\nanna,pause\n", rest="`supervisor audit --csv` on Host", comment="*Two rows*")
+CSV = Attachment("audit.csv", "who,what\nanna,pause\n", rest="`supervisor audit --csv` on Host", comment="*Two rows*")
 LONG = replace(CSV, content="anna,pause\n" * 3000)
-PICTURE = Attached("week.png", b"\x89PNG\r\n\x1a\n" + b"\0" * 50, rest="`/supervisor history`", comment="A good week.")
+PICTURE = Attachment(
+    "week.png", b"\x89PNG\r\n\x1a\n" + b"\0" * 50, rest="`/supervisor history`", comment="A good week."
+)
 
 
 class Killed(BaseException):
@@ -51,7 +53,7 @@ class Outbox:
 
     def begun(self) -> Delivery:
         client = AsyncWebClient(token=self.slack.bot_token, base_url=self.slack.api_url, retry_handlers=[])
-        speaker, pace = Speaker(client), Pace(lambda: self.now)
+        speaker, pace = SlackApi(client), Pace(lambda: self.now)
         return Delivery(
             self.ledger, speaker, "supervisor", pace=pace, clock=lambda: self.now, read_report=self.read_report
         )
@@ -73,7 +75,7 @@ class Outbox:
         return [(row.state, row.last_error or "") for row in self.ledger.read(lambda c: c.exec_driver_sql(query).all())]
 
 
-def file_below(task_id: str, file: Attached) -> Message:
+def file_below(task_id: str, file: Attachment) -> Message:
     """A file in the thread of a command's card, wherever that stands."""
     return Message(FILE, f"{task_id}/file", {**below(jobs.CARD, task_id), **file.as_payload()})
 
@@ -108,7 +110,7 @@ def content_of(slack: Playground, message: Json) -> bytes:
 
 async def test_a_file_goes_to_whoever_asked_and_to_nobody_else(slack: Playground, outbox: Outbox) -> None:
     ops = slack.channel("ops").id
-    await outbox.goes(file_for(asked_in(ops), CSV), file_for(asked_in(ops), PICTURE, "/picture"))
+    await outbox.goes(file_to_person(asked_in(ops), CSV), file_to_person(asked_in(ops), PICTURE, "/picture"))
     first, second = direct(slack)
     assert (first["text"], first["files"][0]["title"], content_of(slack, first)) == (
         "*Two rows*",
@@ -121,8 +123,8 @@ async def test_a_file_goes_to_whoever_asked_and_to_nobody_else(slack: Playground
 
 
 async def test_ordered_again_it_is_not_sent_again(slack: Playground, outbox: Outbox) -> None:
-    await outbox.goes(file_for(asked_in("C0"), CSV))
-    await outbox.goes(file_for(asked_in("C0"), CSV))
+    await outbox.goes(file_to_person(asked_in("C0"), CSV))
+    await outbox.goes(file_to_person(asked_in("C0"), CSV))
     assert len(direct(slack)) == 1
     assert outbox.rows() == [("sent", "")]
 
@@ -244,7 +246,7 @@ async def test_what_fits_is_not_said_to_be_cut_and_a_picture_says_that_it_is_non
 ) -> None:
     slack.fault("error", "files.getUploadURLExternal", error="file_uploads_disabled", times=2)
     ops = slack.channel("ops").id
-    await outbox.goes(file_for(asked_in(ops), CSV), file_for(asked_in(ops), PICTURE, "/picture"))
+    await outbox.goes(file_to_person(asked_in(ops), CSV), file_to_person(asked_in(ops), PICTURE, "/picture"))
     whole, picture = (message["text"] for message in direct(slack))
     assert "cut" not in whole
     assert whole.endswith("Told as text: this workspace takes no files from apps.")
@@ -254,14 +256,14 @@ async def test_what_fits_is_not_said_to_be_cut_and_a_picture_says_that_it_is_non
 
 async def test_without_the_right_to_open_direct_messages_it_is_told_as_text(slack: Playground, outbox: Outbox) -> None:
     slack.fault("error", "conversations.open", error="missing_scope", times=9)
-    await outbox.goes(file_for(asked_in(slack.channel("ops").id), CSV))
+    await outbox.goes(file_to_person(asked_in(slack.channel("ops").id), CSV))
     assert "anna,pause" in direct(slack)[0]["text"]
 
 
 async def test_while_slack_asks_us_to_wait_files_wait_and_nothing_else(slack: Playground, outbox: Outbox) -> None:
     ops = slack.channel("ops").id
     slack.fault("ratelimited", "files.getUploadURLExternal", retry_after=60)
-    await outbox.goes(file_for(asked_in(ops), CSV), rounds=1)
+    await outbox.goes(file_to_person(asked_in(ops), CSV), rounds=1)
     outbox.has_card("t1", channel=ops)
     await outbox.goes(rounds=1)
     assert len(said_in(slack, ops)) == 1
@@ -278,7 +280,7 @@ async def test_a_server_that_does_not_take_the_bytes_is_asked_some_times_and_the
     monkeypatch.setattr(telling, "UPLOAD_TRIES", 1)
     monkeypatch.setattr("supervisor_core.storage.outbox.FIRST_RETRY_SECONDS", 0.0)
     slack.fault("status", "upload", status=500, times=9)
-    await outbox.goes(file_for(asked_in("C0"), CSV), rounds=4)
+    await outbox.goes(file_to_person(asked_in("C0"), CSV), rounds=4)
     (told,) = direct(slack)
     assert "anna,pause" in told["text"]
 
@@ -315,7 +317,7 @@ async def test_killed_where_nobody_may_look_it_is_there_twice_at_most_and_the_lo
     with monkeypatch.context() as patch:
         patch.setattr(crashpoints, "reach", goes_out)
         with pytest.raises(Killed):
-            await outbox.goes(file_for(asked_in("C0"), CSV))
+            await outbox.goes(file_to_person(asked_in("C0"), CSV))
     slack.fault("error", "conversations.history", error="missing_scope")
     outbox.delivery = None
     await outbox.goes()
@@ -324,7 +326,7 @@ async def test_killed_where_nobody_may_look_it_is_there_twice_at_most_and_the_lo
 
 
 def test_a_text_that_is_too_long_is_cut_at_the_end_of_a_line_and_says_so() -> None:
-    kept = Attached.of(replace(CSV, content="é" * 50 + "\n" + "anna,pause\n" * MOST_BYTES).as_payload())
+    kept = Attachment.of(replace(CSV, content="é" * 50 + "\n" + "anna,pause\n" * MOST_BYTES).as_payload())
     assert MOST_BYTES - 100 < len(kept.data) <= MOST_BYTES
     *_, last, words = kept.data.decode().splitlines()
     assert last == "anna,pause"
@@ -332,5 +334,5 @@ def test_a_text_that_is_too_long_is_cut_at_the_end_of_a_line_and_says_so() -> No
 
 
 def test_it_comes_out_of_a_row_as_it_went_in() -> None:
-    assert Attached.of(PICTURE.as_payload()) == replace(PICTURE, title="week.png")
-    assert Attached.of(CSV.as_payload()) == replace(CSV, title="audit.csv")
+    assert Attachment.of(PICTURE.as_payload()) == replace(PICTURE, title="week.png")
+    assert Attachment.of(CSV.as_payload()) == replace(CSV, title="audit.csv")

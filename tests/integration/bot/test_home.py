@@ -17,12 +17,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.outbound.delivery import SHORTEST_SECONDS, Delivery
-from bot.outbound.home import FORGOTTEN, KEPT, Homes, forget_old, opened, order
-from bot.outbound.home_content import Composed, HomePages
+from bot.outbound.home import FORGOTTEN, KEPT, HomeRefresher, forget_old, opened, order
+from bot.outbound.home_content import HomePage, HomePages
 from bot.outbound.messages import HOME
 from bot.outbound.rate_limits import Pace
-from bot.outbound.slack_api import Speaker
-from bot.views.home.sections import Place
+from bot.outbound.slack_api import SlackApi
+from bot.views.home.sections import HomePosition
 from slack_playground import Playground
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import Event, EventBus, EventType
@@ -66,7 +66,7 @@ class Host:
         self.cards_told: list[str] = []
         self.workers = [worker(each) for each in config.workers]
         self.bus = EventBus()
-        self.homes = Homes(ledger, lambda: self.today)
+        self.homes = HomeRefresher(ledger, lambda: self.today)
 
     @cached_property
     def client(self) -> Client:
@@ -81,13 +81,13 @@ class Host:
 
     @cached_property
     def delivery(self) -> Delivery:
-        speaker, pace = Speaker(self.client), Pace(lambda: self.now)
+        speaker, pace = SlackApi(self.client), Pace(lambda: self.now)
         told = partial(self.cards_told.append, "")
         return Delivery(
             self.ledger, speaker, "bot", pace=pace, clock=lambda: self.now, compose=self._compose, told=told
         )
 
-    async def _compose(self, message: Waiting) -> Composed:
+    async def _compose(self, message: Waiting) -> HomePage:
         return await self.pages.compose(message)
 
     def starts_anew(self) -> None:
@@ -228,15 +228,17 @@ async def test_a_page_is_left_alone_an_hour_after_its_reader_was_there_and_forgo
 
 async def test_who_comes_back_soon_is_where_they_were_and_later_at_the_beginning(host: Host, slack: Playground) -> None:
     user, at = OPERATORS[0], datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
-    there = order(user, at, Place(2, "team:x")).payload
+    there = order(user, at, HomePosition(2, "team:x")).payload
     soon = {**(there or {}), "at": "2026-02-05T15:29:00.000000Z"}
     assert opened(there, user, at + timedelta(minutes=59)).payload == soon
     assert (opened(there, user, at + timedelta(hours=2)).payload or {})["page"] == 0
     assert (opened({"at": "?", "page": "x"}, user, at).payload or {})["page"] == 0
     host.ledger.order([await host.homes.opened(user, at)])
     host.ledger.order([await host.homes.turned(user, at, page=1)])
-    assert (await host.homes.turned(user, at)).payload == order(user, at, Place(1)).payload
-    assert (await host.homes.turned(user, at, only="trouble")).payload == order(user, at, Place(0, "trouble")).payload
+    assert (await host.homes.turned(user, at)).payload == order(user, at, HomePosition(1)).payload
+    assert (await host.homes.turned(user, at, only="trouble")).payload == order(
+        user, at, HomePosition(0, "trouble")
+    ).payload
 
 
 async def test_an_answer_that_was_lost_and_a_crash_leave_the_newest_page(host: Host, slack: Playground) -> None:

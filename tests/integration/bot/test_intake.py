@@ -16,7 +16,7 @@ from sqlalchemy import Connection, select
 from bot.inbound.dispatcher import Dealing, Dealt, Refusing
 from bot.inbound.intake import Intake, Keeping, key_of
 from bot.inbound.link import Link, SlackRefusedError
-from bot.outbound.slack_api import Speaker
+from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground, Timings
 from slack_playground.testing.cards import Modal
 from supervisor_core.storage.audit.chain import HeadFile
@@ -44,7 +44,7 @@ class Bot:
         client = AsyncWebClient(base_url=slack.api_url)
         keeping = Keeping(self.ledger)
         self.dealing = Dealing(self.ledger, self._deal, keeping.quiet)
-        self.intake = Intake(keeping, self.dealing, Refusing(Speaker(client, "B0")), self._answer)
+        self.intake = Intake(keeping, self.dealing, Refusing(SlackApi(client, "B0")), self._answer)
         self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._others)
         self.stopping = asyncio.Event()
 

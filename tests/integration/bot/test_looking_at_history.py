@@ -17,7 +17,7 @@ from bot.answers import charts
 from bot.answers.history import HistoryLook
 from bot.requests.commands import Question
 from bot.requests.request import Asked, shared
-from bot.views.files import Attached
+from bot.views.files import Attachment
 from supervisor_core.commands.command import Command
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
@@ -98,7 +98,7 @@ def test_shared_it_is_the_same_picture_for_everybody_once(config: SupervisorConf
     assert {each.subject for each in files} == {f"{once.press}/file"}
     assert payload(files[0])["channel"] == "C0OPS"
     assert "alone" not in payload(files[0])
-    assert Attached.of(payload(files[0])).data == Attached.of(payload(file)).data
+    assert Attachment.of(payload(files[0])).data == Attachment.of(payload(file)).data
 
 
 @pytest.mark.parametrize("which", ["9" * 30, "0", "-1", "x", str(int(AT.timestamp()) + 10**6)])

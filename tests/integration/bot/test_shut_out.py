@@ -12,10 +12,10 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.outbound.delivery import Delivery
-from bot.outbound.slack_api import Speaker
-from bot.outbound.slack_errors import KEYS, OF_A_CHANNEL, admins, tell_shut_out
-from bot.views.cards.configuration import shut_out
-from bot.views.parts import words
+from bot.outbound.slack_api import SlackApi
+from bot.outbound.slack_errors import KEYS, OF_A_CHANNEL, admins, notify_admins
+from bot.views.cards.configuration import unreachable_channel
+from bot.views.parts import text_message
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.messages import NOTICE
@@ -43,13 +43,13 @@ class Channels:
             {"alert_channel": self.ops.id, "fallback_channel": self.elsewhere.id, "access": access}
         )
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-        told = partial(tell_shut_out, slack=config, host="Host", bot="supervisor")
+        told = partial(notify_admins, slack=config, host="Host", bot="supervisor")
         fallback = config.fallback_channel
-        self.delivery = Delivery(ledger, Speaker(client), "supervisor", fallback, shut_out=told)
+        self.delivery = Delivery(ledger, SlackApi(client), "supervisor", fallback, shut_out=told)
 
     async def alert(self, name: str, text: str = "") -> None:
         """Something for #ops, or the same one in other words; and what follows from it."""
-        content = words(text or name)
+        content = text_message(text or name)
         self.ledger.order([Message(NOTICE, name, {"channel": self.ops.id, "content": content})])
         for _ in range(3):
             await whole_round(self.delivery)
@@ -114,6 +114,8 @@ def test_admins_are_the_approvers_who_are_named_one_by_one_else_the_operators() 
 
 @pytest.mark.parametrize("refused", OF_A_CHANNEL)
 def test_the_longest_word_to_an_admin_is_as_slack_wants_it(refused: str) -> None:
-    told = shut_out("<!channel>" * 20, "C0OPS", refused, OF_A_CHANNEL[refused], KEYS, "C0OTHER", "supervisor")
+    told = unreachable_channel(
+        "<!channel>" * 20, "C0OPS", refused, OF_A_CHANNEL[refused], KEYS, "C0OTHER", "supervisor"
+    )
     assert check_message(told) == []
     assert "<!channel>" not in str(told)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bot.outbound.messages import WHISPER, answer, card_of, whisper
+from bot.outbound.messages import WHISPER, answer, card_place, whisper
 from bot.requests.request import Asked, is_said_to_us, mentioned, opened, pressed, said, submitted
 from bot.views.forms import form, picker
-from bot.views.parts import words
+from bot.views.parts import text_message
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext
@@ -23,7 +23,7 @@ NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 CONTEXT = GrammarContext(("OrionMX",))
 WHO = {"user": {"id": "U0OPER", "team_id": "T0TEAM"}, "team": {"id": "T0TEAM"}}
 DIRECT: dict[str, Any] = {"type": "message", "channel": "D1", "channel_type": "im", "user": "U0OPER", "ts": "1.2"}
-CONTENT = words("hello")
+CONTENT = text_message("hello")
 
 
 def told(message: Message) -> Mapping[str, Any]:
@@ -74,8 +74,8 @@ def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -
             None,
             True,
         )
-    assert card_of(asked) == {"channel": "D1", "user": "U0OPER", "thread_ts": None}
-    assert card_of(said(spoken(thread_ts="1.1")))["thread_ts"] == "1.1"
+    assert card_place(asked) == {"channel": "D1", "user": "U0OPER", "thread_ts": None}
+    assert card_place(said(spoken(thread_ts="1.1")))["thread_ts"] == "1.1"
 
 
 def test_a_mention_is_answered_in_its_thread() -> None:
@@ -85,9 +85,9 @@ def test_a_mention_is_answered_in_its_thread() -> None:
 
 
 def test_a_form_is_for_the_place_that_it_was_opened_from_else_for_the_one_chosen_in_it() -> None:
-    assert card_of(sent("C1", "1.1", chosen="C2")) == {"channel": "C1", "user": "U0OPER", "thread_ts": "1.1"}
-    assert card_of(sent(chosen="C2")) == {"channel": "C2", "user": "U0OPER", "thread_ts": None}
-    assert card_of(sent()) == {"channel": "U0OPER", "user": "U0OPER", "thread_ts": None}
+    assert card_place(sent("C1", "1.1", chosen="C2")) == {"channel": "C1", "user": "U0OPER", "thread_ts": "1.1"}
+    assert card_place(sent(chosen="C2")) == {"channel": "C2", "user": "U0OPER", "thread_ts": None}
+    assert card_place(sent()) == {"channel": "U0OPER", "user": "U0OPER", "thread_ts": None}
     assert sent().actor == "slack:T0TEAM/U0OPER"
 
 
@@ -126,4 +126,4 @@ def test_a_button_of_a_message_that_has_replies_is_pressed_in_the_channel(
     container = {"type": "message", "channel_id": "C1", "message_ts": "1.2", "thread_ts": thread}
     action = {"action_id": "command:undo", "value": "n1 OrionMX"}
     asked = pressed(received({**WHO, "container": container, "actions": [action]}), "undo")
-    assert card_of(asked) == {"channel": "C1", "user": "U0OPER", "thread_ts": where}
+    assert card_place(asked) == {"channel": "C1", "user": "U0OPER", "thread_ts": where}

@@ -8,7 +8,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from slack_sdk.webhook import WebhookResponse
 
-from bot.outbound.slack_errors import is_weather, method_of, reason_of, wait_asked, word_of
+from bot.outbound.slack_errors import error_code, failure_text, is_temporary, method_of, retry_after
 
 ANSWER = "https://hooks.slack.com/commands/T1/123/s3cret"
 
@@ -40,7 +40,7 @@ def test_the_method_that_was_called_is_known_by_its_name() -> None:
 def test_the_address_of_somebody_s_answer_is_no_method_and_is_never_said() -> None:
     error = unanswered(429)
     assert method_of(error) == ""
-    assert "s3cret" not in f"{word_of(error)}{reason_of(error)}"
+    assert "s3cret" not in f"{error_code(error)}{failure_text(error)}"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_address_of_somebody_s_answer_is_no_method_and_is_never_said() -> No
 def test_slack_is_waited_for_as_long_as_it_asks_and_never_for_an_hour(
     error: SlackApiError, seconds: float | None
 ) -> None:
-    assert wait_asked(error) == seconds
+    assert retry_after(error) == seconds
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_slack_is_waited_for_as_long_as_it_asks_and_never_for_an_hour(
     ],
 )
 def test_weather_passes_and_a_word_about_the_call_does_not(error: SlackApiError, passes: bool) -> None:
-    assert is_weather(error) is passes
+    assert is_temporary(error) is passes

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.answers.charts import draw
-from bot.views.answers.history import ALT, answered, description, words_of
+from bot.views.answers.history import ALT, description, history_markup, history_message
 from bot.views.files import MOST_BYTES
-from bot.views.parts import words
+from bot.views.parts import text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import Stretch, Uptime, stretches
 from supervisor_core.commands.command import Command, Issuer
@@ -67,7 +67,7 @@ def command(histories: list[History]) -> Command:
 @pytest.mark.parametrize("name", STORIES)
 def test_each_story_is_told_in_the_words_that_were_last_looked_at(name: str) -> None:
     told = STORIES[name]
-    made: dict[str, Any] = answered(words_of(told), command(told), NONCE, "1770301800", drawn=True)
+    made: dict[str, Any] = history_message(history_markup(told), command(told), NONCE, "1770301800", drawn=True)
     assert check_message(made, update=True) == []
     kept = {"in_slack": made, "alt": description(told, BERLIN)}
     path = GOLDEN / f"history_{name}.json"
@@ -136,8 +136,8 @@ def test_commands_have_the_numbers_that_the_picture_has_and_older_ones_are_count
 def test_whatever_people_are_called_nobody_is_pinged_and_it_fits(name: str, count: int, marks: int) -> None:
     done = [mark(number / 2, "update", Issuer("cli:x", name), f" “{name}”: failed") for number in range(marks)]
     told = [history(24, [(3, Condition.DOWN)], done, "W" * 64) for _ in range(count)]
-    made = answered(words_of(told, 180), command(told), NONCE, "1770301800", drawn=True)
-    for content in (made, words(words_of(told))):
+    made = history_message(history_markup(told, 180), command(told), NONCE, "1770301800", drawn=True)
+    for content in (made, text_message(history_markup(told))):
         assert check_message(content, update=True) == []
         assert "<@" not in content["text"]
         assert "<!channel" not in content["text"]

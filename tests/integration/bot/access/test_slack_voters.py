@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.views.buttons import command_button
-from bot.views.cards.approval import Asking, approval_card
+from bot.views.cards.approval import ApprovalDetails, approval_card
 from slack_playground import Playground
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from tests.support.approvals import Desk, a_desk
@@ -32,7 +32,7 @@ def asked(desk: Desk) -> Approval:
 
 def button(desk: Desk, name: str) -> dict[str, Any]:
     """Of the card as it is now."""
-    card = approval_card(Asking(asked(desk)))
+    card = approval_card(ApprovalDetails(asked(desk)))
     elements = [each for block in card["blocks"] for each in block.get("elements", ())]
     return next(each for each in elements if each.get("action_id") == f"approval:{name}")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bot.access.rules import Person, Refusal, Rules, may_approve, may_cancel, may_give, refusal
-from bot.views.parts import LONGEST, words
+from bot.views.parts import LONGEST, text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -158,7 +158,7 @@ def test_with_five_hundred_of_everything_it_fits_and_counts_the_rest() -> None:
     for each in asked:
         assert each is not None
         assert len(f":no_entry: {each.words}") < LONGEST, "nothing of it is cut by the message"
-        assert check_message(words(f":no_entry: {each.words}")) == []
+        assert check_message(text_message(f":no_entry: {each.words}")) == []
         assert len(each.plain) < LONGEST
     assert asked[1] is not None
     assert " and 497 more" in asked[1].words

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.answers.alerts import listed, muted, unmuted
-from bot.views.cards.alert import WORDS, Told, alert_card, buttons, healed, reply
+from bot.views.answers.alerts import muted, open_alerts, unmuted
+from bot.views.cards.alert import WORDS, AlertDetails, alert_card, alert_reply, buttons, restart_line
 from bot.views.parts import Content
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.grouping.rules import Members, after_members, digest
@@ -49,7 +49,7 @@ DOWN = Alert(
     due_at=NOW + HOUR,
     evidence=("2026-02-05T14:28:59Z item 17 done", "Traceback (most recent call last):", "KeyError: 'path'"),
 )
-SEEN = Told(DOWN, host="OrionHost")
+SEEN = AlertDetails(DOWN, host="OrionHost")
 BEFORE = replace(
     job("North", "rollback_code", outcome=Outcome.done(message="rolled back")),
     finished_at=NOW - timedelta(minutes=3),
@@ -60,9 +60,9 @@ def hush(kind: Hush, reason: str = "") -> Suppression:
     return Suppression("task_1", NORTH, kind, NOW - HOUR, NOW + HOUR, OPERATOR, reason)
 
 
-def told(**more: Any) -> Told:
+def told(**more: Any) -> AlertDetails:
     """The alert and what is known about it, with these differences."""
-    of_told = {name: more.pop(name) for name in tuple(more) if name in Told.__dataclass_fields__}
+    of_told = {name: more.pop(name) for name in tuple(more) if name in AlertDetails.__dataclass_fields__}
     return replace(SEEN, alert=replace(DOWN, **more), **of_told)
 
 
@@ -86,9 +86,9 @@ DRIVE = {
 }
 
 
-def storm(members: Members, **more: Any) -> Told:
+def storm(members: Members, **more: Any) -> AlertDetails:
     """The digest of many, with these differences."""
-    return Told(replace(DIGEST, **more), host="OrionHost", members=members)
+    return AlertDetails(replace(DIGEST, **more), host="OrionHost", members=members)
 
 
 OVER = {"state": AlertState.CLOSED, "closed_at": NOW, "closed_flip": 8, "due_at": None}
@@ -124,11 +124,13 @@ CASES: dict[str, Content] = {
     "storm_acknowledged": alert_card(
         storm(ALL, state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR, acknowledged_at=NOW), NOW
     ),
-    "storm_over": alert_card(Told(STORM_OVER, host="OrionHost", members=Members(1000)), NOW),
-    "storm_over_before_it_was_told": alert_card(Told(STORM_OVER, members=Members(1000), new=True), NOW),
+    "storm_over": alert_card(AlertDetails(STORM_OVER, host="OrionHost", members=Members(1000)), NOW),
+    "storm_over_before_it_was_told": alert_card(AlertDetails(STORM_OVER, members=Members(1000), new=True), NOW),
     "part_of_a_storm": alert_card(told(parent=DIGEST, link="https://t.slack.com/archives/C1/p1", evidence=()), NOW),
-    "storm_still_holds": reply({"reason": "reminder_due", "condition": "storm", "words": DIGEST.reason}, "The storm"),
-    "list_with_a_storm": listed([storm(ALL), SEEN], {}, 1001),
+    "storm_still_holds": alert_reply(
+        {"reason": "reminder_due", "condition": "storm", "words": DIGEST.reason}, "The storm"
+    ),
+    "list_with_a_storm": open_alerts([storm(ALL), SEEN], {}, 1001),
     "hostile": alert_card(
         told(
             reason=HOSTILE,
@@ -138,10 +140,12 @@ CASES: dict[str, Content] = {
         ),
         NOW,
     ),
-    "worse": reply({"reason": "worse", "condition": "down", "words": DOWN.reason}, "North"),
-    "restarted_itself": healed(replace(DOWN, closed_at=NOW), 3),
-    "list": listed([SEEN, told(alert_id="b", target=Target("worker", "South"))], {"North": hush(Hush.MUTE, "disks")}),
-    "list_of_none": listed([], {}),
+    "worse": alert_reply({"reason": "worse", "condition": "down", "words": DOWN.reason}, "North"),
+    "restarted_itself": restart_line(replace(DOWN, closed_at=NOW), 3),
+    "list": open_alerts(
+        [SEEN, told(alert_id="b", target=Target("worker", "South"))], {"North": hush(Hush.MUTE, "disks")}
+    ),
+    "list_of_none": open_alerts([], {}),
     "mute": muted([hush(Hush.MUTE, "moving disks")], said=False),
     "unmute": unmuted(["North"], ["North", "South"], "<@U0OPER>"),
 }
@@ -161,7 +165,7 @@ def test_every_golden_message_has_its_case() -> None:
     assert {path.stem.removeprefix("alert_") for path in GOLDEN.glob("alert_*.json")} == set(CASES)
 
 
-def names(told: Told) -> list[str]:
+def names(told: AlertDetails) -> list[str]:
     return [str(each["text"]["text"]) for each in buttons(told)]
 
 
@@ -224,6 +228,6 @@ def test_whatever_is_in_it_slack_takes_it(
     for other in (replace(seen, members=many, parent=seen.alert, link=""), replace(storm(many), hushes=seen.hushes)):
         assert check_message(alert_card(other, NOW), update=True) == []
     assert check_message(alert_card(seen, NOW), update=True) == []
-    assert check_message(listed([seen] * 40, {name: hush(Hush.MUTE, why)}), update=True) == []
+    assert check_message(open_alerts([seen] * 40, {name: hush(Hush.MUTE, why)}), update=True) == []
     said = {"reason": str(Reason.WORSE), "condition": str(condition), "words": reason}
-    assert check_message(reply(said, name), update=True) == []
+    assert check_message(alert_reply(said, name), update=True) == []

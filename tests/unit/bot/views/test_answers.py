@@ -16,12 +16,12 @@ import pytest
 from bot.access.rules import Person, Rules
 from bot.requests.mistakes import Mistakes
 from bot.requests.request import Asked
-from bot.views.answers.help import help_of
-from bot.views.answers.overview import asked_for, overview
-from bot.views.answers.refusals import Kind, Wanted, elsewhere, guest_votes, inactive, lacking, unknown
+from bot.views.answers.help import help_message
+from bot.views.answers.overview import overview, pressed_button
+from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, guest_votes, inactive, lacking, unknown
 from bot.views.buttons import named
 from bot.views.cards.configuration import unknown_ids
-from bot.views.parts import deaf, not_a_member, others, with_hint, words
+from bot.views.parts import connection_gap_notice, not_a_member_hint, other_connection_notice, text_message, with_hint
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError
@@ -77,37 +77,37 @@ PAUSED = worker("South", state="stopped", paused=True, pid=None, reason="paused 
 UNWELL = worker("North", health="stale", fine=False, last_error=HOSTILE)
 ALL = ("pause", "resume", "restart")
 
-WANTED = Wanted(
+WANTED = RequiredRole(
     "pause", "operators", ("slack.access.operators", "teams.archive.operators"), ("U0ANNA", "S0OPS", "C0OPS")
 )
-BY_LIST = Wanted("undo", "operators", ("slack.access.commands.undo",), ("U0BEN",))
-NOBODY = Wanted("rollback", "approvers", ("slack.access.approvers",), (), votes=True)
+BY_LIST = RequiredRole("undo", "operators", ("slack.access.commands.undo",), ("U0BEN",))
+NOBODY = RequiredRole("rollback", "approvers", ("slack.access.approvers",), (), votes=True)
 
 CASES: Mapping[str, Mapping[str, Any]] = {
-    "help_of_an_operator": help_of("", list(CATALOG.values())),
-    "help_of_a_viewer": help_of("", [CATALOG["help"], CATALOG["status"]]),
-    "help_of_rollback": help_of("rollback", []),
-    "help_of_monitoring": help_of("monitoring", []),
+    "help_of_an_operator": help_message("", list(CATALOG.values())),
+    "help_of_a_viewer": help_message("", [CATALOG["help"], CATALOG["status"]]),
+    "help_of_rollback": help_message("rollback", []),
+    "help_of_monitoring": help_message("monitoring", []),
     "overview": overview("Host", [worker(), UNWELL, PAUSED], dict.fromkeys(["OrionMX", "North", "South"], ALL), NONCE),
     "overview_of_a_viewer": overview("Host", [worker()], {"OrionMX": ()}, NONCE),
     "overview_with_approvals": overview("Host", [worker()], {"OrionMX": ALL}, NONCE, ["pause", "restart"], more=True),
     "overview_of_nothing": overview("Host", [], {}, NONCE),
-    "overview_pressed": asked_for("restart", "OrionMX", NONCE),
-    "deaf": deaf("Host", GAPS, away=False),
-    "was_away": deaf("Host", GAPS[:1], away=True),
-    "not_alone": others("Slack counts 2 connections, and this supervisor has 1."),
-    "not_a_member": with_hint(words("OrionMX: paused"), not_a_member("C0OPS", "supervisor")),
+    "overview_pressed": pressed_button("restart", "OrionMX", NONCE),
+    "deaf": connection_gap_notice("Host", GAPS, away=False),
+    "was_away": connection_gap_notice("Host", GAPS[:1], away=True),
+    "not_alone": other_connection_notice("Slack counts 2 connections, and this supervisor has 1."),
+    "not_a_member": with_hint(text_message("OrionMX: paused"), not_a_member_hint("C0OPS", "supervisor")),
     "unknown_ids": unknown_ids("Host", ["slack.access.operators: U0GONE (Gone) is deactivated, and gets no rights"]),
-    "refused_unknown": words(unknown()[0]),
-    "refused_inactive": words(inactive(bot=False)[0]),
-    "refused_guest_votes": words(guest_votes()[0]),
-    "refused_elsewhere": words(elsewhere("C0HERE", ["C0OPS", "C0NIGHT"])[0]),
-    "refused_vote_elsewhere": words(elsewhere("C0HERE", ["C0OPS"], votes=True)[0]),
-    "refused_lacking": words(lacking(WANTED, (), Kind.FULL, circles=True)[0]),
-    "refused_for_some": words(lacking(WANTED, ("North", "South"), Kind.FULL, circles=False)[0]),
-    "refused_guest": words(lacking(WANTED, (), Kind.GUEST, circles=False)[0]),
-    "refused_by_list": words(lacking(BY_LIST, (), Kind.FULL, circles=False)[0]),
-    "refused_nobody_may": words(lacking(NOBODY, (), Kind.STRANGER, circles=False)[0]),
+    "refused_unknown": text_message(unknown()[0]),
+    "refused_inactive": text_message(inactive(bot=False)[0]),
+    "refused_guest_votes": text_message(guest_votes()[0]),
+    "refused_elsewhere": text_message(elsewhere("C0HERE", ["C0OPS", "C0NIGHT"])[0]),
+    "refused_vote_elsewhere": text_message(elsewhere("C0HERE", ["C0OPS"], votes=True)[0]),
+    "refused_lacking": text_message(lacking(WANTED, (), Membership.FULL, circles=True)[0]),
+    "refused_for_some": text_message(lacking(WANTED, ("North", "South"), Membership.FULL, circles=False)[0]),
+    "refused_guest": text_message(lacking(WANTED, (), Membership.GUEST, circles=False)[0]),
+    "refused_by_list": text_message(lacking(BY_LIST, (), Membership.FULL, circles=False)[0]),
+    "refused_nobody_may": text_message(lacking(NOBODY, (), Membership.STRANGER, circles=False)[0]),
     **{f"mistake_{name}": to_mistake(text) for name, text in MISTAKES.items()},
     "mistake_nearly_a_worker_or_a_label": to_mistake("pause north", there=config("OrionMX")),
     "mistake_of_a_viewer": to_mistake("pause orionmx", VIEWER),
@@ -165,7 +165,7 @@ def test_help_of_each_topic_and_mistakes_name_nobody() -> None:
 
 
 def test_a_reason_that_names_somebody_pings_nobody() -> None:
-    assert "<!" not in str(others(HOSTILE))
+    assert "<!" not in str(other_connection_notice(HOSTILE))
 
 
 def test_workers_stand_as_they_are_configured_those_in_trouble_first() -> None:

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from bot.requests.request import Asked
 from bot.views.answers import audit
-from bot.views.answers.alerts import waiting
-from bot.views.answers.help import Choice as Menu
+from bot.views.answers.alerts import pending_approvals
+from bot.views.answers.help import TargetMenu as Menu
 from bot.views.answers.help import mistake
 from bot.views.answers.logs import logs
 from bot.views.answers.overview import overview, status
-from bot.views.answers.refusals import Kind, Wanted, elsewhere, lacking
+from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, lacking
 from bot.views.answers.teams import teams
-from bot.views.cards.approval import Asking, approval_card, denial, question
-from bot.views.cards.card import About, Undone, card
+from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request, denial_form
+from bot.views.cards.card import CardContext, UndoState, command_card
 from bot.views.cards.configuration import unknown_ids
-from bot.views.parts import deaf, listing, others, with_hint, words
+from bot.views.parts import code_message, connection_gap_notice, other_connection_notice, text_message, with_hint
 from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
 from supervisor_core.code.watch.rules import Bake, BakeState
@@ -132,7 +132,7 @@ def preview() -> st.SearchStrategy[dict[str, Any]]:
 
 
 @st.composite
-def asked_about(draw: st.DrawFn) -> Asking:
+def asked_about(draw: st.DrawFn) -> ApprovalDetails:
     """An approval of anything, with votes by anybody."""
     workers = tuple(draw(st.lists(name, min_size=1, max_size=9)))
     params: dict[str, Any] = draw(st.sampled_from([{"commits_back": 2}, {}, {"task_id": "t" * 64}]))
@@ -142,7 +142,7 @@ def asked_about(draw: st.DrawFn) -> Asking:
     found = approval(draw(state_of_it), command, draw(repeated(preview(), 5).filter(len)), reason=draw(text))
     votes = st.builds(Vote, issuer, st.sampled_from(Choice), st.just(NOW), text)
     places = draw(st.sampled_from([("", ""), ("C0OPS", ""), ("C0OPS", LINK), ("", LINK)]))
-    return Asking(found, draw(repeated(votes, 25)), *places)
+    return ApprovalDetails(found, draw(repeated(votes, 25)), *places)
 
 
 @st.composite
@@ -205,12 +205,12 @@ def is_harmless(content: Mapping[str, Any]) -> None:
 
 @settings(max_examples=examples(100))
 @given(asked_about(), issuer)
-def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
+def test_a_card_that_waits_for_people(asking: ApprovalDetails, clicker: Issuer) -> None:
     is_harmless(approval_card(asking))
-    is_harmless(question(asking))
-    is_harmless(waiting([asking], "n1"))
+    is_harmless(approval_request(asking))
+    is_harmless(pending_approvals([asking], "n1"))
     asked = Asked("", clicker.id, "T0", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 100)
-    view = denial(asking.approval, asked)
+    view = denial_form(asking.approval, asked)
     assert check_view(view) == []
     assert list(alive(view)) == []
 
@@ -218,13 +218,13 @@ def test_a_card_that_waits_for_people(asking: Asking, clicker: Issuer) -> None:
 @settings(max_examples=examples(100))
 @given(jobs(), st.none() | asked_about(), repeated(st.tuples(st.sampled_from(BakeState), text), 15), st.booleans())
 def test_a_card_of_a_command(
-    found: list[Job], asking: Asking | None, bakes: Sequence[tuple[BakeState, str]], undone: bool
+    found: list[Job], asking: ApprovalDetails | None, bakes: Sequence[tuple[BakeState, str]], undone: bool
 ) -> None:
     watched = [
         Bake(TASK, f"W{n}", "Host", f"W{n}", NOW, NOW, state, NOW, reason) for n, (state, reason) in enumerate(bakes)
     ]
-    tries = {job.worker_id: Undone(1, job if undone else None) for job in found}
-    is_harmless(card(found, NOW, About(asking, tries, watched, undo_asks=True)))
+    tries = {job.worker_id: UndoState(1, job if undone else None) for job in found}
+    is_harmless(command_card(found, NOW, CardContext(asking, tries, watched, undo_asks=True)))
 
 
 @given(repeated(st.tuples(text, st.none() | text, st.booleans(), st.booleans()), 20), text)
@@ -243,22 +243,24 @@ def test_an_answer_to_a_mistake(said: str, meant: Sequence[str], targets: Sequen
     is_harmless(mistake(said, "nonce", meant, offered, Menu("block", command, targets, asks=True)))
 
 
-@given(st.sets(st.sampled_from([*PEOPLE, *GROUPS, *CHANNELS, "*"])), repeated(text, 30), st.sampled_from(Kind))
-def test_a_refusal(told: set[str], only: Sequence[str], kind: Kind) -> None:
+@given(st.sets(st.sampled_from([*PEOPLE, *GROUPS, *CHANNELS, "*"])), repeated(text, 30), st.sampled_from(Membership))
+def test_a_refusal(told: set[str], only: Sequence[str], kind: Membership) -> None:
     keys = ("slack.access.operators", "teams.archive.operators")
     for command in ("pause", "<!channel>"):
-        is_harmless(words(lacking(Wanted(command, "operators", keys, sorted(told)), only, kind, circles=True)[0]))
-    is_harmless(words(elsewhere("C0OPS", CHANNELS)[0]))
+        is_harmless(
+            text_message(lacking(RequiredRole(command, "operators", keys, sorted(told)), only, kind, circles=True)[0])
+        )
+    is_harmless(text_message(elsewhere("C0OPS", CHANNELS)[0]))
 
 
 @given(text, text, repeated(text, 20))
 def test_a_notice(host: str, reason: str, troubles: Sequence[str]) -> None:
     for content in (
-        deaf(host, [(NOW, NOW + timedelta(minutes=n)) for n in range(40)], away=False),
-        others(reason),
+        connection_gap_notice(host, [(NOW, NOW + timedelta(minutes=n)) for n in range(40)], away=False),
+        other_connection_notice(reason),
         unknown_ids(host, troubles),
-        listing(f"{host}\n{reason}"),
-        with_hint(words("Well."), "small print"),
+        code_message(f"{host}\n{reason}"),
+        with_hint(text_message("Well."), "small print"),
     ):
         is_harmless(content)
 
@@ -271,8 +273,8 @@ def test_a_page_of_the_audit_trail(
     entry = Entry("Host", 7, NOW, said, said, by, said, tuple(approved), said, well, said, said)
     command = Command("audit", "team:x", ("W",), {"by": said, "since": "2d", "limit": 20, "command": said})
     wanted = AuditFilter(issuer=said, since=NOW, targets=("W",))
-    asking = audit.Asking(said, command, wanted, "nonce", alone)
-    is_harmless(audit.audit_page(asking, [audit.Shown(entry, LINK)] * 10, newer="newer:1:H", older="older:1:H"))
+    asking = audit.AuditQuery(said, command, wanted, "nonce", alone)
+    is_harmless(audit.audit_page(asking, [audit.AuditRow(entry, LINK)] * 10, newer="newer:1:H", older="older:1:H"))
     is_harmless(audit.audit_page(asking, [], nobody=True))
 
 

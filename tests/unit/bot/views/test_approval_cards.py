@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bot.requests.request import Asked
-from bot.views.answers.alerts import waiting
-from bot.views.cards.approval import approval_card, denial, question
+from bot.views.answers.alerts import pending_approvals
+from bot.views.cards.approval import approval_card, approval_request, denial_form
 from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.command import Command, Issuer
@@ -89,12 +89,12 @@ CARDS: Mapping[str, Mapping[str, Any]] = {
         )
     ),
     "in_a_direct_message": approval_card(asking(replace(approval(), card={"channel": "D0OPER", "thread_ts": None}))),
-    "of_a_direct_message": question(asking(replace(approval(), card={"channel": "D0OPER"}), link=LINK)),
+    "of_a_direct_message": approval_request(asking(replace(approval(), card={"channel": "D0OPER"}), link=LINK)),
     "by_a_schedule": approval_card(asking(approval(command=replace(UPDATE, issuer=NIGHTLY)))),
     "asked_elsewhere": approval_card(asking(approval(), elsewhere="C0APPROVE", link=LINK)),
     "asked_elsewhere_not_yet_posted": approval_card(asking(approval(), elsewhere="C0APPROVE")),
-    "question": question(asking(approval(), link=LINK)),
-    "question_decided": question(asking(approval(S.DONE), yes(), link=LINK)),
+    "question": approval_request(asking(approval(), link=LINK)),
+    "question_decided": approval_request(asking(approval(S.DONE), yes(), link=LINK)),
     "hostile": approval_card(
         asking(
             approval(
@@ -113,9 +113,9 @@ CARDS: Mapping[str, Mapping[str, Any]] = {
 }
 
 LISTS: Mapping[str, Mapping[str, Any]] = {
-    "nothing": waiting([], "n1"),
-    "one": waiting([asking(approval(), link=LINK)], "n1"),
-    "several": waiting(
+    "nothing": pending_approvals([], "n1"),
+    "one": pending_approvals([asking(approval(), link=LINK)], "n1"),
+    "several": pending_approvals(
         [
             asking(approval(needed=2), yes()),
             asking(replace(approval(S.APPROVED, UPDATE, seen("update_merge")), approval_id="b7m2p9qx"), yes()),
@@ -169,7 +169,7 @@ def test_twenty_votes_are_named_and_more_are_counted() -> None:
 @pytest.mark.parametrize("number", [11, 500])
 def test_of_many_that_wait_the_oldest_have_buttons_and_the_rest_is_on_further_pages(number: int) -> None:
     found = [asking(replace(approval(), approval_id=f"a{each:07}")) for each in range(number)]
-    made, last = waiting(found, "nonce"), waiting(found, "nonce", 99)
+    made, last = pending_approvals(found, "nonce"), pending_approvals(found, "nonce", 99)
     assert check_message(made, update=True) == check_message(last, update=True) == []
     assert len(buttons(made)) == 30 + 1
     assert buttons(made)[-1] == "Next page"
@@ -190,7 +190,7 @@ ASKED = Asked("", "U0ADA", "T0TEAM", "C0OPS", NOW, "envelope", response_url="htt
     ],
 )
 def test_the_form_of_a_denial_says_what_is_denied_and_fits(command: Command) -> None:
-    view = denial(approval(command=command), ASKED)
+    view = denial_form(approval(command=command), ASKED)
     assert check_view(view) == []
     said = view["blocks"][0]["text"]["text"]
     assert command.name in said

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.cards.approval import Asking
-from bot.views.cards.card import WORDS, About, card
+from bot.views.cards.approval import ApprovalDetails
+from bot.views.cards.card import WORDS, CardContext, command_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.catalog import CATALOG
@@ -152,7 +152,7 @@ CASES: Mapping[str, Sequence[Job]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
-    made = card(CASES[name], NOW)
+    made = command_card(CASES[name], NOW)
     assert check_message(made, update=True) == []
     path = GOLDEN / f"card_{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
@@ -162,12 +162,12 @@ def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
 
 def test_a_message_that_ends_with_a_stop_gets_no_second_one() -> None:
     paused = Outcome.done(message="OrionMX is paused; its flag waits. Mount the drive.")
-    assert "Mount the drive.." not in json.dumps(card([job(outcome=paused)], NOW))
+    assert "Mount the drive.." not in json.dumps(command_card([job(outcome=paused)], NOW))
 
 
 def test_a_thousand_workers_that_had_no_turn_fit_and_no_error_of_theirs_is_repeated() -> None:
     most = [job("W" * 20, "restart_watcher", outcome=STUCK), *[left("V" * 20)] * 1000]
-    made: dict[str, Any] = card(most, NOW)
+    made: dict[str, Any] = command_card(most, NOW)
     assert check_message(made, update=True) == []
     assert "failed on 1 of 1001, not begun on 1000" in made["text"]
     assert "before it was its turn" not in json.dumps(made)
@@ -202,7 +202,7 @@ def jobs_of_any_kind() -> st.SearchStrategy[list[Job]]:
 
 @given(jobs_of_any_kind())
 def test_whatever_is_in_it_slack_takes_the_card(jobs: list[Job]) -> None:
-    assert check_message(card(jobs, NOW), update=True) == []
+    assert check_message(command_card(jobs, NOW), update=True) == []
 
 
 def test_a_thousand_workers_with_the_longest_of_everything_fit() -> None:
@@ -210,14 +210,14 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit() -> None:
     most = [
         job("W" * 64, "update_code", outcome=long, issuer=Issuer("file:" + "&" * 100, "&" * 255), label="l" * 100)
     ] * 1000
-    made: dict[str, Any] = card(most, NOW)
+    made: dict[str, Any] = command_card(most, NOW)
     assert check_message(made, update=True) == []
     assert "and 980 more" in json.dumps(made)
 
 
 def test_what_twenty_workers_are_doing_finds_room_on_one_card() -> None:
     most = [job(f"Worker-{n}", state=JobState.STARTED, progress=["&" * 30 + "x" * 170]) for n in range(20)]
-    made: dict[str, Any] = card(most, NOW)
+    made: dict[str, Any] = command_card(most, NOW)
     assert check_message(made, update=True) == []
     lines = made["blocks"][2]["text"]["text"].splitlines()
     assert [line.split()[1] for line in lines] == [f"Worker-{n}:" for n in range(20)]
@@ -232,7 +232,7 @@ def test_of_many_workers_those_who_do_not_do_well_have_their_button_first_and_th
     names = [f"W{number}" for number in range(9)]
     jobs = [job(name, "update_code", outcome=Outcome.done(message="updated", **HEADS)) for name in names]
     unwell = Bake(TASK, "W8", "Host", "W8", NOW, NOW, BakeState.DEGRADED, NOW, "it hangs")
-    content = card(jobs, NOW, About(bakes=[unwell]))
+    content = command_card(jobs, NOW, CardContext(bakes=[unwell]))
     assert check_message(content, update=True) == []
     (actions,) = (block for block in content["blocks"] if block["type"] == "actions")
     assert [each["text"]["text"] for each in actions["elements"]] == ["Rollback W8", *(f"Undo W{n}" for n in range(4))]
@@ -243,7 +243,7 @@ def test_what_was_agreed_to_and_failed_is_asked_for_anew_with_a_new_preview() ->
     failed = replace(
         job(handler="rollback_code", outcome=Outcome.failed("pip failed.")), params={"commits_back": 3, "state": "abc"}
     )
-    agreed = json.dumps(card([failed], NOW, About(Asking(an_approval()))))
+    agreed = json.dumps(command_card([failed], NOW, CardContext(ApprovalDetails(an_approval()))))
     assert "/supervisor rollback OrionMX 3 hotfix test`; what it would do by then is shown first. How it is" in agreed
-    held = json.dumps(card([failed], NOW))
+    held = json.dumps(command_card([failed], NOW))
     assert "rollback OrionMX 3" not in held, "held to a preview by whoever asked, and to be held to a new one by them"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bot.views.buttons import named
-from bot.views.cards.card import About, Undone, card
+from bot.views.cards.card import CardContext, UndoState, command_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.command import Issuer, Outcome
@@ -66,37 +66,40 @@ def undoing(outcome: Outcome | None = None) -> Job:
 AGREED = asking(approval(ApprovalState.DONE, needed=2), yes(), yes(BEN, 2))
 ERROR = "heartbeat reports an error: no disk"
 
-CASES: Mapping[str, tuple[Sequence[Job], About]] = {
-    "updated": ([updated()], About()),
-    "nothing_new": ([job(handler="update_code", outcome=NOTHING_NEW)], About()),
-    "approved": ([rolled_back()], About(AGREED)),
-    "approved_and_under_way": ([job(handler="rollback_code", state=JobState.STARTED, commits_back=2)], About(AGREED)),
-    "approved_by_the_shell": ([rolled_back()], About(asking(approval(ApprovalState.DONE), yes(ANNA), link=LINK))),
-    "approved_and_failed": ([rolled_back(outcome=Outcome.failed("/srv/orion has changes."))], About(AGREED)),
-    "undo_asks": ([rolled_back()], About(undo_asks=True)),
-    "watching": ([rolled_back()], About(bakes=[bake()])),
-    "well": ([rolled_back()], About(bakes=[bake(B.WELL)])),
-    "degraded": ([rolled_back()], About(AGREED, bakes=[bake(B.DEGRADED, reason=ERROR)], undo_asks=True)),
+CASES: Mapping[str, tuple[Sequence[Job], CardContext]] = {
+    "updated": ([updated()], CardContext()),
+    "nothing_new": ([job(handler="update_code", outcome=NOTHING_NEW)], CardContext()),
+    "approved": ([rolled_back()], CardContext(AGREED)),
+    "approved_and_under_way": (
+        [job(handler="rollback_code", state=JobState.STARTED, commits_back=2)],
+        CardContext(AGREED),
+    ),
+    "approved_by_the_shell": ([rolled_back()], CardContext(asking(approval(ApprovalState.DONE), yes(ANNA), link=LINK))),
+    "approved_and_failed": ([rolled_back(outcome=Outcome.failed("/srv/orion has changes."))], CardContext(AGREED)),
+    "undo_asks": ([rolled_back()], CardContext(undo_asks=True)),
+    "watching": ([rolled_back()], CardContext(bakes=[bake()])),
+    "well": ([rolled_back()], CardContext(bakes=[bake(B.WELL)])),
+    "degraded": ([rolled_back()], CardContext(AGREED, bakes=[bake(B.DEGRADED, reason=ERROR)], undo_asks=True)),
     "degraded_and_undone": (
         [rolled_back()],
-        About(
+        CardContext(
             bakes=[bake(B.DEGRADED, reason=ERROR)],
-            undone={"OrionMX": Undone(1, undoing(Outcome.done(message="undone")))},
+            undone={"OrionMX": UndoState(1, undoing(Outcome.done(message="undone")))},
         ),
     ),
-    "overtaken": ([rolled_back()], About(bakes=[bake(B.OVERTAKEN, reason="update has changed its code since")])),
-    "not_watched_any_more": ([rolled_back()], About(bakes=[bake(B.ENDED, reason="paused by bob since 14:02")])),
+    "overtaken": ([rolled_back()], CardContext(bakes=[bake(B.OVERTAKEN, reason="update has changed its code since")])),
+    "not_watched_any_more": ([rolled_back()], CardContext(bakes=[bake(B.ENDED, reason="paused by bob since 14:02")])),
     "several_well": (
         [rolled_back("North"), rolled_back("South")],
-        About(bakes=[bake(B.WELL, "North"), bake(B.WELL, "South")]),
+        CardContext(bakes=[bake(B.WELL, "North"), bake(B.WELL, "South")]),
     ),
     "several_watched": (
         [rolled_back("North"), rolled_back("South")],
-        About(bakes=[bake(worker="North"), bake(worker="South")]),
+        CardContext(bakes=[bake(worker="North"), bake(worker="South")]),
     ),
     "several_one_degraded": (
         [rolled_back("North"), rolled_back("South"), rolled_back("West", STUCK)],
-        About(
+        CardContext(
             bakes=[
                 bake(B.WELL, "North"),
                 bake(B.DEGRADED, "South", "it did not keep running, and was started again by itself"),
@@ -104,10 +107,10 @@ CASES: Mapping[str, tuple[Sequence[Job], About]] = {
             ]
         ),
     ),
-    "undone": ([rolled_back()], About(undone={"OrionMX": Undone(1, undoing(Outcome.done(message="undone")))})),
-    "undo_under_way": ([rolled_back()], About(undone={"OrionMX": Undone(0, None, under_way=True)})),
-    "undo_failed_once": ([rolled_back()], About(undone={"OrionMX": Undone(1)})),
-    "undo": ([undoing(Outcome.done(message="OrionMX is as before, at d5c6f90", **HEADS))], About()),
+    "undone": ([rolled_back()], CardContext(undone={"OrionMX": UndoState(1, undoing(Outcome.done(message="undone")))})),
+    "undo_under_way": ([rolled_back()], CardContext(undone={"OrionMX": UndoState(0, None, under_way=True)})),
+    "undo_failed_once": ([rolled_back()], CardContext(undone={"OrionMX": UndoState(1)})),
+    "undo": ([undoing(Outcome.done(message="OrionMX is as before, at d5c6f90", **HEADS))], CardContext()),
     "hostile": (
         [
             replace(
@@ -115,7 +118,7 @@ CASES: Mapping[str, tuple[Sequence[Job], About]] = {
                 issuer=Issuer("file:<!here>", HOSTILE),
             )
         ],
-        About(
+        CardContext(
             asking(approval(ApprovalState.DONE), yes(Issuer("cli:<!everyone>", HOSTILE))),
             bakes=[bake(B.DEGRADED, reason=HOSTILE)],
         ),
@@ -126,7 +129,7 @@ CASES: Mapping[str, tuple[Sequence[Job], About]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
     found, about = CASES[name]
-    is_as_last_seen("code_card", name, card(found, NOW, about))
+    is_as_last_seen("code_card", name, command_card(found, NOW, about))
 
 
 def test_every_golden_file_has_its_case() -> None:
@@ -134,13 +137,13 @@ def test_every_golden_file_has_its_case() -> None:
 
 
 def buttons(name: str) -> list[dict[str, Any]]:
-    blocks = card(CASES[name][0], NOW, CASES[name][1])["blocks"]
+    blocks = command_card(CASES[name][0], NOW, CASES[name][1])["blocks"]
     return [button for block in blocks if block["type"] == "actions" for button in block["elements"]]
 
 
 def test_an_undo_that_is_refused_does_not_ask_for_the_same_again_first() -> None:
     why = "The newest change is itself an undo, which can't be undone. To take it back: rollback OrionMX 1."
-    said = card([undoing(Outcome.failed(why))], NOW)["blocks"]
+    said = command_card([undoing(Outcome.failed(why))], NOW)["blocks"]
     assert any("*What to do:* what is said here, then if need be `/supervisor undo" in str(block) for block in said)
 
 
@@ -170,12 +173,12 @@ def test_a_thousand_who_have_degraded_fit_with_the_votes_of_fifty() -> None:
     most = [rolled_back("W" * 60 + f"{n:04}") for n in range(1000)]
     watched = [bake(B.DEGRADED, each.worker_id, "&<>" * 900) for each in most]
     votes = [yes(Issuer(f"cli:{n}", "&" * 255)) for n in range(50)]
-    about = About(asking(approval(ApprovalState.DONE, needed=50), *votes), bakes=watched, undo_asks=True)
-    assert check_message(card(most, NOW, about), update=True) == []
+    about = CardContext(asking(approval(ApprovalState.DONE, needed=50), *votes), bakes=watched, undo_asks=True)
+    assert check_message(command_card(most, NOW, about), update=True) == []
 
 
 def test_who_asked_and_who_agreed_are_mentioned_and_nobody_else() -> None:
-    said = str(card(CASES["hostile"][0], NOW, CASES["hostile"][1]))
+    said = str(command_card(CASES["hostile"][0], NOW, CASES["hostile"][1]))
     assert "<@" not in said
     assert "<!channel" not in said
-    assert f"<@{ADA.id.rpartition('/')[2]}>" in str(card(CASES["approved"][0], NOW, CASES["approved"][1]))
+    assert f"<@{ADA.id.rpartition('/')[2]}>" in str(command_card(CASES["approved"][0], NOW, CASES["approved"][1]))

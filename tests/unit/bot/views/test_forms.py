@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from bot.requests.forms import read
 from bot.views import forms as views
-from bot.views.forms import LABEL, MOST_OPTIONS, TARGET, VALUE, about, block_of, form, matching, picker, submit
+from bot.views.forms import LABEL, MOST_OPTIONS, TARGET, VALUE, block_of, form, form_context, matching, picker, submit
 from slack_playground.blockkit.messages import check_options
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
@@ -223,7 +223,7 @@ def test_a_form_of_a_command_that_is_gone_says_so() -> None:
     view["private_metadata"] = view["private_metadata"].replace('"pause"', '"paws"')
     assert "open it again" in read(view, CONTEXT)["target"]  # type: ignore[index]
     for odd in ("", "[]", "{", '{"x": 1}', "7"):
-        assert about({"private_metadata": odd}) == views.About()
+        assert form_context({"private_metadata": odd}) == views.FormContext()
 
 
 def test_a_worker_that_is_gone_since_the_form_was_opened_is_said_at_its_field() -> None:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.views.cards.approval import decision
-from bot.views.home.page import COMMANDS, home, in_words, not_for_you
+from bot.views.cards.approval import decision_form
+from bot.views.home.page import COMMANDS, home, plain_home, refused_home
 from bot.views.home.sections import (
     EVERYTHING,
     FOR_THE_PAUSED,
@@ -24,10 +24,10 @@ from bot.views.home.sections import (
     FOR_THE_WELL,
     OF_TEAM,
     TROUBLE,
+    HomeData,
+    HomePosition,
+    HomeReader,
     OpenAlert,
-    Picture,
-    Place,
-    Reader,
 )
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
@@ -35,7 +35,7 @@ from tests.support.home_pictures import NOW, READERS, UNTIL, asking, hostile, pi
 from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-ALL = Reader(list(CATALOG), lambda *_: True)
+ALL = HomeReader(list(CATALOG), lambda *_: True)
 MARKED_UP = re.compile(r"<([^>]*)>")
 OURS = re.compile(r"!date\^\d+\^[^|]*\|[^<>]*|https://[^|<>]*\|(its card|its message)|@U0(ANNA|OLGA)")
 
@@ -64,11 +64,11 @@ def elements(view: dict[str, Any]) -> list[dict[str, Any]]:
     return rows + [block["accessory"] for block in view["blocks"] if "accessory" in block]
 
 
-def pages_of(whole: Picture) -> list[dict[str, Any]]:
+def pages_of(whole: HomeData) -> list[dict[str, Any]]:
     """All pages, turned one by one."""
-    pages = [home(whole, ALL, Place(0))]
+    pages = [home(whole, ALL, HomePosition(0))]
     while any(each["action_id"] == "home:page:on" for each in elements(pages[-1])):
-        pages.append(home(whole, ALL, Place(len(pages))))
+        pages.append(home(whole, ALL, HomePosition(len(pages))))
     return pages
 
 
@@ -86,11 +86,11 @@ def test_each_page_is_as_it_was_last_looked_at(role: str, count: int) -> None:
 
 
 def test_the_other_pages_are_as_they_were_last_looked_at() -> None:
-    golden("empty", home(Picture("Host", (), NOW, UNTIL), READERS["operator"]))
-    golden("stranger", not_for_you("`status` is for viewers: <@U0ANNA>.", Picture("Host", (), NOW, UNTIL)))
-    golden("in_words", in_words(picture(40)))
-    golden("page_2_of_400", home(picture(400), READERS["operator"], Place(1)))
-    golden("only_trouble", home(picture(40), READERS["operator"], Place(0, TROUBLE)))
+    golden("empty", home(HomeData("Host", (), NOW, UNTIL), READERS["operator"]))
+    golden("stranger", refused_home("`status` is for viewers: <@U0ANNA>.", HomeData("Host", (), NOW, UNTIL)))
+    golden("in_words", plain_home(picture(40)))
+    golden("page_2_of_400", home(picture(400), READERS["operator"], HomePosition(1)))
+    golden("only_trouble", home(picture(40), READERS["operator"], HomePosition(0, TROUBLE)))
     alerts = [OpenAlert("alr_1", "Worker-004", "stale", NOW, "https://work.slack.com/archives/C0OPS/p1")]
     alerts.append(OpenAlert("alr_2", "612 of 1,000 workers", "are in trouble still", NOW))
     golden("alerts", home(picture(1, alerts=alerts), READERS["viewer"]))
@@ -100,7 +100,7 @@ def test_a_viewer_is_offered_nothing_that_changes_anything() -> None:
     offered = {value.partition(":")[0] for value in values(home(picture(40, "viewer"), READERS["viewer"]))}
     assert offered
     assert {CATALOG[name].right for name in offered} == {CATALOG["status"].right}
-    assert values(home(picture(40), Reader())) == set()
+    assert values(home(picture(40), HomeReader())) == set()
 
 
 def test_what_can_be_asked_for_fits_how_a_worker_is() -> None:
@@ -110,14 +110,14 @@ def test_what_can_be_asked_for_fits_how_a_worker_is() -> None:
         worker("Down", fine=False, pid=None, state="stopped"),
         worker("Ill", fine=False, health="stale"),
     ]
-    found = values(home(Picture("Host", seen, NOW, UNTIL), ALL))
+    found = values(home(HomeData("Host", seen, NOW, UNTIL), ALL))
     assert {"restart:Well", "pause:Well", "resume:Rests", "resume:Down", "restart:Ill"} <= found
     assert not {"resume:Well", "restart:Rests", "pause:Rests", "restart:Down", "resume:Ill"} & found
 
 
 def test_those_in_trouble_come_first_in_their_team_and_their_team_before_others() -> None:
     seen = [worker("A1", "a"), worker("B1", "b"), worker("B2", "b", fine=False), worker("Z")]
-    shown = said(home(Picture("Host", seen, NOW, UNTIL), ALL))
+    shown = said(home(HomeData("Host", seen, NOW, UNTIL), ALL))
     order = [shown.index(f"*{name}*") for name in ("b", "B2", "B1", "a", "A1", "No team", "Z")]
     assert order == sorted(order)
 
@@ -141,21 +141,23 @@ def test_every_worker_is_on_exactly_one_page_and_a_team_that_goes_on_says_so() -
 @pytest.mark.parametrize("page", [-3, 99, 10**9])
 def test_a_page_that_is_not_there_any_more_is_the_nearest_that_is(page: int) -> None:
     nearest = 0 if page < 0 else len(pages_of(picture(400))) - 1
-    assert home(picture(400), ALL, Place(page)) == home(picture(400), ALL, Place(nearest))
+    assert home(picture(400), ALL, HomePosition(page)) == home(picture(400), ALL, HomePosition(nearest))
 
 
 @pytest.mark.parametrize("only", [f"{OF_TEAM}gone", "what?", OF_TEAM, f"{OF_TEAM}{'x' * 400}"])
 def test_a_choice_that_is_not_there_any_more_is_shown_and_can_be_changed(only: str) -> None:
-    assert "home:show" in said(checked(home(picture(40), ALL, Place(0, only))))
+    assert "home:show" in said(checked(home(picture(40), ALL, HomePosition(0, only))))
 
 
 def test_a_team_alone_and_those_in_trouble_alone_can_be_shown() -> None:
-    team = said(home(picture(40), ALL, Place(0, f"{OF_TEAM}crawl")))
+    team = said(home(picture(40), ALL, HomePosition(0, f"{OF_TEAM}crawl")))
     assert "*crawl*" in team
     assert "*archive*" not in team
-    unwell = home(picture(40), ALL, Place(0, TROUBLE))
+    unwell = home(picture(40), ALL, HomePosition(0, TROUBLE))
     assert all(":x:" in block["text"]["text"] for block in unwell["blocks"] if "worker:" in block.get("block_id", ""))
-    assert "Nobody is in trouble" in said(home(Picture("Host", [worker("A")], NOW, UNTIL), ALL, Place(0, TROUBLE)))
+    assert "Nobody is in trouble" in said(
+        home(HomeData("Host", [worker("A")], NOW, UNTIL), ALL, HomePosition(0, TROUBLE))
+    )
 
 
 def test_the_worst_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
@@ -163,14 +165,14 @@ def test_the_worst_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
         view = checked(page)
         found = [mark for text in texts(view) for mark in MARKED_UP.findall(text)]
         assert [mark for mark in found if not OURS.fullmatch(mark)] == []
-    checked(in_words(hostile()))
-    checked(not_for_you("w" * 5000, hostile()))
-    checked(decision(hostile().approvals[0].approval))
+    checked(plain_home(hostile()))
+    checked(refused_home("w" * 5000, hostile()))
+    checked(decision_form(hostile().approvals[0].approval))
     golden("hostile", home(hostile(4), ALL))
 
 
 def test_the_form_of_a_vote_says_what_it_is_about() -> None:
-    form = checked(decision(asking().approval))
+    form = checked(decision_form(asking().approval))
     assert "Worker-004: rollback 2" in said(form)
     assert "<@U0OLGA>" in said(form)
 
@@ -199,7 +201,7 @@ WORKERS = st.builds(
     st.one_of(st.sampled_from([EVERYTHING, TROUBLE, f"{OF_TEAM}a"]), st.text(max_size=200)),
 )
 def test_whatever_there_is_slack_takes_it(seen: list[dict[str, Any]], page: int, only: str) -> None:
-    view = checked(home(Picture("Host", seen, NOW, UNTIL), ALL, Place(page, only)))
+    view = checked(home(HomeData("Host", seen, NOW, UNTIL), ALL, HomePosition(page, only)))
     found = [mark for text in texts(view) for mark in MARKED_UP.findall(text)]
     assert [mark for mark in found if not OURS.fullmatch(mark)] == []
 

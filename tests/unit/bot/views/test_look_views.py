@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 
 from bot.access.rules import Person
 from bot.answers.audit import PAGE, filter_of, place_in, where, zone_of
-from bot.views.answers.alerts import waiting
-from bot.views.answers.audit import NEWER, OLDER, Asking, Shown, audit_page
-from bot.views.answers.logs import as_file, fits, logs
+from bot.views.answers.alerts import pending_approvals
+from bot.views.answers.audit import NEWER, OLDER, AuditQuery, AuditRow, audit_page
+from bot.views.answers.logs import fits, logs, logs_file
 from bot.views.answers.overview import status
 from bot.views.answers.teams import teams
-from bot.views.cards.approval import Asking as Waits
+from bot.views.cards.approval import ApprovalDetails as Waits
 from bot.views.files import MOST_BYTES
-from bot.views.parts import Content, page_in
+from bot.views.parts import Content, page_number
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.diagnosis.worker_logs import Written
@@ -81,8 +81,8 @@ def audit_command(target: str = "", **params: Any) -> Command:
     return Command("audit", target, (target,) if target else (), {"by": None, "since": None, "limit": 20, **params})
 
 
-def asking(wanted: AuditFilter | None = None, command: Command | None = None, *, alone: bool = True) -> Asking:
-    return Asking("Host", command or audit_command(), wanted or AuditFilter(), NONCE, alone)
+def asking(wanted: AuditFilter | None = None, command: Command | None = None, *, alone: bool = True) -> AuditQuery:
+    return AuditQuery("Host", command or audit_command(), wanted or AuditFilter(), NONCE, alone)
 
 
 def worker(worker_id: str = "OrionMX", **facts: Any) -> dict[str, Any]:
@@ -113,14 +113,16 @@ def asked_for(number: int, label: str = "hotfix", worker_id: str = "OrionMX", li
 
 
 CASES: Mapping[str, Callable[[], Content]] = {
-    "approvals": lambda: waiting([asked_for(1), asked_for(2, HOSTILE, "VegaMX")], NONCE),
-    "approvals_none": lambda: waiting([], NONCE),
-    "approvals_of_many": lambda: waiting([asked_for(number) for number in range(12)], NONCE, 1),
-    "audit": lambda: audit_page(asking(), [Shown(ENTRY, LINK), Shown(FAILED), Shown(WAITS)], older="older:5:Host"),
-    "audit_in_a_thread": lambda: audit_page(
-        asking(alone=False), [Shown(ENTRY, LINK), Shown(FAILED)], newer="newer:7:Host"
+    "approvals": lambda: pending_approvals([asked_for(1), asked_for(2, HOSTILE, "VegaMX")], NONCE),
+    "approvals_none": lambda: pending_approvals([], NONCE),
+    "approvals_of_many": lambda: pending_approvals([asked_for(number) for number in range(12)], NONCE, 1),
+    "audit": lambda: audit_page(
+        asking(), [AuditRow(ENTRY, LINK), AuditRow(FAILED), AuditRow(WAITS)], older="older:5:Host"
     ),
-    "audit_narrowed": lambda: audit_page(asking(FILTERED, FILTERING), [Shown(ENTRY, LINK)]),
+    "audit_in_a_thread": lambda: audit_page(
+        asking(alone=False), [AuditRow(ENTRY, LINK), AuditRow(FAILED)], newer="newer:7:Host"
+    ),
+    "audit_narrowed": lambda: audit_page(asking(FILTERED, FILTERING), [AuditRow(ENTRY, LINK)]),
     "audit_nothing": lambda: audit_page(asking(), []),
     "audit_nothing_fits": lambda: audit_page(asking(FILTERED, FILTERING), []),
     "audit_nobody": lambda: audit_page(asking(AuditFilter(issuer=HOSTILE), audit_command(by=HOSTILE)), [], nobody=True),
@@ -160,7 +162,7 @@ def test_every_golden_answer_has_its_case() -> None:
 def test_the_longest_page_of_the_trail_fits_and_is_cut_in_no_mark(alone: bool) -> None:
     wanted = AuditFilter(issuer=WIDE, since=NOW, targets=(WIDE,))
     command = audit_command("W" * 100, by="p" * 80, command="c" * 64, since="2d")
-    shown = [Shown(LONGEST, LINK * 3)] * PAGE
+    shown = [AuditRow(LONGEST, LINK * 3)] * PAGE
     made = audit_page(asking(wanted, command, alone=alone), shown, newer="newer:" + "9" * 80, older="older:" + "9" * 80)
     assert check_message(made, update=True) == []
     for block in made["blocks"][1:-2]:
@@ -181,7 +183,7 @@ def test_no_name_calls_or_links_anybody(text: str) -> None:
         error=text,
         well=False,
     )
-    made = audit_page(asking(alone=False), [Shown(replace(hostile, approved=(Issuer(f"slack:{text}", text),)))])
+    made = audit_page(asking(alone=False), [AuditRow(replace(hostile, approved=(Issuer(f"slack:{text}", text),)))])
     assert check_message(made, update=True) == []
     said = "".join(block["text"]["text"] for block in made["blocks"] if block["type"] == "section")
     assert said.count("<") == 1, "the date alone is marked up"
@@ -196,8 +198,8 @@ def test_the_longest_lines_fit_and_the_newest_of_them_are_shown() -> None:
         assert not fits(found)
         assert "999 &amp;'&lt;" in json.dumps(made)
         assert "999 &amp;'&lt;" in made["text"]
-        assert len(as_file(found).encode()) < MOST_BYTES
-        assert "999 &`<" in as_file(found)
+        assert len(logs_file(found).encode()) < MOST_BYTES
+        assert "999 &`<" in logs_file(found)
     assert fits([LINES])
 
 
@@ -214,7 +216,7 @@ def test_the_longest_teams_and_workers_fit() -> None:
 def test_the_longest_list_of_approvals_fits() -> None:
     many = [asked_for(number, "&" * 100, "W" * 64, LINK * 3) for number in range(200)]
     for page in (0, 19, 99):
-        assert check_message(waiting(many, NONCE, page), update=True) == []
+        assert check_message(pending_approvals(many, NONCE, page), update=True) == []
 
 
 def test_workers_in_trouble_stand_on_the_first_page() -> None:
@@ -238,8 +240,8 @@ def test_a_place_is_one_word_and_is_read_again(host: str) -> None:
 @pytest.mark.parametrize("word", ["", "older", "older:x:Host", "csv", "older:-1:Host", f"older:{'9' * 40}:H", "\0"])
 def test_what_is_no_place_is_the_first_page(word: str) -> None:
     assert place_in(word) == (None, False)
-    assert page_in("next:x") == page_in("") == page_in("next:9999999") == 0
-    assert page_in("next:3") == 3
+    assert page_number("next:x") == page_number("") == page_number("next:9999999") == 0
+    assert page_number("next:3") == 3
 
 
 def test_a_day_begins_where_the_asker_is() -> None:

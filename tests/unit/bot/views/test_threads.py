@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.cards.approval import Asking
-from bot.views.cards.card import COMMITS, ERROR, card
-from bot.views.cards.thread import LONG, of_report, outcome, preview
-from bot.views.files import UNREADABLE, Attached, in_words
-from bot.views.parts import Content, words
+from bot.views.cards.approval import ApprovalDetails
+from bot.views.cards.card import COMMITS, ERROR, command_card
+from bot.views.cards.thread import LONG, outcome, preview, report_text
+from bot.views.files import UNREADABLE, Attachment, file_text
+from bot.views.parts import Content, text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.intake.approvals.rules import FINAL, Approval, ApprovalState, Choice, Terms, Vote
@@ -66,12 +66,12 @@ def after(seconds: float, of: Job) -> Job:
     return replace(of, filed_at=NOW - timedelta(seconds=seconds))
 
 
-def asking(state: ApprovalState, *votes: Vote, elsewhere: str = "", reason: str = "", **more: Any) -> Asking:
+def asking(state: ApprovalState, *votes: Vote, elsewhere: str = "", reason: str = "", **more: Any) -> ApprovalDetails:
     command = Command("rollback", "OrionMX", ("OrionMX",), {"commits_back": 3}, "hotfix", OPERATOR, TASK)
     made = Approval(
         "ab12cd34", "Host", command, "slack", None, (), "f", Terms(OPERATOR.id), state, NOW, NOW, reason=reason
     )
-    return Asking(replace(made, **more), votes, elsewhere)
+    return ApprovalDetails(replace(made, **more), votes, elsewhere)
 
 
 def vote(voter: Issuer, choice: Choice = Choice.APPROVE, reason: str = "") -> Vote:
@@ -115,14 +115,16 @@ CASES: Mapping[str, Callable[[], Content | None]] = {
         [ROLLED_BACK], replace(EXECUTING, elsewhere="C0APPROVALS"), asked_here=True
     ),
     "preview": lambda: preview(asking(ApprovalState.PENDING, previews=(PREVIEWED,))),
-    "report_without_its_file": lambda: in_words(report(), UNREADABLE),
-    "report_as_text": lambda: in_words(report('{\n  "a": 1\n}\n' * 2000), "file_uploads_disabled"),
+    "report_without_its_file": lambda: file_text(report(), UNREADABLE),
+    "report_as_text": lambda: file_text(report('{\n  "a": 1\n}\n' * 2000), "file_uploads_disabled"),
 }
 
 
-def report(content: str = "") -> Attached:
+def report(content: str = "") -> Attachment:
     made = job(handler="diagnostics", outcome=Outcome.done(message=DIAGNOSED))
-    return Attached("diagnostics.json", content, rest="`/mnt/nas/diagnostics.json` on Host", comment=of_report(made))
+    return Attachment(
+        "diagnostics.json", content, rest="`/mnt/nas/diagnostics.json` on Host", comment=report_text(made)
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -215,7 +217,7 @@ def test_a_preview_is_told_only_where_it_was_cut_and_only_while_it_waits() -> No
     [[changed(8)], [job(outcome=Outcome.failed("e" * (ERROR + 1)))], [job(f"W{n}", outcome=PAUSED) for n in range(21)]],
 )
 def test_what_a_card_cuts_is_said_to_be_in_the_thread_and_is_there(jobs: list[Job]) -> None:
-    assert "in the thread" in json.dumps(card(jobs, NOW))
+    assert "in the thread" in json.dumps(command_card(jobs, NOW))
     assert outcome(jobs, None) is not None
 
 
@@ -230,7 +232,7 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit_and_it_is_said_wh
 
 def test_what_was_found_is_said_test_by_test() -> None:
     failed = Outcome.failed("The database is not as it should be.", message="1 of 2 tests failed", **VERIFIED)
-    assert of_report(job(handler="verify_db", outcome=failed)).split("\n") == [
+    assert report_text(job(handler="verify_db", outcome=failed)).split("\n") == [
         "*OrionMX*: verify-db",
         ":white_check_mark: connection: it answers",
         ":x: table jobs_t: there is no such table",
@@ -296,6 +298,6 @@ def test_whatever_a_report_says_its_words_are_well(message: str, path: str, test
     found = [{"name": each, "message": each, "passed": True} for each in tests]
     more = {"tests": found} if tests else {}
     made = job(handler="diagnostics", outcome=Outcome.done(message=message, **more))
-    only_ours(words(of_report(made)))
-    only_ours(in_words(Attached(path, message, rest="`x`", comment=of_report(made)), "file_uploads_disabled"))
-    only_ours(in_words(Attached(path, b"x", rest="`x`", comment=of_report(made)), message))
+    only_ours(text_message(report_text(made)))
+    only_ours(file_text(Attachment(path, message, rest="`x`", comment=report_text(made)), "file_uploads_disabled"))
+    only_ours(file_text(Attachment(path, b"x", rest="`x`", comment=report_text(made)), message))

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from bot.views.answers.alerts import listed
+from bot.views.answers.alerts import open_alerts
 from bot.views.cards.alert import alert_card
-from bot.views.cards.notices import call, call_elsewhere, morning, week
+from bot.views.cards.notices import escalation, escalation_elsewhere, quiet_hours_summary, weekly_summary
 from bot.views.parts import Content
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import Uptime
@@ -37,20 +37,20 @@ IN_MAINTENANCE = replace(hush(Hush.MAINTENANCE), by=CONFIGURATION)
 IN_QUIET_HOURS = replace(hush(Hush.QUIET), by=CONFIGURATION)
 
 CASES: dict[str, Content] = {
-    "morning": morning([DEGRADED, GONE, GONE, replace(GONE, target=DOWN.target)], NOW - 9 * HOUR, NOW),
-    "morning_of_one": morning([GONE], NOW - 9 * HOUR, NOW),
-    "call": call(DOWN, ["U0BEN", "S0LEADS"]),
-    "call_of_hostile": call(replace(DOWN, reason=HOSTILE), ["U0BEN"]),
-    "call_elsewhere": call_elsewhere(DOWN, "C0OPS", "https://team.example/archives/C0OPS/p1770302940000100"),
-    "call_elsewhere_before_it_is_told": call_elsewhere(DOWN, "C0OPS", ""),
-    "week": week("OrionHost", NOW - 7 * DAY, NOW, [GONE, GONE, DOWN], {"North": WELL, "South": ALL}),
-    "week_quiet": week("OrionHost", NOW - 7 * DAY, NOW, [], {"North": ALL, "South": ALL}),
+    "morning": quiet_hours_summary([DEGRADED, GONE, GONE, replace(GONE, target=DOWN.target)], NOW - 9 * HOUR, NOW),
+    "morning_of_one": quiet_hours_summary([GONE], NOW - 9 * HOUR, NOW),
+    "call": escalation(DOWN, ["U0BEN", "S0LEADS"]),
+    "call_of_hostile": escalation(replace(DOWN, reason=HOSTILE), ["U0BEN"]),
+    "call_elsewhere": escalation_elsewhere(DOWN, "C0OPS", "https://team.example/archives/C0OPS/p1770302940000100"),
+    "call_elsewhere_before_it_is_told": escalation_elsewhere(DOWN, "C0OPS", ""),
+    "week": weekly_summary("OrionHost", NOW - 7 * DAY, NOW, [GONE, GONE, DOWN], {"North": WELL, "South": ALL}),
+    "week_quiet": weekly_summary("OrionHost", NOW - 7 * DAY, NOW, [], {"North": ALL, "South": ALL}),
     "flapping": alert_card(told(**FLAPS), NOW),
     "flapping_over": alert_card(told(**FLAPS, **OVER, ended="it has not changed for 30 min, and is well now"), NOW),
     "folded": alert_card(told(parent_id="p1", parent=told(**FLAPS).alert, evidence=()), NOW),
     "in_maintenance": alert_card(told(hushes=[IN_MAINTENANCE], evidence=()), NOW),
     "in_quiet_hours": alert_card(told(severity=Severity.WARNING, hushes=[IN_QUIET_HOURS], evidence=()), NOW),
-    "list": listed(
+    "list": open_alerts(
         [SEEN],
         {"North": hush(Hush.MUTE, "disks"), "South": IN_MAINTENANCE, EVERYTHING.id: IN_MAINTENANCE},
         1,
@@ -75,10 +75,10 @@ def test_the_longest_and_the_worst_there_can_be_is_taken_by_slack_and_calls_nobo
     people = [f"U{number:010}" for number in range(200)]
     worked = {each.target.id: WELL for each in others}
     for made in (
-        morning([*others, *over], NOW, NOW),
-        call(evil, people),
-        call_elsewhere(evil, "C0OPS", "https://team.example/" + "x" * 200),
-        week(HOSTILE * 9, NOW, NOW, [*others, *over], worked),
+        quiet_hours_summary([*others, *over], NOW, NOW),
+        escalation(evil, people),
+        escalation_elsewhere(evil, "C0OPS", "https://team.example/" + "x" * 200),
+        weekly_summary(HOSTILE * 9, NOW, NOW, [*others, *over], worked),
     ):
         assert check_message(made, update=True) == []
         assert "<!channel>" not in str(made)

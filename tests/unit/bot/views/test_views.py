@@ -6,10 +6,17 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bot.views.answers.help import help_of
-from bot.views.answers.overview import BUTTONS, SHOWN, asked_for, line, overview
+from bot.views.answers.help import help_message
+from bot.views.answers.overview import BUTTONS, SHOWN, line, overview, pressed_button
 from bot.views.buttons import EFFECTS
-from bot.views.parts import deaf, listing, others, plain, with_hint, words
+from bot.views.parts import (
+    code_message,
+    connection_gap_notice,
+    other_connection_notice,
+    text_message,
+    with_hint,
+    without_blocks,
+)
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
 
@@ -84,20 +91,20 @@ def test_no_workers_at_all_is_said() -> None:
 
 
 def test_a_notice_of_deafness_says_from_when_to_when_and_stays_short() -> None:
-    one = deaf("Host", [(NOW, NOW + timedelta(seconds=75))], away=True)
+    one = connection_gap_notice("Host", [(NOW, NOW + timedelta(seconds=75))], away=True)
     assert "from <!date^1770301800^" in one["text"]
     assert "(1 min 15 s)" in one["text"]
     gaps = [(NOW + timedelta(minutes=n), NOW + timedelta(minutes=n, seconds=5)) for n in range(200)]
-    many = deaf("Host", gaps, away=False)
+    many = connection_gap_notice("Host", gaps, away=False)
     assert "and 185 times before" in many["text"]
     assert str(int(gaps[-1][0].timestamp())) in many["text"]
     assert "give it again" in many["text"]
-    for message in (one, many, others("Slack counts 2.")):
+    for message in (one, many, other_connection_notice("Slack counts 2.")):
         assert check_message(message, update=True) == []
 
 
 def test_help_shows_the_commands_that_its_reader_may_give_by_what_they_do() -> None:
-    made = help_of("", [CATALOG["pause"], CATALOG["status"]])
+    made = help_message("", [CATALOG["pause"], CATALOG["status"]])
     shown = [block["text"]["text"] for block in made["blocks"] if block["type"] == "section"]
     assert [line.partition(": ")[0] for text in shown for line in text.split("\n") if line.startswith("•")] == [
         "• `/supervisor status [target]`",
@@ -109,26 +116,26 @@ def test_help_shows_the_commands_that_its_reader_may_give_by_what_they_do() -> N
 def test_every_help_is_as_slack_takes_it() -> None:
     every = list(CATALOG.values())
     for topic in ("", *CATALOG, *FAMILIES):
-        assert check_message(help_of(topic, every), update=True) == []
+        assert check_message(help_message(topic, every), update=True) == []
 
 
 def test_what_stands_for_a_pressed_button_fits_the_longest_worker() -> None:
-    assert check_message(asked_for("restart", "W" * 64, NONCE), update=True) == []
+    assert check_message(pressed_button("restart", "W" * 64, NONCE), update=True) == []
 
 
 def test_a_listing_is_cut_between_lines_and_after_what_fits() -> None:
-    some = listing("\n".join(f"{number:4} words of help & more" for number in range(300)))
+    some = code_message("\n".join(f"{number:4} words of help & more" for number in range(300)))
     assert len(some["blocks"]) > 1
     assert all(block["text"]["text"].endswith("more```") for block in some["blocks"])
-    much = listing("x" * 100_000 + "\n" + "`&<>\n" * 20_000)
+    much = code_message("x" * 100_000 + "\n" + "`&<>\n" * 20_000)
     assert "(cut)" in much["blocks"][-1]["elements"][0]["text"]
     for message in (some, much):
         assert check_message(message, update=True) == []
 
 
 def test_anything_told_is_cut_to_fit_and_a_hint_goes_below() -> None:
-    long = with_hint(words("x" * 100_000), "h" * 10_000)
+    long = with_hint(text_message("x" * 100_000), "h" * 10_000)
     assert check_message(long, update=True) == []
     assert "(cut)" in long["text"]
     assert with_hint(long, "") == long
-    assert check_message(plain(long), update=True) == []
+    assert check_message(without_blocks(long), update=True) == []
