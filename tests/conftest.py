@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import databases, process_backends, sampling
+from tests.support import sampling
+from tests.support.processes import process_backends
+from tests.support.storage import databases
 
 # How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
 for profile, most in (("test", 20), ("faults", 300)):

@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 from bot.answers.charts import draw
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
 from playground.tests.support.browser import ARGUMENTS, CHROMIUM
-from tests.support import page_story
-from tests.support.histories_drawn import deploy_and_rollback
-from tests.support.terminal_scenes import scenes
+from tests.support.diagnosis.history_charts import deploy_and_rollback
+from tests.support.diagnosis.terminal_scenes import scenes
+from tests.support.slack import page_story
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -15,7 +15,7 @@ from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
 
 ME = getpass.getuser()
-NOBODY = (sys.executable, "-m", "tests.support.unprivileged")
+NOBODY = (sys.executable, "-m", "tests.support.programs.unprivileged")
 """The command line, run by somebody who may not read the home of the test."""
 
 

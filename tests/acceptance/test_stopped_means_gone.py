@@ -66,7 +66,7 @@ def test_a_worker_that_does_not_obey_is_killed_and_named(home: Home, word: str) 
 
 
 def test_what_cannot_be_killed_is_stuck_named_and_1(home: Home) -> None:
-    home.start_daemon(program=(sys.executable, "-m", "tests.support.unkillable"))
+    home.start_daemon(program=(sys.executable, "-m", "tests.support.programs.unkillable"))
     (pid,) = home.running_copies("OrionMX")
     sent = home.supervisor("send", "pause", "--wait")
     assert sent.returncode == 1

@@ -23,9 +23,9 @@ from pathlib import Path
 from slack_playground import Playground
 from supervisor_core.workers.conditions.rules import Sight
 from supervisor_core.workers.health import WorkerState
-from tests.support.alerting import NEVER, AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import NEVER, AlertDesk, an_alert_desk
 from tests.support.homes import demo_command
-from tests.support.slack_home import SlackHome, a_slack_home, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, started
 
 KILLS = 30
 WORKERS, STORM = 10_000, 1_000

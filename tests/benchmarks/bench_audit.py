@@ -21,7 +21,7 @@ from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import grammar_context, load_supervisor_config
 from tests.benchmarks.timing import table
 from tests.support.homes import a_home, demo_command
-from tests.support.long_trail import HOST, WORKERS, a_long_trail
+from tests.support.storage.long_audit_trail import HOST, WORKERS, a_long_trail
 
 ROWS = 1_000_000
 ROUNDS = 20

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.fifo import Starts
-from tests.support.peers.circus import Circus
-from tests.support.peers.ours import Ours
-from tests.support.peers.supervisord import Supervisord
-from tests.support.peers.system import Setting, System
+from tests.support.daemon.peers.circus import Circus
+from tests.support.daemon.peers.ours import Ours
+from tests.support.daemon.peers.supervisord import Supervisord
+from tests.support.daemon.peers.system import Setting, System
 from tests.support.waiting import wait_until
 
 KILLS = 50

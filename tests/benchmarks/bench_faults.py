@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.peers.matrix import HEADINGS, line, tried
-from tests.support.peers.rows import TOGETHER
+from tests.support.daemon.peers.matrix import HEADINGS, line, tried
+from tests.support.daemon.peers.rows import TOGETHER
 
 PATIENCE_SECONDS = 30.0
 """For so long the peers are watched in a fault that they may never notice."""

@@ -18,8 +18,8 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, jobs
-from tests.support import databases
-from tests.support.forwarded import HOST, NOW, do_job, forward, opened, rows_of, shared
+from tests.support.storage import databases
+from tests.support.storage.forwarded_rows import HOST, NOW, do_job, forward, opened, rows_of, shared
 
 JOBS = 5_000
 AUDIT_ROWS = 15_000

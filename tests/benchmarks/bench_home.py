@@ -26,10 +26,10 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
-from tests.support.home_pages import pages_of
-from tests.support.home_pictures import worker
 from tests.support.homes import ROOT, demo_command
-from tests.support.slack_home import SlackHome, a_slack_home, started
+from tests.support.slack.app_home import pages_of
+from tests.support.slack.host_pictures import worker
+from tests.support.slack.slack_home import SlackHome, a_slack_home, started
 
 ROUNDS = 4
 APART_SECONDS = 45.0

@@ -37,9 +37,9 @@ from supervisor_core.workers.observation import look
 from supervisor_core.workers.restarts.history import Past
 from supervisor_core.workers.worker import worker_log
 from tests.benchmarks.timing import table
-from tests.support.alerting import NEVER
+from tests.support.alerts.alert_service import NEVER
 from tests.support.homes import a_home, demo_command
-from tests.support.long_trail import a_long_trail
+from tests.support.storage.long_audit_trail import a_long_trail
 
 WORKERS, TEAMS, ROUNDS = 200, 8, 10
 AUDIT_ROWS, FLIPS, LIVES = 1_000_000, 200, 5

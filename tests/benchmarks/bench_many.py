@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.benchmarks.timing import milliseconds
-from tests.support.peers.ours import Ours
-from tests.support.peers.system import Setting
+from tests.support.daemon.peers.ours import Ours
+from tests.support.daemon.peers.system import Setting
 from tests.support.waiting import wait_until
 
 COUNTS = (1, 100, 500)

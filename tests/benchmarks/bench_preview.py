@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.benchmarks.timing import in_turns, milliseconds, table
+from tests.support.code.repositories import huge
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.repositories import huge
 
 COMMITS = 50_000
 FILES = 3_000

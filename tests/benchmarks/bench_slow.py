@@ -22,10 +22,10 @@ from pathlib import Path
 
 from slack_playground import Playground
 from slack_playground.testing.people import Person
+from tests.support.code.remotes import Remote, hangs
+from tests.support.code.repositories import origin_and_checkout
 from tests.support.homes import ROOT, a_home, demo_command
-from tests.support.remotes import Remote, hangs
-from tests.support.repositories import origin_and_checkout
-from tests.support.slack_home import SlackHome, started
+from tests.support.slack.slack_home import SlackHome, started
 
 REMOTES, ROUNDS, TIMES = 20, 3, 8
 LIMIT_SECONDS = 60.0

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import databases, servers
+from tests.support.storage import database_servers as servers
+from tests.support.storage import databases
 
 SERVERS = ("mariadb", "postgresql")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.daemon import ownership as runtime_file
-from tests.support.armed import armed
-from tests.support.checkout_homes import WORKER, CodeHome, a_code_home, watcher
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.code.checkout_homes import WORKER, CodeHome, a_code_home, watcher
+from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
+from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
 TASK = "task_20260205_001"

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.hanging_drive import hanging_drive
 from tests.support.homes import Home, a_home
-from tests.support.outputs import counting, everything
+from tests.support.processes.worker_outputs import counting, everything
+from tests.support.programs.hanging_drive import hanging_drive
 from tests.support.waiting import wait_until
 
 PROMPTLY_SECONDS = 10.0

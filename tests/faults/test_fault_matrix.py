@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.support.peers import rows
-from tests.support.peers.matrix import HEADINGS, SYSTEMS, line, tried
-from tests.support.peers.rows import Finding, Row
+from tests.support.daemon.peers import rows
+from tests.support.daemon.peers.matrix import HEADINGS, SYSTEMS, line, tried
+from tests.support.daemon.peers.rows import Finding, Row
 from tests.support.skips import skip_or_fail
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who lives is found through /proc")

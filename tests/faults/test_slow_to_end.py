@@ -22,7 +22,7 @@ from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.workers.context import Parts, open_doors
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.waiting import wait_until
 
@@ -105,7 +105,7 @@ def seconds(clock: str) -> float:
 
 
 def test_workers_that_can_not_be_ended_are_named_and_are_not_said_to_be_gone(tmp_path: Path) -> None:
-    unkillable = (sys.executable, "-m", "tests.support.unkillable")
+    unkillable = (sys.executable, "-m", "tests.support.programs.unkillable")
     with a_home(tmp_path / "home", {"North": {**SLEEPER, "stop_timeout_seconds": 0.2}}, make=Host) as home:
         assert isinstance(home, Host)
         daemon = home.start_daemon(program=unkillable)

@@ -21,7 +21,7 @@ import pytest
 
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import daemon_holder
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.sampling import rounds
 from tests.support.waiting import wait_until

@@ -18,7 +18,8 @@ import yaml
 
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.processes.manager import Processes
-from tests.support import process_backends, warm
+from tests.support.processes import process_backends
+from tests.support.programs import warm
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

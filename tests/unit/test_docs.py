@@ -40,7 +40,7 @@ def test_every_picture_of_a_terminal_is_taken_from_a_run_and_shown() -> None:
     shown = {Path(target).name for page in PAGES for target, _ in LINK.findall(page.read_text())}
     pictures = {picture.name for picture in (ROOT / "docs" / "images").glob("terminal_*")}
     assert pictures <= shown
-    taken = set(re.findall(r'"(terminal_\w+\.png)"', (ROOT / "tests/support/terminal_scenes.py").read_text()))
+    taken = set(re.findall(r'"(terminal_\w+\.png)"', (ROOT / "tests/support/diagnosis/terminal_scenes.py").read_text()))
     assert taken == pictures
 
 

@@ -11,8 +11,8 @@ from slack_sdk import WebClient
 from bot.views.home.page import home
 from playground.tests.support.browser import chromium
 from slack_playground import Playground
-from tests.support.home_pictures import READERS, hostile, picture
 from tests.support.homes import ROOT
+from tests.support.slack.host_pictures import READERS, hostile, picture
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

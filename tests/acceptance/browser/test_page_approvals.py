@@ -9,8 +9,8 @@ import pytest
 
 from bot.demo.stage import Stage, set_up
 from playground.tests.support.browser import ARGUMENTS, CHROMIUM
-from tests.support import page_story
 from tests.support.skips import skip_or_fail
+from tests.support.slack import page_story
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.alerts.outside.webhook_documents import REPLAY_SECONDS, SIGNATURE, TIMESTAMP, signature
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.alerts.webhook_receiver import Receiver, a_receiver
+from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
-from tests.support.receiver import Receiver, a_receiver
 from tests.support.waiting import wait_until
 
 SECRET, TOKEN = "hunter2-signs", "hunter2-path"

@@ -16,7 +16,7 @@ import pytest
 from slack_playground import Playground
 from supervisor_core.common.times import from_text
 from tests.support.homes import a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, asked, settled, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)

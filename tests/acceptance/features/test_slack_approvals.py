@@ -9,10 +9,10 @@ import pytest
 
 from slack_playground import Playground
 from slack_playground.testing.cards import Card
-from tests.support.checkout_homes import watcher
-from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
-from tests.support.pressing import pressing
-from tests.support.slack_home import settled, started
+from tests.support.code.checkout_homes import watcher
+from tests.support.slack.buttons import pressing
+from tests.support.slack.code_homes import CodeInSlack, a_code_home_in_slack
+from tests.support.slack.slack_home import settled, started
 
 
 @pytest.fixture

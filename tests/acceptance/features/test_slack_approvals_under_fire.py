@@ -11,9 +11,9 @@ import pytest
 
 from slack_playground import Playground
 from slack_playground.testing.cards import Card
-from tests.support.pressing import pressing
 from tests.support.sampling import rounds
-from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.slack.buttons import pressing
+from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
 

@@ -12,7 +12,7 @@ import pytest
 from bot.views.forms import SHORTCUT, SHORTCUT_ON_MESSAGE
 from slack_playground import Playground
 from tests.support.homes import ROOT, demo_command
-from tests.support.slack_home import SlackHome, a_slack_home, asked, settled, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, asked, settled, started
 
 pytestmark = pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=15)
 

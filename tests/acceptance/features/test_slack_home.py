@@ -12,7 +12,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.homes import ROOT, demo_command
-from tests.support.slack_home import SlackHome, a_slack_home, asked, sent_by_shell, settled, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, asked, sent_by_shell, settled, started
 
 pytestmark = pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=15)
 

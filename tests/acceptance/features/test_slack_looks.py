@@ -18,7 +18,7 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
 from tests.support.homes import a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, asked, settled, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, settled, started
 
 pytestmark = pytest.mark.playground(patience=15)
 

@@ -13,9 +13,9 @@ import yaml
 
 from slack_playground import Playground
 from supervisor_core.common.times import from_text
-from tests.support.network import Network
-from tests.support.schedule_homes import comes_due, scheduled
-from tests.support.slack_home import ACCESS, SlackHome, a_slack_home, settled, started
+from tests.support.intake.schedule_homes import comes_due, scheduled
+from tests.support.slack.relay import Network
+from tests.support.slack.slack_home import ACCESS, SlackHome, a_slack_home, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)

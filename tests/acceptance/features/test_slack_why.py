@@ -17,9 +17,9 @@ from slack_playground import Playground
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.workers.conditions.rules import Condition
-from tests.support.flipped import flip_to, hours
+from tests.support.alerts.condition_changes import flip_to, hours
 from tests.support.homes import demo_command
-from tests.support.slack_home import ACCESS, SlackHome, a_slack_home, settled, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, a_slack_home, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)

@@ -13,7 +13,7 @@ import pytest
 from slack_playground import Playground
 from slack_playground.testing.people import Person
 from tests.support.homes import a_home, demo_command
-from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 OPS = "C0OPS"

@@ -17,8 +17,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from slack_playground import Playground, Timings
 from tests.support.homes import ROOT
-from tests.support.network import Network
-from tests.support.slack_home import SlackHome, a_slack_home, sent_by_shell, settled, started
+from tests.support.slack.relay import Network
+from tests.support.slack.slack_home import SlackHome, a_slack_home, sent_by_shell, settled, started
 from tests.support.waiting import wait_until
 
 PATIENCE = 45.0

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from tests.support.checkout_homes import watcher
-from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
+from tests.support.code.checkout_homes import watcher
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, settled, started
+from tests.support.slack.code_homes import CodeInSlack, a_code_home_in_slack
+from tests.support.slack.slack_home import ACCESS, SlackHome, settled, started
 
 pytestmark = pytest.mark.playground(patience=15)
 

@@ -10,7 +10,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, asked, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, started
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 OPS = "C0OPS"

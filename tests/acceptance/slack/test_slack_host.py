@@ -12,7 +12,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.homes import a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, asked, settled, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
 

@@ -11,7 +11,7 @@ import yaml
 
 from slack_playground import Playground
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, asked, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, started
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from slack_playground import Playground
 from slack_playground.values import Timings
-from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
 
@@ -164,4 +164,4 @@ def labels(home: SlackHome) -> list[str]:
 
 
 def armed(point: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "tests.support.armed", point)
+    return (sys.executable, "-m", "tests.support.programs.armed", point)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)

@@ -9,7 +9,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, asked, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, started
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 from slack_playground import Playground
 from slack_playground.testing.cards import Card
 from slack_playground.testing.people import Place
-from tests.support.checkout_homes import watcher
-from tests.support.code_in_slack import a_code_home_in_slack
-from tests.support.commits import straight
-from tests.support.slack_home import a_slack_home, asked, settled, started
+from tests.support.code.checkout_homes import watcher
+from tests.support.code.commits import straight
+from tests.support.slack.code_homes import a_code_home_in_slack
+from tests.support.slack.slack_home import a_slack_home, asked, settled, started
 
 LONG_HISTORY = straight({"watcher.py": watcher(0)}, *({f"data/{n}.txt": f"{n}\n"} for n in range(1, 9)))
 """Eight commits that a rollback can take back without touching the program."""

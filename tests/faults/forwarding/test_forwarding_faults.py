@@ -18,8 +18,9 @@ from supervisor_core.daemon.replication import copying as forward_module
 from supervisor_core.daemon.replication.connection import DatabaseAway
 from supervisor_core.daemon.replication.copying import Forwarding
 from supervisor_core.storage.store import Ledger
-from tests.support import servers
-from tests.support.forwarded import (
+from tests.support.homes import Home, a_home
+from tests.support.storage import database_servers as servers
+from tests.support.storage.forwarded_rows import (
     assert_equal,
     at,
     bring_all,
@@ -31,7 +32,6 @@ from tests.support.forwarded import (
     opened,
     shared,
 )
-from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 
 SECONDS = 1.0
@@ -229,7 +229,7 @@ def test_a_daemon_killed_around_the_commit_brings_each_row_once(tmp_path: Path, 
             for number in range(700):
                 note_audit(ledger, number)
         for times in (1, 2):  # in the first batch, then in the one that goes on from there
-            armed = (sys.executable, "-m", "tests.support.armed", point)
+            armed = (sys.executable, "-m", "tests.support.programs.armed", point)
             daemon = home.start_daemon(program=armed, wait=False)
             assert daemon.wait(30) == -signal.SIGKILL, f"{times}: {home.daemon_log()}"
         home.start_daemon()

@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 
 from supervisor_core.common import crashpoints
 from supervisor_core.daemon.replication import copying as forward_module
-from tests.support.forwarded import assert_equal, beat, file_job, forward, go_on, note_audit, opened, shared
 from tests.support.sampling import examples
-from tests.support.tampering import unguard
+from tests.support.storage.forwarded_rows import (
+    assert_equal,
+    beat,
+    file_job,
+    forward,
+    go_on,
+    note_audit,
+    opened,
+    shared,
+)
+from tests.support.storage.tampering import unguard
 
 IDS = st.integers(0, 3)
 OPERATIONS = st.one_of(

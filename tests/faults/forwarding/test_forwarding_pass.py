@@ -17,8 +17,8 @@ from supervisor_core.daemon.replication import copying as forward_module
 from supervisor_core.daemon.replication import rounds
 from supervisor_core.storage import schema
 from supervisor_core.storage.store import Ledger
-from tests.support import servers
-from tests.support.forwarded import assert_equal, at, do_job, forward, forwarded, note_audit, opened
+from tests.support.storage import database_servers as servers
+from tests.support.storage.forwarded_rows import assert_equal, at, do_job, forward, forwarded, note_audit, opened
 from tests.support.waiting import wait_until
 
 

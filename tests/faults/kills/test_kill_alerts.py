@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from tests.support.armed import armed
 from tests.support.homes import demo_command
-from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.programs.armed import armed
+from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.intake.approvals.rules import ApprovalState
-from tests.support.approval_homes import ApprovalHome, an_approval_home
-from tests.support.armed import armed
+from tests.support.intake.approval_homes import ApprovalHome, an_approval_home
+from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
 S = ApprovalState
@@ -138,7 +138,7 @@ def test_killed_while_it_expired_it_expires_once(tmp_path: Path, point: str) -> 
 
 def test_no_point_is_forgotten(home: ApprovalHome, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    program = (sys.executable, "-m", "tests.support.armed", f"trace:{trace}")
+    program = (sys.executable, "-m", "tests.support.programs.armed", f"trace:{trace}")
     assert home.supervisor("send", "restart hotfix", program=program).returncode == 0
     (asked,) = home.waiting()
     home.supervisor("approvals", "approve", asked["approval_id"], program=program)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.armed import BESIDE, armed
 from tests.support.homes import Home, a_home
+from tests.support.programs.armed import BESIDE, armed
 from tests.support.waiting import wait_until
 
 TASK = "task_20260205_001"

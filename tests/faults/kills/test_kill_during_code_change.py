@@ -17,8 +17,8 @@ import pytest
 
 from supervisor_core.code.change_plan import short
 from supervisor_core.host.locks import FileLock, LockedError
-from tests.support.armed import armed
-from tests.support.checkout_homes import WORKER, CodeHome, a_code_home, watcher
+from tests.support.code.checkout_homes import WORKER, CodeHome, a_code_home, watcher
+from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
 TASK = "task_20260205_001"

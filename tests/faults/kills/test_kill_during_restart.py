@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.faults.kills.test_kill_at_every_step import AFTER_THE_HANDLER, BEFORE_THE_HANDLER
-from tests.support.armed import BESIDE, armed
 from tests.support.homes import Home, a_home
+from tests.support.programs.armed import BESIDE, armed
 from tests.support.waiting import wait_until
 
 TASK = "task_20260205_001"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from tests.support.armed import armed
 from tests.support.homes import a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, asked, settled, started
+from tests.support.programs.armed import armed
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
 

@@ -14,7 +14,7 @@ import pytest
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.workers.output.delivery import DriveLog, deliver_piece
 from tests.support.homes import ROOT
-from tests.support.outputs import LINE, everything, in_one_row, numbers
+from tests.support.processes.worker_outputs import LINE, everything, in_one_row, numbers
 from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 

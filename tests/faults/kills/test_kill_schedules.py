@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.armed import armed
 from tests.support.homes import Home, a_home
-from tests.support.schedule_homes import comes_due, make_due, scheduled
+from tests.support.intake.schedule_homes import comes_due, make_due, scheduled
+from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
 ADD = 'schedule add nightly "daily 03:00" pause OrionMX hotfix'
@@ -75,7 +75,7 @@ def test_killed_while_it_was_run_that_time_is_run_once(home: Home, point: str) -
 
 def test_no_point_is_forgotten(home: Home, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    program = (sys.executable, "-m", "tests.support.armed", f"trace:{trace}")
+    program = (sys.executable, "-m", "tests.support.programs.armed", f"trace:{trace}")
     assert home.supervisor("send", ADD, program=program).returncode == 0
     home.start_daemon(program=program)
     comes_due(home, "nightly")

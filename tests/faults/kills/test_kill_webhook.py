@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.armed import armed
-from tests.support.daemon_homes import SLEEPER
+from tests.support.alerts.webhook_receiver import Receiver, a_receiver
+from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
-from tests.support.receiver import Receiver, a_receiver
+from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
 WORKER = {**SLEEPER, "restart": {"policy": "never"}}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from tests.support import armed as arming
 from tests.support.homes import ROOT
-from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.programs import armed as arming
+from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=20)
 

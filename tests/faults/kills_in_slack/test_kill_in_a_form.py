@@ -12,9 +12,9 @@ import pytest
 from bot.views.forms import SHORTCUT
 from slack_playground import Playground
 from slack_playground.testing.cards import Modal
-from tests.support.armed import armed
 from tests.support.homes import demo_command
-from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.programs.armed import armed
+from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
 

@@ -15,10 +15,10 @@ import yaml
 from slack_playground import Playground
 from slack_playground.testing.cards import Card
 from tests.faults.kills.test_kill_at_every_step import IN_THE_HANDLER
-from tests.support import armed as arming
-from tests.support.armed import BESIDE
 from tests.support.homes import ROOT, demo_command
-from tests.support.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.programs import armed as arming
+from tests.support.programs.armed import BESIDE
+from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -299,7 +299,7 @@ def points_in(trace: Path) -> list[str]:
 
 async def test_no_point_is_forgotten(home: SlackHome, slack: Playground, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    await started(home, slack, (sys.executable, "-m", "tests.support.armed", f"trace:{trace}"))
+    await started(home, slack, (sys.executable, "-m", "tests.support.programs.armed", f"trace:{trace}"))
     assert await passed(home, slack, trace, "/supervisor puase") == set(OF_A_MISTAKE)
     handled = BEFORE_THE_HANDLER + IN_THE_HANDLER + AFTER_THE_HANDLER + BESIDE_THE_HANDLER
     assert await passed(home, slack, trace, "/supervisor pause hotfix test") == {

@@ -20,9 +20,9 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.storage.tables import audit_anchors, audit_log
-from tests.support.armed import armed
 from tests.support.homes import Home
-from tests.support.tampering import put_cell
+from tests.support.programs.armed import armed
+from tests.support.storage.tampering import put_cell
 
 HOST = "TestHost"
 OLD = datetime(2025, 2, 5, 14, 30, 15, tzinfo=UTC)

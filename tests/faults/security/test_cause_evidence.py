@@ -15,11 +15,11 @@ from supervisor_core.alerts.rules import Alert
 from supervisor_core.diagnosis.why.code_causes import Weight, evidence
 from supervisor_core.workers.conditions.rules import Condition, Target
 from supervisor_core.workers.restarts.policy import Life
-from tests.support.checkout_homes import CodeHome, code_worker, watcher
-from tests.support.commits import straight
-from tests.support.explained import CHANGE, NOW, TRACEBACK, UPDATE, ago, down
+from tests.support.code.checkout_homes import CodeHome, code_worker, watcher
+from tests.support.code.commits import straight
+from tests.support.code.repositories import origin_and_checkout
+from tests.support.diagnosis.worker_facts import CHANGE, NOW, TRACEBACK, UPDATE, ago, down
 from tests.support.homes import a_home
-from tests.support.repositories import origin_and_checkout
 from tests.support.waiting import wait_until
 
 HISTORY = straight({"watcher.py": watcher(1)}, {"watcher.py": watcher(2)})

@@ -24,7 +24,7 @@ from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import is_reserved, new_task_id
 from supervisor_core.storage import outbox
-from tests.support.approvals import ANNA, BOB, MINUTE, NOW, Desk, a_desk
+from tests.support.intake.approvals import ANNA, BOB, MINUTE, NOW, Desk, a_desk
 
 STRANGER = Issuer("file:mallory", "mallory")
 FIVE = timedelta(minutes=5)

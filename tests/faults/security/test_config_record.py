@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from slack_playground import Playground
-from tests.support.armed import armed
 from tests.support.homes import a_home, demo_command
-from tests.support.slack_home import ACCESS, SlackHome, asked, sent_by_shell, settled, started
+from tests.support.programs.armed import armed
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, sent_by_shell, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)

@@ -28,7 +28,7 @@ from supervisor_core.storage.audit.search import AuditFilter, Place
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from tests.support.homes import Home
 from tests.support.sampling import examples
-from tests.support.tampering import put_cell
+from tests.support.storage.tampering import put_cell
 
 HOST = "TestHost"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)

@@ -13,9 +13,9 @@ import pytest
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.daemon.services.retention import RetentionChore
 from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
-from tests.support.code_homes import a_code_host
-from tests.support.damage import overwrite
+from tests.support.code.code_homes import a_code_host
 from tests.support.homes import Home, a_home, demo_command
+from tests.support.storage.damage import overwrite
 from tests.support.waiting import wait_until
 
 DAMAGE = ("header", "middle", "everything", "jobs_t")

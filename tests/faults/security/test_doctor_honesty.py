@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.homes import Home, a_home
-from tests.support.tampering import unguard_file
+from tests.support.storage.tampering import unguard_file
 
 
 def check(home: Home, name: str) -> dict[str, Any]:

@@ -20,8 +20,16 @@ from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging import log as logs
 from supervisor_core.host.open_folder import UnreadableError
 from supervisor_core.workers.pauses import Pause, Pauses, pause_flag_path
-from tests.support.traps import a_fifo, a_folder, a_full_folder, a_hard_link, a_link, a_link_to_a_device, a_socket
-from tests.support.unprivileged import NOBODY
+from tests.support.programs.drive_traps import (
+    a_fifo,
+    a_folder,
+    a_full_folder,
+    a_hard_link,
+    a_link,
+    a_link_to_a_device,
+    a_socket,
+)
+from tests.support.programs.unprivileged import NOBODY
 from tests.support.waiting import wait_until
 
 SECRET = b"-----BEGIN PRIVATE KEY-----\n"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
-from tests.support.traps import a_fifo, a_folder, a_giant, a_hard_link, a_link_to_a_device, a_socket
+from tests.support.programs.drive_traps import a_fifo, a_folder, a_giant, a_hard_link, a_link_to_a_device, a_socket
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("a daemon on a drive full of traps")
@@ -47,7 +47,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def watched(host: Host) -> tuple[str, ...]:
     """`supervisor`, reporting what it names on the drive by its path."""
-    return (sys.executable, "-m", "tests.support.watched_drive", str(host.nas), str(host.folder / "report"))
+    return (sys.executable, "-m", "tests.support.programs.watched_drive", str(host.nas), str(host.folder / "report"))
 
 
 def set_traps(host: Host, trap: Callable[[Path, Path], None]) -> None:

@@ -14,8 +14,8 @@ from supervisor_core.storage import schema
 from supervisor_core.storage.schema import ForeignTables
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import metadata
-from tests.support.forwarded import do_job, forward, forwarding, opened
 from tests.support.homes import Home, a_home
+from tests.support.storage.forwarded_rows import do_job, forward, forwarding, opened
 
 ARCHIVE = (
     "CREATE TABLE workers_t (worker_id VARCHAR(80) PRIMARY KEY, shift VARCHAR(20))",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from tests.support.full_disk import Disk, a_small_disk
-from tests.support.slack_home import SlackHome, a_slack_home, asked, settled, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, asked, settled, started
+from tests.support.storage.full_disk import Disk, a_small_disk
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.playground(patience=30.0), pytest.mark.timeout(180)]

@@ -18,7 +18,7 @@ from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.overview import Noting
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
-from tests.support.reconciling import a_world
+from tests.support.daemon.reconciliation import a_world
 from tests.support.waiting import wait_until
 
 

@@ -22,7 +22,7 @@ from supervisor_core.intake.inbox.rejections import EACH
 from supervisor_core.jobs import results
 from supervisor_core.workers.context import Parts
 from tests.integration.intake.test_flag_intake import Scene, scene
-from tests.support.reconciling import until
+from tests.support.daemon.reconciliation import until
 
 __all__ = ["scene"]
 

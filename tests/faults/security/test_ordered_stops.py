@@ -14,10 +14,10 @@ import yaml
 
 from slack_playground import Playground
 from supervisor_core.workers.restarts import limits as starts
-from tests.support.armed import armed
-from tests.support.code_in_slack import CodeInSlack, a_code_home_in_slack
-from tests.support.commits import straight
-from tests.support.slack_home import asked, sent_by_shell, settled, started
+from tests.support.code.commits import straight
+from tests.support.programs.armed import armed
+from tests.support.slack.code_homes import CodeInSlack, a_code_home_in_slack
+from tests.support.slack.slack_home import asked, sent_by_shell, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)

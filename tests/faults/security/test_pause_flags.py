@@ -25,7 +25,7 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.observation import look
 from supervisor_core.workers.pauses import HandMade, Pause, Pauses, is_watcher_paused, pause_flag_path
-from tests.support.reconciling import a_world, until
+from tests.support.daemon.reconciliation import a_world, until
 
 BY_ANNA = Pause("cli:anna", "2026-02-05T14:30:15.000000Z", "anna - hotfix", "t1")
 SECRET = "a long secret"

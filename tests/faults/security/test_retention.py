@@ -38,13 +38,13 @@ from supervisor_core.storage import tables
 from supervisor_core.storage.engine import UtcDateTime
 from supervisor_core.storage.replication_progress import Marks
 from supervisor_core.storage.store import Ledger
-from tests.support.code_homes import CodeHost, a_code_host
-from tests.support.forwarded import do_job, file_job, forward, opened
+from tests.support.code.code_homes import CodeHost, a_code_host
+from tests.support.code.repositories import Clones, origin_and_checkout
+from tests.support.daemon.single_passes import carry_out
 from tests.support.homes import ROOT, a_home
-from tests.support.passes import carry_out
-from tests.support.repositories import Clones, origin_and_checkout
-from tests.support.rows import count_pending
-from tests.support.tampering import unguard
+from tests.support.storage.forwarded_rows import do_job, file_job, forward, opened
+from tests.support.storage.ledger_rows import count_pending
+from tests.support.storage.tampering import unguard
 
 WRITTEN = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 """When everything in these tests was written."""

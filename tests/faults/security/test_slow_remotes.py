@@ -12,12 +12,12 @@ import pytest
 from slack_playground import Playground
 from supervisor_core.code import preview as previews
 from supervisor_core.commands.command import Command
-from tests.support.checkout_homes import a_code_home
-from tests.support.code_in_slack import a_code_home_in_slack
-from tests.support.code_places import a_code_place
-from tests.support.remotes import hangs
-from tests.support.repositories import origin_and_checkout
-from tests.support.slack_home import settled, started
+from tests.support.code.checkout_homes import a_code_home
+from tests.support.code.code_hosts import a_code_place
+from tests.support.code.remotes import hangs
+from tests.support.code.repositories import origin_and_checkout
+from tests.support.slack.code_homes import a_code_home_in_slack
+from tests.support.slack.slack_home import settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)

@@ -13,8 +13,8 @@ from supervisor_core.code.watch.rules import STEADY, BakeState
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.outbox import Waiting
 from tests.integration.code.test_baking import DOWN, SECOND, WELL, Place
-from tests.support.code_homes import a_code_host
-from tests.support.repositories import origin_and_checkout
+from tests.support.code.code_homes import a_code_host
+from tests.support.code.repositories import origin_and_checkout
 
 HALF_MINUTE = timedelta(seconds=30)
 

@@ -18,8 +18,8 @@ from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.storage.tables import jobs
-from tests.support.approvals import Desk, a_desk
-from tests.support.slack_room import SlackRoom, texts
+from tests.support.intake.approvals import Desk, a_desk
+from tests.support.slack.slack_host import SlackRoom, texts
 
 HOUR = timedelta(hours=1)
 

@@ -23,7 +23,7 @@ from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import drive_log, output_path
 from supervisor_core.processes.records import STARTING, WorkerRecord, write_record
 from supervisor_core.workers.output.delivery import tend_output
-from tests.support.hosts import FakeHost
+from tests.support.intake.handler_hosts import FakeHost
 
 LIMIT = 64 * 1024
 PRIVATE = "-----BEGIN PRIVATE KEY-----\n" * 10_000

@@ -19,9 +19,9 @@ from supervisor_core.alerts.grouping.rules import GATHER
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState, Reason
 from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Severity, Target
 from supervisor_core.workers.health import WorkerState
-from tests.support.alerting import AlertDesk
-from tests.support.rows import alerts_of
+from tests.support.alerts.alert_service import AlertDesk
 from tests.support.sampling import examples
+from tests.support.storage.ledger_rows import alerts_of
 
 NAMES = st.sampled_from(["North", "South"])
 MINUTE = timedelta(minutes=1)

@@ -22,8 +22,8 @@ from supervisor_core.alerts.actions import AlertOver
 from supervisor_core.alerts.grouping.rules import STORM
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState
 from supervisor_core.workers.conditions.rules import Condition, Target
-from tests.support.alerting import NEVER, AlertDesk, an_alert_desk
-from tests.support.counting_slack import Clock, CountingSlack
+from tests.support.alerts.alert_service import NEVER, AlertDesk, an_alert_desk
+from tests.support.slack.counting_slack import Clock, CountingSlack
 
 NAMES = [f"W{number}" for number in range(1, 10)]
 MANY = [f"W{number}" for number in range(1000)]

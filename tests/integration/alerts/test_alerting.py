@@ -14,7 +14,7 @@ from supervisor_core.alerts.rules import AlertState
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.restarts.policy import Decision, Next, Reason
-from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 HOUR = 3600.0
 SECOND = timedelta(seconds=1)

@@ -15,7 +15,7 @@ from supervisor_core.alerts.rules import AlertState
 from supervisor_core.daemon.services.retention import RETENTIONS, Scope, delete_batch
 from supervisor_core.storage import outbox, tables
 from supervisor_core.workers.conditions.rules import Condition, Target
-from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 NAMES = [f"W{number}" for number in range(1, 10)]
 HOUR = 3600.0

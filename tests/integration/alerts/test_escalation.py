@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 MINUTE = 60.0
 STEPS = [

@@ -11,8 +11,8 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.workers.conditions.rules import FLAPPING, Severity, Target
 from supervisor_core.workers.health import WorkerState
-from tests.support.alerting import AlertDesk, an_alert_desk
-from tests.support.rows import alerts_of
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
+from tests.support.storage.ledger_rows import alerts_of
 
 MINUTE = 60.0
 RULES = {"flapping": {"flips": 4, "within_minutes": 10}, "renotify_minutes": 0}

@@ -23,8 +23,8 @@ from supervisor_core.workers.conditions.host import Found, Trouble
 from supervisor_core.workers.conditions.rules import COMMAND, DATABASE, LINK, SUPERVISOR, Condition, Target
 from supervisor_core.workers.context import Parts, open_doors
 from supervisor_core.workers.health import Heartbeat
-from tests.support.alerting import ANN, AlertDesk, an_alert_desk
-from tests.support.rows import alerts_of
+from tests.support.alerts.alert_service import ANN, AlertDesk, an_alert_desk
+from tests.support.storage.ledger_rows import alerts_of
 
 HOST = "TestHost"
 

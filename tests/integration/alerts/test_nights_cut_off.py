@@ -8,7 +8,7 @@ import pytest
 
 from supervisor_core.common import crashpoints
 from supervisor_core.workers.conditions.rules import Sight
-from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 POINTS = (
     "suppressions_t.window:before",

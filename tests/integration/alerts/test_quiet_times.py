@@ -10,7 +10,7 @@ from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
 from supervisor_core.workers.conditions.rules import Condition, Reading, Target
-from tests.support.alerting import BEGINNING, AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import BEGINNING, AlertDesk, an_alert_desk
 
 HOUR = 3600.0
 NIGHT = {"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"}  # in winter, 21:00 to 06:00 UTC

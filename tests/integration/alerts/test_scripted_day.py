@@ -13,7 +13,7 @@ import pytest
 
 from slack_playground import Playground
 from supervisor_core.alerts.rules import AlertState
-from tests.support.scripted import Day
+from tests.support.alerts.scripted_day import Day
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "scripted_day.txt"
 

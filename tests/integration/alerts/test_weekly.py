@@ -14,7 +14,7 @@ from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.workers.conditions.rules import Condition, Target
 from supervisor_core.workers.health import WorkerState
-from tests.support.alerting import BEGINNING, AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import BEGINNING, AlertDesk, an_alert_desk
 
 HOUR, DAY = 3600.0, 86400.0
 QUIET: dict[str, Any] = {"alerts": {"renotify_minutes": 0, "quiet_hours": [{"from": "02:00", "to": "03:00"}]}}

@@ -14,8 +14,8 @@ from supervisor_core.commands.command import Command
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.intake.approvals.observed_state import Previews
 from supervisor_core.intake.approvals.service import Approvals
-from tests.support.approvals import Desk, a_desk
-from tests.support.slack_room import SlackRoom, texts
+from tests.support.intake.approvals import Desk, a_desk
+from tests.support.slack.slack_host import SlackRoom, texts
 
 
 @pytest.fixture

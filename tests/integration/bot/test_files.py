@@ -26,7 +26,7 @@ from supervisor_core.storage.outbox import FILE, below
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from tests.integration.bot.test_delivery import NOW, order
-from tests.support.delivering import whole_round
+from tests.support.alerts.delivery import whole_round
 
 CSV = Attachment("audit.csv", "who,what\nanna,pause\n", rest="`supervisor audit --csv` on Host", comment="*Two rows*")
 LONG = replace(CSV, content="anna,pause\n" * 3000)

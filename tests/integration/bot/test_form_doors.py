@@ -24,7 +24,7 @@ from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.storage.envelopes import Received
 from supervisor_core.storage.steps import Message
-from tests.support.filled import filled
+from tests.support.slack.forms import filled
 
 
 class Doors:

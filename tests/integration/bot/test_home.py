@@ -32,9 +32,9 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.outbox import Waiting
 from supervisor_core.storage.store import Ledger
-from tests.support.home_pages import pages_of
-from tests.support.home_pictures import worker
-from tests.support.reconciling import until
+from tests.support.daemon.reconciliation import until
+from tests.support.slack.app_home import pages_of
+from tests.support.slack.host_pictures import worker
 
 MINUTE, MOST = 60.0, 20
 OPERATORS = [f"U0P{number}" for number in range(10)]

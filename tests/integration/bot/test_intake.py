@@ -24,7 +24,7 @@ from supervisor_core.storage.envelopes import Received, keep, unhandled
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import envelopes
-from tests.support.rows import count_pending
+from tests.support.storage.ledger_rows import count_pending
 
 SHORT = Timings(ack=1.0, redelivery=(0.0, 0.05, 0.1))
 

@@ -25,8 +25,8 @@ from supervisor_core.storage.envelopes import Received
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import Condition
-from tests.support.flipped import flip_to, hours
-from tests.support.hosts import FakeHost
+from tests.support.alerts.condition_changes import flip_to, hours
+from tests.support.intake.handler_hosts import FakeHost
 
 AT = datetime(2026, 2, 5, 14, 30, 15, 123456, tzinfo=UTC)
 ASKED = Asked("history", "U0ANNA", "T0", "C0OPS", AT, "key", response_url="https://x/answer")

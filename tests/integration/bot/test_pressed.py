@@ -15,8 +15,8 @@ from bot.views.home.sections import DO
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.storage.tables import approvals, jobs
-from tests.support.approvals import Desk, a_desk
-from tests.support.slack_room import SlackRoom, texts
+from tests.support.intake.approvals import Desk, a_desk
+from tests.support.slack.slack_host import SlackRoom, texts
 
 PRESSED = ("restart North", "resume North a hotfix", "status North", "rollback North 3 a hotfix", "undo North task_1")
 

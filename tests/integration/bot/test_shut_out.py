@@ -23,7 +23,7 @@ from supervisor_core.config.slack_settings import Slack
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
-from tests.support.delivering import whole_round
+from tests.support.alerts.delivery import whole_round
 from tests.support.homes import ROOT
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.cli import main
-from tests.support.alerting import AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 
 @pytest.fixture

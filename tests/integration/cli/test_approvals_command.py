@@ -12,8 +12,8 @@ import pytest
 
 from supervisor_core.cli.host import shell_issuer
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
-from tests.support.approval_homes import ApprovalHome, an_approval_home
 from tests.support.homes import SUPERVISOR
+from tests.support.intake.approval_homes import ApprovalHome, an_approval_home
 from tests.support.waiting import wait_until
 
 S = ApprovalState

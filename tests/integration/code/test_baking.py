@@ -27,8 +27,8 @@ from supervisor_core.storage.steps import Message
 from supervisor_core.storage.tables import outbox
 from supervisor_core.workers.context import Parts
 from supervisor_core.workers.health import Health, WorkerState
-from tests.support.code_homes import CodeHost, a_code_host
-from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.code.code_homes import CodeHost, a_code_host
+from tests.support.code.repositories import Clones, origin_and_checkout
 from tests.support.waiting import wait_until
 
 B = BakeState

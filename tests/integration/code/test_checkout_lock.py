@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.host.locks import FileLock
-from tests.support.checkout_homes import CodeHome, a_code_home, watcher
+from tests.support.code.checkout_homes import CodeHome, a_code_home, watcher
 from tests.support.homes import SUPERVISOR
 from tests.support.waiting import wait_until
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.support.code_homes import a_code_host, message, picture
-from tests.support.commits import straight
-from tests.support.odd_repositories import ALLOWED, with_submodule
-from tests.support.repositories import Clones, Repository, origin_and_checkout
+from tests.support.code.code_homes import a_code_host, message, picture
+from tests.support.code.commits import straight
+from tests.support.code.odd_repositories import ALLOWED, with_submodule
+from tests.support.code.repositories import Clones, Repository, origin_and_checkout
 
 
 def with_broken(folder: Path, *changes: dict[str, str | None]) -> Clones:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from supervisor_core.code.change_plan import TASK
 from supervisor_core.code.preview import Preview
-from tests.support.code_homes import WHO, CodeHost, a_code_host, by, kept_refs, message, picture
-from tests.support.commits import Files, History, differing
-from tests.support.histories import histories
-from tests.support.repositories import Repository, make
+from tests.support.code.code_homes import WHO, CodeHost, a_code_host, by, kept_refs, message, picture
+from tests.support.code.commits import Files, History, differing
+from tests.support.code.histories import histories
+from tests.support.code.repositories import Repository, make
 from tests.support.sampling import examples
 
 FEW = settings(max_examples=examples(30))

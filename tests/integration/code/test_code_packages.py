@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from supervisor_core.host.locks import FileLock
-from tests.support.code_homes import CodeHost, Done, a_code_host
-from tests.support.repositories import Clones, origin_and_checkout
-from tests.support.small_pythons import SmallPython, a_small_python
+from tests.support.code.code_homes import CodeHost, Done, a_code_host
+from tests.support.code.repositories import Clones, origin_and_checkout
+from tests.support.code.small_pythons import SmallPython, a_small_python
 from tests.support.waiting import wait_until
 
 QUICK = {"pip_timeout_seconds": 1}

@@ -9,7 +9,7 @@ import pytest
 
 from supervisor_core.code.git.runner import Git
 from supervisor_core.code.planning import _commit, _notes
-from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.code.repositories import Clones, origin_and_checkout
 
 LOST = "1" * 40
 """A commit that is not there: who walks as far as that fails."""

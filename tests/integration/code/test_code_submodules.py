@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.code_places import CodePlace, a_code_place, done, failed
-from tests.support.odd_repositories import ALLOWED, with_submodule
-from tests.support.repositories import Clones, Repository
+from tests.support.code.code_hosts import CodePlace, a_code_place, done, failed
+from tests.support.code.odd_repositories import ALLOWED, with_submodule
+from tests.support.code.repositories import Clones, Repository
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.daemon.execution import execute
 from supervisor_core.jobs.rows import NewJob, file
 from supervisor_core.processes.stopping import StopReport
-from tests.support.code_homes import ANNA, CodeHost, a_code_host
-from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.code.code_homes import ANNA, CodeHost, a_code_host
+from tests.support.code.repositories import Clones, origin_and_checkout
 
 STATE = "state.json"
 

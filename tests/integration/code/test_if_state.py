@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.code_homes import CodeHost, a_code_home, a_code_host, picture
+from tests.support.code.code_homes import CodeHost, a_code_home, a_code_host, picture
+from tests.support.code.repositories import STRAIGHT, Clones, origin_and_checkout
 from tests.support.homes import Home
-from tests.support.repositories import STRAIGHT, Clones, origin_and_checkout
 from tests.support.waiting import wait_until
 
 STATE = "0123456789abcdef" * 4

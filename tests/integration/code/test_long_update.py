@@ -22,7 +22,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.outbox import DETAILS
 from supervisor_core.storage.store import Ledger
-from tests.support.counting_slack import START, Clock, CountingSlack
+from tests.support.slack.counting_slack import START, Clock, CountingSlack
 
 CARDS, STEPS = 20, 300
 BURSTS, EVERY, LASTS = 10, timedelta(minutes=18), timedelta(seconds=1)

@@ -15,11 +15,11 @@ import pytest
 from supervisor_core.code.git import changes as git_changing
 from supervisor_core.code.git.runner import Git
 from supervisor_core.common.text import one_line
-from tests.support.code_places import a_code_place, done, failed
-from tests.support.commits import straight
-from tests.support.odd_repositories import BROKEN, lfs_pointer, with_broken_filter, with_crlf, with_lfs_pointers
-from tests.support.repositories import Repository, origin_and_checkout, shallow
-from tests.support.unprivileged import NOBODY
+from tests.support.code.code_hosts import a_code_place, done, failed
+from tests.support.code.commits import straight
+from tests.support.code.odd_repositories import BROKEN, lfs_pointer, with_broken_filter, with_crlf, with_lfs_pointers
+from tests.support.code.repositories import Repository, origin_and_checkout, shallow
+from tests.support.programs.unprivileged import NOBODY
 
 ODD_NAMES = (
     "with space.py",

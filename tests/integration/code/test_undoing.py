@@ -7,11 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.code_homes import WHO, CodeHost, a_code_home, a_code_host, by, kept_refs, message, picture, restarted
-from tests.support.odd_repositories import with_broken_filter
-from tests.support.passes import ME, carry_out, labelled, working
-from tests.support.remotes import refuses_push
-from tests.support.repositories import STRAIGHT, Clones, origin_and_checkout
+from tests.support.code.code_homes import (
+    WHO,
+    CodeHost,
+    a_code_home,
+    a_code_host,
+    by,
+    kept_refs,
+    message,
+    picture,
+    restarted,
+)
+from tests.support.code.odd_repositories import with_broken_filter
+from tests.support.code.remotes import refuses_push
+from tests.support.code.repositories import STRAIGHT, Clones, origin_and_checkout
+from tests.support.daemon.single_passes import ME, carry_out, labelled, working
 
 COMES = {"watcher.py": "print('there')\n", "new/file.txt": "new\n", "requirements.txt": None}
 

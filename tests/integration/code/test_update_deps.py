@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.code.repositories import Clones, origin_and_checkout
+from tests.support.code.venvs import Venv, a_venv, make_source, make_wheel, offline
 from tests.support.homes import ROOT, Home, a_home, demo_command
-from tests.support.repositories import Clones, origin_and_checkout
-from tests.support.venvs import Venv, a_venv, make_source, make_wheel, offline
 
 
 class Place:

@@ -14,9 +14,9 @@ from supervisor_core.code.git import changes as git_changing
 from supervisor_core.code.git.runner import GitError
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import ConfigError
-from tests.support.code_places import WORKER, CodePlace, a_code_place
-from tests.support.remotes import Remote, asks_for_password, hangs, hangs_half_way, no_such, refuses_push, slow
-from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.code.code_hosts import WORKER, CodePlace, a_code_place
+from tests.support.code.remotes import Remote, asks_for_password, hangs, hangs_half_way, no_such, refuses_push, slow
+from tests.support.code.repositories import Clones, origin_and_checkout
 from tests.support.waiting import wait_until
 
 LIMIT_SECONDS = 0.6

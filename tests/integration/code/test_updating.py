@@ -8,10 +8,20 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.code.preview import preview_text
-from tests.support.code_homes import WHO, CodeHost, a_code_home, a_code_host, by, kept_refs, message, picture, restarted
-from tests.support.passes import carry_out, working
-from tests.support.remotes import no_such
-from tests.support.repositories import STRAIGHT, Clones, Repository, new_repository, origin_and_checkout
+from tests.support.code.code_homes import (
+    WHO,
+    CodeHost,
+    a_code_home,
+    a_code_host,
+    by,
+    kept_refs,
+    message,
+    picture,
+    restarted,
+)
+from tests.support.code.remotes import no_such
+from tests.support.code.repositories import STRAIGHT, Clones, Repository, new_repository, origin_and_checkout
+from tests.support.daemon.single_passes import carry_out, working
 from tests.support.waiting import wait_until
 
 BACK_AGAIN = {"watcher.py": "print('here')\n"}

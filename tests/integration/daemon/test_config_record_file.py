@@ -10,8 +10,8 @@ import pytest
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.configuration.record import FILE_NAME, ConfigRecord
 from supervisor_core.workers.context import Parts
-from tests.support.forwarded import opened
-from tests.support.hosts import FakeHost
+from tests.support.intake.handler_hosts import FakeHost
+from tests.support.storage.forwarded_rows import opened
 
 WHOLE = '"version": 2, "owner": "", "path": "", "begun_at": "", "changes": [], "told": ""'
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from slack_playground import Playground
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
-from tests.support.slack_home import ACCESS, SlackHome, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, started
 from tests.support.waiting import wait_until
 
 PATIENCE_SECONDS = 30.0

@@ -17,7 +17,7 @@ from supervisor_core.daemon.lifecycle import NotUpError, StillAliveError, start_
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.signals import KILL, TERMINATE
-from tests.support.daemon_homes import Host
+from tests.support.daemon.daemon_homes import Host
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
 

@@ -10,7 +10,7 @@ import pytest
 
 from supervisor_core.daemon.control.client import ask
 from supervisor_core.daemon.ownership import daemon_holder
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.waiting import wait_until
 

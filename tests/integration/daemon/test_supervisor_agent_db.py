@@ -25,9 +25,9 @@ from supervisor_core.storage.tables import audit_log, team_members
 from supervisor_core.workers.teams import rows as teams
 from supervisor_core.workers.teams.manager import TeamManager
 from supervisor_core.workers.teams.rows import MemberRole
-from tests.support.forwarded import beat, forward, shared
-from tests.support.forwarded import opened as opened_ledger
-from tests.support.lives import Heard, put_supervisor, row_of
+from tests.support.daemon.agents import Heard, put_supervisor, row_of
+from tests.support.storage.forwarded_rows import beat, forward, shared
+from tests.support.storage.forwarded_rows import opened as opened_ledger
 
 T = TypeVar("T")
 HOST = "TestHost"

@@ -23,8 +23,15 @@ from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.workers.context import open_doors
+from tests.support.diagnosis.reports import (
+    a_reporting_home,
+    make_tables,
+    the_report,
+    the_report_of_a_pass,
+    told,
+    with_database,
+)
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.reports import a_reporting_home, make_tables, the_report, the_report_of_a_pass, told, with_database
 
 SECRET = "hunter2'\"secret\\ü"  # with everything that is spelt differently in JSON, Python and addresses
 URL_PASSWORD = "p@ss word%2F1"

@@ -33,8 +33,8 @@ from supervisor_core.workers.observation import look
 from supervisor_core.workers.restarts.history import Past
 from supervisor_core.workers.restarts.policy import Decision, Next, Reason
 from supervisor_core.workers.worker import worker_log
-from tests.support.hosts import FakeHost
-from tests.support.lives import at_once
+from tests.support.daemon.agents import at_once
+from tests.support.intake.handler_hosts import FakeHost
 
 NOW = datetime.now(UTC)
 REST = Decision(Next.REST, Reason.POLICY_NEVER, "not started again")

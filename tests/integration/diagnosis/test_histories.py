@@ -15,7 +15,7 @@ from supervisor_core.diagnosis.history import MOST, Sort, histories
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import Condition
 from supervisor_core.workers.heartbeats.files import BeatAges
-from tests.support.flipped import flip_to, hours
+from tests.support.alerts.condition_changes import flip_to, hours
 from tests.support.homes import Home, a_home, demo_command
 
 NOW = datetime.now(UTC)

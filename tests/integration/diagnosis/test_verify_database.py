@@ -11,8 +11,7 @@ import psutil
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from tests.support.homes import Home
-from tests.support.reports import (
+from tests.support.diagnosis.reports import (
     ARCHIVE_TABLES,
     OUR_TABLES,
     a_reporting_home,
@@ -22,6 +21,7 @@ from tests.support.reports import (
     verified,
     with_database,
 )
+from tests.support.homes import Home
 from tests.support.waiting import wait_until
 
 

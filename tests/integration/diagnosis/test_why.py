@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.checkout_homes import CodeHome, code_worker, watcher
-from tests.support.commits import straight
+from tests.support.code.checkout_homes import CodeHome, code_worker, watcher
+from tests.support.code.commits import straight
+from tests.support.code.repositories import origin_and_checkout
 from tests.support.homes import a_home, demo_command
-from tests.support.repositories import origin_and_checkout
 from tests.support.waiting import wait_until
 
 BROKEN = "import time\ntime.sleep(0.4)\nimport no_such_module\n"

@@ -28,8 +28,8 @@ from supervisor_core.processes.records import RUNNING, WorkerRecord, prepare_fol
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
+from tests.support.daemon.agents import put_supervisor
 from tests.support.homes import ROOT
-from tests.support.lives import put_supervisor
 
 RIGHT = {
     "LoadState": "loaded",

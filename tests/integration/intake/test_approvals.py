@@ -20,7 +20,7 @@ from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choi
 from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, NotAsked, VoteRefused
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
-from tests.support.approvals import ANNA, BOB, CARD, CARL, MINUTE, NOW, SHELL, Desk, a_desk
+from tests.support.intake.approvals import ANNA, BOB, CARD, CARL, MINUTE, NOW, SHELL, Desk, a_desk
 
 S = ApprovalState
 YES, NO = Choice.APPROVE, Choice.DENY

@@ -22,7 +22,7 @@ from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.store import FILE_NAME, Ledger, OfEngine
 from supervisor_core.workers.context import Parts
-from tests.support.approvals import ANNA, BOB, CARD, MINUTE, NOW, Desk, a_desk
+from tests.support.intake.approvals import ANNA, BOB, CARD, MINUTE, NOW, Desk, a_desk
 
 S = ApprovalState
 PEOPLE = [Issuer(f"slack:T0/U{number}", f"person {number}") for number in range(10)]

@@ -17,9 +17,9 @@ from supervisor_core.intake.approvals.service import Approvals, NotAsked, Nothin
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
-from tests.support.approvals import ANNA, BOB
-from tests.support.code_homes import CodeHost, a_code_host, picture
-from tests.support.repositories import STRAIGHT, Clones, origin_and_checkout
+from tests.support.code.code_homes import CodeHost, a_code_host, picture
+from tests.support.code.repositories import STRAIGHT, Clones, origin_and_checkout
+from tests.support.intake.approvals import ANNA, BOB
 
 S = ApprovalState
 

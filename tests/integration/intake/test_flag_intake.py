@@ -34,7 +34,7 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import sightings as sightings_table
 from supervisor_core.workers.context import Host, open_doors
-from tests.support.rows import count_pending
+from tests.support.storage.ledger_rows import count_pending
 from tests.support.waiting import wait_until
 
 NAME = "supervisor_pause_OrionMX.flag"

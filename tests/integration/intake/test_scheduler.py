@@ -34,7 +34,7 @@ from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Sight, Target
 from supervisor_core.workers.context import Parts
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
-from tests.support.approvals import ANNA, BOB, Desk, a_desk
+from tests.support.intake.approvals import ANNA, BOB, Desk, a_desk
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")

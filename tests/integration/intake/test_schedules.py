@@ -28,7 +28,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import FILE_NAME, Ledger
-from tests.support.approvals import ANNA, BOB, MINUTE, NOW, SHELL, Desk, a_desk
+from tests.support.intake.approvals import ANNA, BOB, MINUTE, NOW, SHELL, Desk, a_desk
 from tests.support.waiting import wait_until
 
 DAY = timedelta(days=1)

@@ -11,9 +11,9 @@ import pytest
 from supervisor_core.common import crashpoints
 from supervisor_core.workers.pauses import is_watcher_paused
 from supervisor_core.workers.worker import MOST_COPIES
+from tests.support.daemon.single_passes import ME, carry_out, state, working
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.hosts import FakeHost
-from tests.support.passes import ME, carry_out, state, working
+from tests.support.intake.handler_hosts import FakeHost
 
 
 @pytest.fixture

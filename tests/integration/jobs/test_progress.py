@@ -28,9 +28,9 @@ from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import FILE_NAME
 from supervisor_core.storage.tables import jobs as jobs_table
 from supervisor_core.workers.context import Host
-from tests.support.forwarded import NOW, a_new_job, assert_equal, forward, go_on, opened
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
-from tests.support.hosts import FakeHost
+from tests.support.intake.handler_hosts import FakeHost
+from tests.support.storage.forwarded_rows import NOW, a_new_job, assert_equal, forward, go_on, opened
 from tests.support.waiting import wait_until
 
 CARD = {"channel": "C0OPS"}

@@ -219,7 +219,7 @@ def test_nobody_of_the_old_tree_is_left_beside_the_new_worker(home: Home, word: 
 
 
 def test_beside_what_can_not_be_killed_nothing_is_started(home: Home) -> None:
-    home.start_daemon(program=(sys.executable, "-m", "tests.support.unkillable"))
+    home.start_daemon(program=(sys.executable, "-m", "tests.support.programs.unkillable"))
     (pid,) = home.running_copies("OrionMX")
     sent = home.supervisor("send", "restart", "--wait")
     assert sent.returncode == 1

@@ -10,9 +10,9 @@ import pytest
 from supervisor_core.common import crashpoints
 from supervisor_core.processes.launch import LaunchSpec
 from supervisor_core.workers.pauses import Pause, is_watcher_paused
+from tests.support.daemon.single_passes import carry_out, working
 from tests.support.homes import Home, a_home
-from tests.support.hosts import FakeHost
-from tests.support.passes import carry_out, working
+from tests.support.intake.handler_hosts import FakeHost
 
 PAUSE = Pause("cli:bob", label="bob - wait")
 

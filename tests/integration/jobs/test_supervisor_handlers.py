@@ -17,11 +17,11 @@ from sqlalchemy import make_url
 from supervisor_core.common.times import from_text
 from supervisor_core.workers.heartbeats.files import write_supervisor_heartbeat_file
 from supervisor_core.workers.pauses import is_watcher_paused
-from tests.support.code_homes import WHO, a_code_home, audited, by, message, picture, restarted, rests
-from tests.support.homes import Home, a_home
-from tests.support.odd_repositories import BROKEN, with_broken_filter
-from tests.support.passes import ME, beat, carry_out, labelled, log_of, rows, state, working
-from tests.support.reports import (
+from tests.support.code.code_homes import WHO, a_code_home, audited, by, message, picture, restarted, rests
+from tests.support.code.odd_repositories import BROKEN, with_broken_filter
+from tests.support.code.repositories import STRAIGHT, Clones, origin_and_checkout
+from tests.support.daemon.single_passes import ME, beat, carry_out, labelled, log_of, rows, state, working
+from tests.support.diagnosis.reports import (
     ARCHIVE_TABLES,
     OUR_TABLES,
     STAMP,
@@ -33,7 +33,7 @@ from tests.support.reports import (
     verified,
     with_database,
 )
-from tests.support.repositories import STRAIGHT, Clones, origin_and_checkout
+from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 
 FOLDERS = {"state", "raw", "work", "reference", "publish", "logs", "inbox", "outbox"}

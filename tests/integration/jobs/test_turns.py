@@ -17,10 +17,10 @@ from supervisor_core.commands.definitions import Spread
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState, not_begun
 from supervisor_core.storage.audit import rows as audit
-from tests.support.forwarded import opened
-from tests.support.rows import count_pending
+from tests.support.intake.command_queue import Host
 from tests.support.sampling import examples
-from tests.support.turns import Host
+from tests.support.storage.forwarded_rows import opened
+from tests.support.storage.ledger_rows import count_pending
 
 WORKERS = ("West", "North", "South")
 """In no order of the alphabet: that of the command counts."""

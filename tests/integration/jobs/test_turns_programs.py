@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.armed import armed
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.daemon.daemon_homes import SLEEPER, Host
+from tests.support.daemon.single_passes import log_of
 from tests.support.homes import a_home
-from tests.support.passes import log_of
+from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
 WORKERS = ("West", "North", "South")

@@ -24,7 +24,7 @@ from supervisor_core.processes.manager import ProcessDoor
 from supervisor_core.processes.records import record_path
 from tests.integration.processes.test_processes_start import ID, IDLE, Home
 from tests.integration.processes.test_processes_stop import DAEMON, DEAF
-from tests.support.process_backends import BACKENDS, swapped
+from tests.support.processes.process_backends import BACKENDS, swapped
 from tests.support.waiting import wait_until
 
 

@@ -30,7 +30,7 @@ from supervisor_core.processes.records import (
     write_record,
 )
 from tests.integration.processes.test_processes_start import ID, IDLE, PYTHON, Home
-from tests.support.process_backends import ENV, LINUX, PORTABLE
+from tests.support.processes.process_backends import ENV, LINUX, PORTABLE
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("process_backend")

@@ -20,7 +20,7 @@ from supervisor_core.processes.finding import Presence, process_set
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import Processes
 from supervisor_core.processes.records import place_of, read_record, record_path
-from tests.support.process_backends import ENV
+from tests.support.processes.process_backends import ENV
 from tests.support.waiting import wait_until
 
 PYTHON = sys.executable

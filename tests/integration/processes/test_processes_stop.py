@@ -22,7 +22,7 @@ from supervisor_core.processes import stopping as processes_stop
 from supervisor_core.processes.finding import Presence, process_set
 from supervisor_core.processes.records import read_record, record_path
 from tests.integration.processes.test_processes_start import ID, IDLE, Home
-from tests.support.process_backends import ENV, LINUX, PORTABLE
+from tests.support.processes.process_backends import ENV, LINUX, PORTABLE
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("process_backend")

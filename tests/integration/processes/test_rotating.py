@@ -13,7 +13,7 @@ from supervisor_core.processes.launch import LaunchSpec
 from supervisor_core.processes.manager import Processes
 from supervisor_core.processes.output.files import drive_log
 from tests.support.homes import a_home
-from tests.support.outputs import LINE_BYTES, counting, everything, in_one_row, numbers
+from tests.support.processes.worker_outputs import LINE_BYTES, counting, everything, in_one_row, numbers
 from tests.support.waiting import wait_until
 
 MAX_BYTES, BACKUPS = 1_000_000, 2

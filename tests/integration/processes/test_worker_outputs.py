@@ -10,8 +10,8 @@ from supervisor_core.processes.output.files import drive_log, output_path
 from supervisor_core.workers.context import Parts
 from supervisor_core.workers.output.delivery import tend_output
 from supervisor_core.workers.output.service import WorkerOutputs
-from tests.support.forwarded import opened
-from tests.support.hosts import FakeHost
+from tests.support.intake.handler_hosts import FakeHost
+from tests.support.storage.forwarded_rows import opened
 from tests.support.waiting import wait_until
 
 

@@ -16,9 +16,9 @@ from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.pages import page
 from supervisor_core.storage.audit.search import AuditFilter, Place, search
 from supervisor_core.storage.engine import shared_engine
-from tests.support.code_homes import CodeHost, a_code_host
-from tests.support.forwarded import forward
-from tests.support.repositories import origin_and_checkout
+from tests.support.code.code_homes import CodeHost, a_code_host
+from tests.support.code.repositories import origin_and_checkout
+from tests.support.storage.forwarded_rows import forward
 
 WORKERS = ("fetcher", "mailer", "reporter")
 

@@ -17,7 +17,7 @@ from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
 from supervisor_core.storage.audit.pages import AT_ONCE, Page, page
 from supervisor_core.storage.audit.search import AuditFilter, Place, search
 from supervisor_core.storage.store import FILE_NAME, Ledger
-from tests.support.long_trail import RARE, a_long_trail
+from tests.support.storage.long_audit_trail import RARE, a_long_trail
 
 HOST = "TestHost"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)

@@ -31,8 +31,8 @@ from supervisor_core.storage.audit.chain import AuditEntry, ChainHead, HeadFile
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.storage.tables import audit_log, sightings
-from tests.support.rows import count_pending
-from tests.support.tampering import unguard
+from tests.support.storage.ledger_rows import count_pending
+from tests.support.storage.tampering import unguard
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)

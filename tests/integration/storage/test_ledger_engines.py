@@ -21,7 +21,7 @@ from supervisor_core.storage.audit.pages import page
 from supervisor_core.storage.audit.search import Place
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.tables import audit_log, jobs, metadata, outbox
-from tests.support.tampering import unguard
+from tests.support.storage.tampering import unguard
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 HOST = "OrionHost"

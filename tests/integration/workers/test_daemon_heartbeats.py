@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.common.times import from_text
-from tests.support.daemon_homes import SLEEPER, Host
+from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home, demo_command
 from tests.support.waiting import wait_until
 

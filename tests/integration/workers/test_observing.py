@@ -33,7 +33,7 @@ from supervisor_core.workers.heartbeats.files import heartbeat_path
 from supervisor_core.workers.observation import DRIVE_SECONDS, Seen, look
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.worker import start_watcher
-from tests.support.hosts import FakeHost
+from tests.support.intake.handler_hosts import FakeHost
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)

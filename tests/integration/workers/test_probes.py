@@ -17,7 +17,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.workers.probes import requests as probes
 from supervisor_core.workers.probes.requests import ProbeAnswer
-from tests.support.answering import Answering, closed_port, drips, is_silent, raw_server, says, web_server
+from tests.support.processes.probe_servers import Answering, closed_port, drips, is_silent, raw_server, says, web_server
 from tests.support.waiting import wait_until
 
 SECRET = "correct-horse-battery"

@@ -26,7 +26,7 @@ from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.workers.context import Parts, open_doors
 from supervisor_core.workers.probes import service as probing
 from supervisor_core.workers.probes.service import Prober, ProbeResult
-from tests.support.answering import Answering, is_silent, raw_server, web_server
+from tests.support.processes.probe_servers import Answering, is_silent, raw_server, web_server
 
 QUICK = {"interval": 0.01, "timeout": 5, "failures": 2}
 ONE, SUCCESSOR = ProcessIdentity(4711, 1, "boot"), ProcessIdentity(4711, 2, "boot")

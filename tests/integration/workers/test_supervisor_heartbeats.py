@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.daemon.single_passes import carry_out, state
 from tests.support.homes import Home, a_home
-from tests.support.passes import carry_out, state
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.storage.envelopes import Received
 from supervisor_core.storage.steps import Message
-from tests.support.filled import filled
+from tests.support.slack.forms import filled
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 CONTEXT = GrammarContext(("OrionMX",))

@@ -14,7 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import scopes
 from tests.support.homes import ROOT
-from tests.support.manifest_rules import problems
+from tests.support.slack.manifest_rules import problems
 
 NOT_THE_BOT = ("demo",)
 """Folders in bot/ whose code does not run with the bot's token."""

@@ -14,7 +14,7 @@ from supervisor_core.daemon.reconciliation.observer import Senses
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.restarts import limits as starts
-from tests.support.reconciling import World, a_world, until
+from tests.support.daemon.reconciliation import World, a_world, until
 
 W = WorkerState
 GRACE = timedelta(seconds=30)

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from supervisor_core.daemon.reconciliation.observer import OneLook
-from tests.support.reconciling import until
+from tests.support.daemon.reconciliation import until
 
 ASKERS = 10
 

@@ -23,7 +23,7 @@ from supervisor_core.common.service import (
     ServiceState,
     wait_until,
 )
-from tests.support.virtual import VirtualLoop
+from tests.support.daemon.virtual_time import VirtualLoop
 
 T = TypeVar("T")
 

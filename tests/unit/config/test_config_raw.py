@@ -11,7 +11,7 @@ import pytest
 
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.raw import MAX_BYTES, RawConfig, find_config, read_raw, state_dir_of
-from tests.support.unprivileged import as_nobody
+from tests.support.programs.unprivileged import as_nobody
 
 
 def read(folder: Path, text: str, **environ: str) -> RawConfig:

@@ -20,8 +20,8 @@ from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.teams.manager import TeamManager
-from tests.support.lives import NOW, Troubled, at_once, put_supervisor, row_of
-from tests.support.reconciling import AtOnce, configured, until
+from tests.support.daemon.agents import NOW, Troubled, at_once, put_supervisor, row_of
+from tests.support.daemon.reconciliation import AtOnce, configured, until
 from tests.unit.common.test_services import run
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from supervisor_core.daemon.services.monitoring import MonitoringDoor
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.supervisors import IllegalMove, SupervisorStatus
 from supervisor_core.storage.tables import audit_log
-from tests.support.lives import Troubled, at_once
-from tests.support.reconciling import World, a_world, until
+from tests.support.daemon.agents import Troubled, at_once
+from tests.support.daemon.reconciliation import World, a_world, until
 
 ANNA = Issuer("cli:anna", "anna")
 PAUSED, RESUMED = "MUTED", "UNMUTED"  # as the audit trail calls them

@@ -16,8 +16,8 @@ from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.overview import status_document, worker_documents
 from supervisor_core.daemon.reconciliation.observer import LagMeter, Senses
 from supervisor_core.daemon.services.agent import Living, SupervisorAgent
-from tests.support.lives import at_once
-from tests.support.reconciling import AtOnce, World, a_world, until
+from tests.support.daemon.agents import at_once
+from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
 from tests.support.waiting import wait_until
 
 SOON_SECONDS = 1.0

@@ -31,7 +31,7 @@ from supervisor_core.storage.supervisors import (
     is_unresponsive,
 )
 from supervisor_core.workers.heartbeats.service import RETRY_SECONDS
-from tests.support.lives import NOW, WAY, Heard, Troubled, ask, at_once, brought_to, put_supervisor, row_of
+from tests.support.daemon.agents import NOW, WAY, Heard, Troubled, ask, at_once, brought_to, put_supervisor, row_of
 from tests.support.sampling import examples
 from tests.unit.common.test_services import now, run
 

@@ -26,7 +26,20 @@ from supervisor_core.diagnosis.why.explanation import explain
 from supervisor_core.diagnosis.why.model import Cause, Paused
 from supervisor_core.workers.conditions.rules import Condition
 from supervisor_core.workers.health import WorkerState
-from tests.support.explained import ANNA, CHANGE, FULL, HOSTILE, TROUBLES, UPDATE, ago, down, flip, job, life, running
+from tests.support.diagnosis.worker_facts import (
+    ANNA,
+    CHANGE,
+    FULL,
+    HOSTILE,
+    TROUBLES,
+    UPDATE,
+    ago,
+    down,
+    flip,
+    job,
+    life,
+    running,
+)
 from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parents[1] / "golden"

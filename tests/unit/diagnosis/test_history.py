@@ -28,8 +28,7 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import plain
 from supervisor_core.diagnosis.history import History, Sample, from_flips, history_text, percent
 from supervisor_core.workers.conditions.rules import Condition
-from tests.support.explained import HOSTILE
-from tests.support.histories_drawn import (
+from tests.support.diagnosis.history_charts import (
     LIMIT,
     UNTIL,
     deploy_and_rollback,
@@ -40,6 +39,7 @@ from tests.support.histories_drawn import (
     of_no_heartbeat,
     quiet_week,
 )
+from tests.support.diagnosis.worker_facts import HOSTILE
 from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -15,7 +15,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.workers.teams.manager import TeamError, TeamManager, team_pictures
-from tests.support.lives import NOW, put_supervisor
+from tests.support.daemon.agents import NOW, put_supervisor
 
 HOST = "TestHost"
 

@@ -22,8 +22,8 @@ from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.service import Report, ServiceState
 from supervisor_core.storage.store import FILE_NAME
 from supervisor_core.workers.context import Parts, open_doors
-from tests.support.alerting import AlertDesk, an_alert_desk
-from tests.support.receiver import a_receiver
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
+from tests.support.alerts.webhook_receiver import a_receiver
 from tests.support.waiting import wait_until
 
 URL = "https://hc.example.org/hunter2"

@@ -23,8 +23,8 @@ from supervisor_core.alerts.outside.webhook_documents import DELIVERY, SIGNATURE
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.workers.context import Parts, open_doors
-from tests.support.alerting import AlertDesk, an_alert_desk
-from tests.support.receiver import a_receiver
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
+from tests.support.alerts.webhook_receiver import a_receiver
 from tests.support.waiting import wait_until
 
 GATHERED = 2.0

@@ -12,8 +12,8 @@ from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, approval_card
 from slack_playground import Playground
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
-from tests.support.approvals import Desk, a_desk
-from tests.support.slack_room import SlackRoom, texts
+from tests.support.intake.approvals import Desk, a_desk
+from tests.support.slack.slack_host import SlackRoom, texts
 
 
 @pytest.fixture

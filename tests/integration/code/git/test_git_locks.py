@@ -11,7 +11,7 @@ import pytest
 from supervisor_core.code.git import changes as git_changing
 from supervisor_core.code.git.changes import fetch
 from supervisor_core.code.git.runner import Git, GitError
-from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.code.repositories import Clones, origin_and_checkout
 
 
 @pytest.fixture

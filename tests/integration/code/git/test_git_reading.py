@@ -27,8 +27,8 @@ from supervisor_core.code.git.history import (
 )
 from supervisor_core.code.git.runner import Git, GitError, GitLateError, git_environment
 from supervisor_core.host.programs import ProgramError
-from tests.support.code_places import a_code_place, done, failed
-from tests.support.repositories import Clones, Repository, origin_and_checkout, shallow
+from tests.support.code.code_hosts import a_code_place, done, failed
+from tests.support.code.repositories import Clones, Repository, origin_and_checkout, shallow
 from tests.support.waiting import wait_until
 
 WHO = "A U Thor <a@example.org> 1700000000 +0100"

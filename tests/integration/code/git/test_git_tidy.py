@@ -10,7 +10,7 @@ from supervisor_core.code.git import changes as git_changing
 from supervisor_core.code.git.changes import fetch, keep, tidy
 from supervisor_core.code.git.history import resolve
 from supervisor_core.code.git.runner import Git
-from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.code.repositories import Clones, origin_and_checkout
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from supervisor_core.code.git import runner as door
 from supervisor_core.code.git.changes import fetch, push
 from supervisor_core.code.git.history import commits
 from supervisor_core.code.git.runner import Git, GitError, without_credentials
-from tests.support.repositories import Clones, origin_and_checkout
+from tests.support.code.repositories import Clones, origin_and_checkout
 
 
 @pytest.fixture

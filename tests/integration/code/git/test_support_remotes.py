@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.remotes import Remote, asks_for_password, hangs, hangs_half_way, no_such, refuses_push, slow
-from tests.support.repositories import Clones, origin_and_checkout, scrubbed
+from tests.support.code.remotes import Remote, asks_for_password, hangs, hangs_half_way, no_such, refuses_push, slow
+from tests.support.code.repositories import Clones, origin_and_checkout, scrubbed
 from tests.support.waiting import wait_until
 
 SECONDS = 30.0

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from tests.support.commits import LINK, PROGRAM, Entry, Given, History
-from tests.support.histories import KINDS, Merge, Step, changes_nothing, grown, histories
-from tests.support.odd_repositories import (
+from tests.support.code.commits import LINK, PROGRAM, Entry, Given, History
+from tests.support.code.histories import KINDS, Merge, Step, changes_nothing, grown, histories
+from tests.support.code.odd_repositories import (
     BROKEN,
     lfs_pointer,
     with_broken_filter,
@@ -17,7 +17,7 @@ from tests.support.odd_repositories import (
     with_lfs_pointers,
     with_submodule,
 )
-from tests.support.repositories import STRAIGHT, Repository, huge, make, origin_and_checkout, shallow
+from tests.support.code.repositories import STRAIGHT, Repository, huge, make, origin_and_checkout, shallow
 from tests.support.sampling import examples
 
 ONE_OF_EACH = grown(

@@ -25,7 +25,7 @@ from supervisor_core.code.packages.values import (
     differences,
     read_freeze,
 )
-from tests.support.venvs import Venv, a_venv, make_source, make_wheel, offline, pip_free
+from tests.support.code.venvs import Venv, a_venv, make_source, make_wheel, offline, pip_free
 from tests.support.waiting import wait_until
 
 INSTALLING = 60.0

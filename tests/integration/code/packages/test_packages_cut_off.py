@@ -18,10 +18,10 @@ from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
-from tests.support.code_homes import ANNA, CodeHost, a_code_home, a_code_host
+from tests.support.code.code_homes import ANNA, CodeHost, a_code_home, a_code_host
+from tests.support.code.repositories import Clones, origin_and_checkout
+from tests.support.code.small_pythons import SmallPython, a_small_python
 from tests.support.homes import demo_command
-from tests.support.repositories import Clones, origin_and_checkout
-from tests.support.small_pythons import SmallPython, a_small_python
 from tests.support.waiting import wait_until
 
 

@@ -16,7 +16,7 @@ from supervisor_core.daemon.replication import copying as forward_module
 from supervisor_core.daemon.replication.specifications import OtherHistory
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import jobs, workers
-from tests.support.forwarded import (
+from tests.support.storage.forwarded_rows import (
     NOW,
     assert_equal,
     beat,
@@ -28,7 +28,7 @@ from tests.support.forwarded import (
     opened,
     shared,
 )
-from tests.support.forwarded import forwarding as a_forwarding
+from tests.support.storage.forwarded_rows import forwarding as a_forwarding
 
 SPAWN = multiprocessing.get_context("spawn")
 

@@ -15,9 +15,9 @@ from supervisor_core.daemon.replication.specifications import Scope
 from supervisor_core.intake.approvals.rules import Choice
 from supervisor_core.storage.replication_progress import Marks
 from supervisor_core.storage.tables import approvals, forwarding, votes
-from tests.support.approvals import BOB, CARL, NOW, Desk, a_desk
-from tests.support.forwarded import bring_all, shared
-from tests.support.forwarded import forwarding as a_forwarding
+from tests.support.intake.approvals import BOB, CARL, NOW, Desk, a_desk
+from tests.support.storage.forwarded_rows import bring_all, shared
+from tests.support.storage.forwarded_rows import forwarding as a_forwarding
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from supervisor_core.storage import replication_progress as forward_marks
 from supervisor_core.storage import schema
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, forwarding, jobs, metadata, workers
-from tests.support.forwarded import (
+from tests.support.storage.forwarded_rows import (
     NOW,
     assert_equal,
     bring_all,
@@ -26,8 +26,8 @@ from tests.support.forwarded import (
     opened,
     shared,
 )
-from tests.support.forwarded import forwarding as a_forwarding
-from tests.support.tampering import unguard
+from tests.support.storage.forwarded_rows import forwarding as a_forwarding
+from tests.support.storage.tampering import unguard
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from sqlalchemy import update
 
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
-from tests.support.forwarded import HOST, assert_equal, forward, note_audit, opened, shared
-from tests.support.forwarded import forwarding as a_forwarding
 from tests.support.homes import a_home
-from tests.support.tampering import unguard
+from tests.support.storage.forwarded_rows import HOST, assert_equal, forward, note_audit, opened, shared
+from tests.support.storage.forwarded_rows import forwarding as a_forwarding
+from tests.support.storage.tampering import unguard
 from tests.support.waiting import wait_until
 
 

@@ -35,7 +35,7 @@ from supervisor_core.jobs.model import Job, JobState, Progress
 from supervisor_core.storage.audit.search import AuditFilter
 from supervisor_core.storage.audit.trail import Entry
 from supervisor_core.workers.teams.manager import Member, TeamPicture
-from tests.support.asking import LINK, NOW, TASK, approval
+from tests.support.intake.approval_states import LINK, NOW, TASK, approval
 from tests.support.sampling import examples
 from tests.unit.bot.views.test_views import worker
 

@@ -19,7 +19,8 @@ from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.intake.approvals.rules import FINAL, ApprovalState
-from tests.support.asking import (
+from tests.support.golden import every_file_has_its_case, is_as_last_seen
+from tests.support.intake.approval_states import (
     ADA,
     ANNA,
     BEN,
@@ -39,7 +40,6 @@ from tests.support.asking import (
     seen,
     yes,
 )
-from tests.support.golden import every_file_has_its_case, is_as_last_seen
 
 S = ApprovalState
 HOSTILE = "<!channel> & <@U0OPER> `rm -rf` *bold* https://evil.example"

@@ -19,8 +19,8 @@ from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.jobs.model import Job, JobState
-from tests.support.asking import ADA, ANNA, BEN, LINK, approval, asking, yes
 from tests.support.golden import every_file_has_its_case, is_as_last_seen
+from tests.support.intake.approval_states import ADA, ANNA, BEN, LINK, approval, asking, yes
 from tests.unit.bot.views.test_cards import HEADS, NOW, ROLLED_BACK, STUCK, TASK, job
 
 B = BakeState

@@ -27,9 +27,9 @@ from supervisor_core.commands.definitions import CommandDefinition, TargetRule
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.parameters import Kind, Parameter, check_value
 from supervisor_core.commands.targets import GrammarContext
-from tests.support.filled import filled
 from tests.support.homes import ROOT
 from tests.support.sampling import examples
+from tests.support.slack.forms import filled
 from tests.unit.commands.test_grammar_properties import FREE, FULL, NASTY, PIECES, WORKERS, commands
 
 GOLDEN = Path(__file__).parents[2] / "golden"

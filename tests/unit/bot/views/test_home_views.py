@@ -31,8 +31,8 @@ from bot.views.home.sections import (
 )
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
-from tests.support.home_pictures import NOW, READERS, UNTIL, asking, hostile, picture, texts, worker
 from tests.support.sampling import examples
+from tests.support.slack.host_pictures import NOW, READERS, UNTIL, asking, hostile, picture, texts, worker
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ALL = HomeReader(list(CATALOG), lambda *_: True)

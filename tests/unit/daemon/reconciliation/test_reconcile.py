@@ -18,7 +18,7 @@ from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.snapshots import Snapshot, WorkerSnapshot
-from tests.support.reconciling import World, a_world, until, waiting
+from tests.support.daemon.reconciliation import World, a_world, until, waiting
 from tests.support.sampling import rounds
 
 CHANGES = rounds(10_000, sample=2_000)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common.events import Event, EventBus, EventType
-from tests.support.reconciling import World, a_world, until
+from tests.support.daemon.reconciliation import World, a_world, until
 
 
 class BrokenBus(EventBus):

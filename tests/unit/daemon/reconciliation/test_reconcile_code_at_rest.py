@@ -17,7 +17,7 @@ from supervisor_core.common.events import EventType
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import Past
-from tests.support.reconciling import World, a_world, until, waiting
+from tests.support.daemon.reconciliation import World, a_world, until, waiting
 
 GONE: dict[str, Any] = {}
 CHANGES: dict[str, dict[str, Any]] = {

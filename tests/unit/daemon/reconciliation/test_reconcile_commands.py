@@ -21,7 +21,7 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.processes.records import write_record
 from supervisor_core.workers.context import Host
 from supervisor_core.workers.planning import Action, ActionKind, Why
-from tests.support.reconciling import World, a_world, until, waiting
+from tests.support.daemon.reconciliation import World, a_world, until, waiting
 
 WORKERS = ("North", "South", "West")
 STORM_ROUNDS = 60

@@ -20,8 +20,8 @@ from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_st
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import Host, Parts
 from supervisor_core.workers.restarts import limits as starts
-from tests.support.dying import HOUR_SECONDS, given_up, ruled
-from tests.support.reconciling import World, a_world, until
+from tests.support.daemon.reconciliation import World, a_world, until
+from tests.support.processes.crashing_worker import HOUR_SECONDS, given_up, ruled
 
 T = TypeVar("T")
 SOON_SECONDS = 1.0

@@ -11,8 +11,16 @@ import pytest
 
 from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import Past
-from tests.support.dying import HOUR_SECONDS, LONG_SECONDS, SOON_SECONDS, dies, ruled, seconds_until_it_runs, up
-from tests.support.reconciling import World, a_world, until
+from tests.support.daemon.reconciliation import World, a_world, until
+from tests.support.processes.crashing_worker import (
+    HOUR_SECONDS,
+    LONG_SECONDS,
+    SOON_SECONDS,
+    dies,
+    ruled,
+    seconds_until_it_runs,
+    up,
+)
 
 
 class Missing(NamedTuple):

@@ -13,7 +13,7 @@ import pytest
 from supervisor_core.common.events import EventType
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
 from supervisor_core.workers.planning import Action, ActionKind, Why
-from tests.support.reconciling import World, a_world, until, waiting
+from tests.support.daemon.reconciliation import World, a_world, until, waiting
 
 SOON_SECONDS = 1.0
 """Far less than the distance between two rounds, on the story's clock."""

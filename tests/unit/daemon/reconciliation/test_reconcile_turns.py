@@ -20,7 +20,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, not_begun
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.workers.context import Host
-from tests.support.reconciling import World, a_world, until
+from tests.support.daemon.reconciliation import World, a_world, until
 
 WORKERS = ("West", "North", "South")
 AT_ONCE_SECONDS = 0.5

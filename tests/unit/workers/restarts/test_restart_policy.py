@@ -10,7 +10,8 @@ import pytest
 
 from supervisor_core.common.events import EventType
 from supervisor_core.workers.restarts.policy import JITTER, LONGEST_PAUSE_SECONDS
-from tests.support.dying import (
+from tests.support.daemon.reconciliation import SCHEDULE, World, a_world, until, waiting
+from tests.support.processes.crashing_worker import (
     BACKOFF_SECONDS,
     HOUR_SECONDS,
     LONG_SECONDS,
@@ -22,7 +23,6 @@ from tests.support.dying import (
     seconds_until_it_runs,
     up,
 )
-from tests.support.reconciling import SCHEDULE, World, a_world, until, waiting
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dying import (
+from tests.support.daemon.reconciliation import World, a_world, until
+from tests.support.processes.crashing_worker import (
     BACKOFF_SECONDS,
     HOUR_SECONDS,
     LONG_SECONDS,
@@ -19,7 +20,6 @@ from tests.support.dying import (
     seconds_until_it_runs,
     up,
 )
-from tests.support.reconciling import World, a_world, until
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Alert conditions, deliveries and receivers for tests."""

@@ -1,0 +1,1 @@
+"""Repositories, remotes, checkouts and virtual environments for tests of code changes."""

@@ -1,0 +1,1 @@
+"""Daemons, single passes and reconcilers for tests."""

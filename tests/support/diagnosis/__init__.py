@@ -1,0 +1,1 @@
+"""Worker facts, history charts and terminal pictures for tests."""

@@ -1,0 +1,1 @@
+"""Hosts, approvals and command queues for tests of the intake."""

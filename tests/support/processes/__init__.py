@@ -1,0 +1,1 @@
+"""Process backends, probe servers and crashing workers for tests."""

@@ -1,0 +1,62 @@
+"""Starts the command line with a crash point armed, from outside: `python -m tests.support.programs.armed POINT run …`.
+
+POINT is a name, or `name#3` for the third time it is passed; the process then kills itself as `kill -9` would. With
+`trace:FILE` instead, every point that is passed is written to that file, a line each.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from supervisor_core.common import crashpoints
+
+BESIDE = {"flips_t.written:before", "flips_t.written:after"}
+"""Points that lie on no road of a command: what looks at the workers see is written whenever it is seen."""
+
+
+def armed(point: str) -> tuple[str, ...]:
+    """The program that is the command line with this point armed."""
+    return (sys.executable, "-m", "tests.support.programs.armed", point)
+
+
+def arm(point: str) -> None:
+    """Replace the empty `reach` by one that looks for this point."""
+    if point.startswith("trace:"):
+        _trace(Path(point.removeprefix("trace:")))
+        return
+    wanted, _, count = point.partition("#")
+    left = int(count or 1)
+    lock = threading.Lock()
+
+    def reach(name: str) -> None:
+        nonlocal left
+        if name != wanted:
+            return
+        with lock:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+                threading.Event().wait()  # never goes on from here
+
+    crashpoints.reach = reach
+
+
+def _trace(path: Path) -> None:
+    lock = threading.Lock()
+
+    def reach(name: str) -> None:
+        with lock, path.open("a") as file:
+            file.write(f"{name}\n")
+
+    crashpoints.reach = reach
+
+
+if __name__ == "__main__":
+    arm(sys.argv[1])
+    from supervisor_core.cli import main
+
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,1 @@
+"""Homes, hosts, forms and buttons for tests against the local Slack."""

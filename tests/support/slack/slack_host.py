@@ -1,0 +1,133 @@
+"""What deals with requests from Slack, in this process: a desk, a local Slack that says who people are, and rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.access.checks import Judging
+from bot.access.people import People
+from bot.access.rules import Rules, listed
+from bot.inbound.dispatcher import Dealt
+from bot.inbound.router import Doors, Identity, SlackApp
+from bot.outbound.content import MessageComposer
+from bot.outbound.home import HomeRefresher
+from bot.requests.alert_actions import Attending
+from bot.requests.commands import Commands
+from bot.requests.form_views import FormDoors
+from bot.requests.home_actions import HomeDoors
+from bot.requests.request import Asked, Attention, Vote
+from bot.requests.votes import Voting
+from bot.views.cards.approval import ApprovalDetails
+from slack_playground import Playground
+from supervisor_core.alerts.actions import Alerts
+from supervisor_core.commands.definitions import CommandDefinition
+from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.steps import Message
+from tests.support.intake.approvals import Desk
+
+
+class SlackRoom:
+    """The app on a desk; each request is dealt with by the configuration that the desk has by then."""
+
+    def __init__(self, desk: Desk, slack: Playground) -> None:
+        self.desk, self.slack = desk, slack
+        self.workspace = "T0PLAYGROUND"
+        self.forms: list[dict[str, object]] = []
+        self._client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+        identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
+        doors = Doors(self._command, self._vote, self._ask_why, self._ask_how, self._attend)
+        forms = FormDoors(self._client, lambda: self.desk.config, self._offered)
+        homes = HomeDoors(HomeRefresher(desk.ledger), forms, lambda: self.desk.config)
+        self._app = SlackApp(self._client, identity, doors, forms, homes)
+        self.alone = False
+        """Whether what is pressed stands on a message that only its reader sees."""
+        self.key = ""
+        """The key of each envelope from now on: the same delivery, repeated."""
+        self._keys = 0
+        self.said_meanwhile: list[Message] = []
+        """What was said while the slow part of a request was under way."""
+
+    async def slash(self, name: str, text: str, **more: Any) -> Dealt:
+        """Somebody types `/supervisor …`."""
+        payload = {"command": "/supervisor", "text": text, "user_id": self.slack.user(name).id, "channel_id": "C0OPS"}
+        return await self.deal("slash_commands", {**payload, "team_id": self.workspace, **more})
+
+    async def press(self, name: str, button: dict[str, Any], **user: Any) -> Dealt:
+        """Somebody presses this button."""
+        action = {key: button[key] for key in ("action_id", "value")} | {"type": "button", "action_ts": "1.0"}
+        return await self._act(name, {**action, "block_id": "b"}, user)
+
+    async def choose(self, name: str, menu: dict[str, Any], block_id: str, value: str) -> Dealt:
+        """Somebody chooses this from a menu."""
+        option = {"text": {"type": "plain_text", "text": value}, "value": value}
+        action = {"type": "static_select", "action_id": menu["action_id"], "selected_option": option}
+        return await self._act(name, {**action, "block_id": block_id, "action_ts": "1.0"}, {})
+
+    async def send(self, name: str, view: dict[str, Any], **said: str) -> Dealt:
+        """Somebody sends a form in which they say this."""
+        values = {block: {block: {"type": "plain_text_input", "value": words}} for block, words in said.items()}
+        filled = {**view, "id": "V1", "hash": "1.a", "state": {"values": values}}
+        who = {"id": self.slack.user(name).id, "team_id": self.workspace}
+        body = {"type": "view_submission", "user": who, "team": {"id": self.workspace}, "view": filled}
+        return await self.deal("interactive", body)
+
+    async def _act(self, name: str, action: dict[str, Any], user: dict[str, Any]) -> Dealt:
+        who = {"id": self.slack.user(name).id, "team_id": self.workspace, **user}
+        place = {"type": "message", "message_ts": "1.0", "channel_id": "C0OPS", "is_ephemeral": self.alone}
+        body: dict[str, Any] = {
+            "type": "block_actions",
+            "user": who,
+            "team": {"id": self.workspace},
+            "container": place,
+        }
+        body |= {"channel": {"id": "C0OPS"}, "actions": [action], "trigger_id": "t1"}
+        return await self.deal("interactive", body)
+
+    async def deal(self, kind: str, payload: dict[str, Any], key: str = "", at: datetime | None = None) -> Dealt:
+        """One envelope."""
+        self._keys += 1
+        received = Received(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
+        dealt = await self._app.deal(received)
+        return await dealt.rest(self._say) if dealt.rest else dealt
+
+    async def _say(self, messages: tuple[Message, ...]) -> bool:
+        self.said_meanwhile += messages
+        return True
+
+    def _judging(self) -> Judging:
+        config = self.desk.config
+        rules = Rules(config.slack, config.teams, config.workers, self.workspace)
+        return Judging(People(self._client, {who for who, _ in listed(config.slack, config.teams)}), rules)
+
+    async def _command(self, asked: Asked) -> Dealt:
+        commands = Commands(self.desk.config, self.desk.gateway, self._judging(), {}, lambda: None)
+        return await commands.deal(asked)
+
+    async def _vote(self, vote: Vote) -> Dealt:
+        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).deal(vote)
+
+    async def _ask_why(self, vote: Vote) -> Dealt:
+        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_why(vote)
+
+    async def _waiting(self) -> list[ApprovalDetails]:
+        return self.desk.ledger.read(MessageComposer().waiting)
+
+    async def _ask_how(self, vote: Vote) -> Dealt:
+        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_how(vote)
+
+    async def _attend(self, attention: Attention) -> Dealt:
+        return await Attending(Alerts(self.desk.ledger), self._judging()).deal(attention)
+
+    async def _open(self, _trigger: str, view: dict[str, object]) -> None:
+        self.forms.append(view)
+
+    async def _offered(self, _user: str) -> list[CommandDefinition]:
+        return []
+
+
+def texts(dealt: Dealt) -> list[str]:
+    """What is told."""
+    return [str((message.payload or {})["content"]["text"]) for message in dealt.messages]

@@ -1,0 +1,1 @@
+"""Databases, ledgers and damage for tests of the storage."""
