@@ -15,17 +15,17 @@ from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access.checks import ChatRights, Judging, Offering
-from bot.access.config_ids import troubles
+from bot.access.checks import AccessChecks, AllowedCommands, ChatRights
+from bot.access.config_ids import find_unknown_ids
 from bot.access.people import People
-from bot.access.rules import Rules, listed
-from bot.answers.logs import Reports
-from bot.answers.workers import looks
+from bot.access.rules import AccessRules, configured_ids
+from bot.answers.logs import ReportReader
+from bot.answers.workers import answer_handlers
 from bot.inbound import notices as heard
-from bot.inbound.dispatcher import Dealing, Dealt, Refusing
-from bot.inbound.intake import Intake, Keeping
-from bot.inbound.link import Link, refused, unless
-from bot.inbound.router import Doors, Identity, SlackApp
+from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals, Response
+from bot.inbound.intake import EnvelopeWriter, Intake
+from bot.inbound.link import Link, run_until_stopped, token_refused
+from bot.inbound.router import Identity, RequestHandlers, Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
 from bot.outbound.home import HomeRefresher, forget_old
@@ -33,13 +33,13 @@ from bot.outbound.home_content import HomePage, HomePages
 from bot.outbound.slack_api import SlackApi
 from bot.outbound.slack_errors import FATAL, error_code, failure_text, notify_admins, retry_after
 from bot.pools import quick
-from bot.requests.alert_actions import AlertTellers, Attending
-from bot.requests.commands import Commands, Informing
-from bot.requests.form_views import FORM_SECONDS, FormDoors
-from bot.requests.home_actions import HomeDoors
-from bot.requests.request import Asked, Attention, Vote
-from bot.requests.schedules import ChatAnswers, Scheduling
-from bot.requests.votes import Voting
+from bot.requests.alert_actions import AlertActions, AlertCommands
+from bot.requests.commands import CommandRequests, HostAnswers
+from bot.requests.form_views import FORM_SECONDS, FormActions
+from bot.requests.home_actions import HomeActions
+from bot.requests.request import AlertAction, Request, VoteRequest
+from bot.requests.schedules import ChatAnswers, ScheduleCommands
+from bot.requests.votes import Votes
 from bot.views.cards.approval import ApprovalDetails
 from supervisor_core.alerts.actions import Alerts
 from supervisor_core.commands.command import Command
@@ -53,7 +53,7 @@ from supervisor_core.daemon.wiring import Chat, ChatDoors
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.schedules.rules import Schedule
-from supervisor_core.intake.schedules.runner import Answered
+from supervisor_core.intake.schedules.runner import ScheduledAnswer
 from supervisor_core.intake.schedules.service import Schedules
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.storage.outbox import Waiting
@@ -70,16 +70,16 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Handlers:
     """What deals with requests; a new one with each configuration."""
 
-    judging: Judging
-    commands: Commands
-    offering: Offering
-    voting: Voting
+    judging: AccessChecks
+    commands: CommandRequests
+    offering: AllowedCommands
+    voting: Votes
     pages: HomePages
-    scheduling: Scheduling
-    attending: Attending
+    scheduling: ScheduleCommands
+    attending: AlertActions
 
 
 class SlackService(Chat):
@@ -108,7 +108,7 @@ class SlackService(Chat):
         self._doors = doors
         self._homes = HomeRefresher(ledger)
         self._known: Identity | None = None
-        self._room: Room | None = None
+        self._room: Handlers | None = None
         self._app_token = credentials.app_token.get_secret_value()
         # No retries of the SDK's own: they post twice where only the answer was lost.
         self._client = AsyncWebClient(
@@ -141,12 +141,12 @@ class SlackService(Chat):
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Be connected and deliver until asked to stop."""
-        identity = await unless(stopping, self._identity(stopping))
+        identity = await run_until_stopped(stopping, self._identity(stopping))
         if identity is None:
             return
         speaker = SlackApi(self._client, identity.bot_id)
         fallback = self._config.slack.fallback_channel
-        reports = Reports(self._config.nas.root, self._config.state_dir)
+        reports = ReportReader(self._config.nas.root, self._config.state_dir)
         delivery = Delivery(
             self._ledger,
             speaker,
@@ -163,13 +163,13 @@ class SlackService(Chat):
         self._known, self._room = identity, self._room_for(identity)
         self._rights.connected(self._still_may)
         self._answers.connected(self._answered)
-        forms = FormDoors(self._client, lambda: self._config, self._offered)
-        homes = HomeDoors(self._homes, forms, lambda: self._config)
-        doors = Doors(self._deal, self._vote, self._ask_why, self._ask_how, self._attend)
-        app = SlackApp(self._client, identity, doors, forms, homes)
-        keeping = Keeping(self._ledger)
-        dealing = Dealing(self._ledger, app.deal, keeping.quiet)
-        intake = Intake(keeping, dealing, Refusing(speaker), forms.answer)
+        forms = FormActions(self._client, lambda: self._config, self._offered)
+        homes = HomeActions(self._homes, forms, lambda: self._config)
+        doors = RequestHandlers(self._deal, self._vote, self._ask_why, self._ask_how, self._attend)
+        app = Router(self._client, identity, doors, forms, homes)
+        keeping = EnvelopeWriter(self._ledger)
+        dealing = EnvelopeDispatcher(self._ledger, app.deal, keeping.quiet)
+        intake = Intake(keeping, dealing, Refusals(speaker), forms.answer)
         link = Link(self._client, self._app_token, intake.receive, self._was_deaf, self._others, self._ghosts)
         link.alive, delivery.alive = (
             partial(self.pulse.beat, loop="connection"),
@@ -178,9 +178,9 @@ class SlackService(Chat):
         self._delivery, self._link = delivery, link
         loop = asyncio.get_running_loop()
         log.info("known to Slack as @%s in %s", identity.name, identity.team)
-        before = await quick(heard.last, self._config.state_dir)
+        before = await quick(heard.load_last_heard, self._config.state_dir)
         self._nobody_was_there = before is not None
-        if not (self._came_up or before is None or await quick(heard.left, self._config.state_dir)):
+        if not (self._came_up or before is None or await quick(heard.closed_cleanly, self._config.state_dir)):
             age = (datetime.now(UTC) - before).total_seconds()
             self._ghosts.append(time.monotonic() - max(age, 0.0))
         self._came_up = True
@@ -214,11 +214,11 @@ class SlackService(Chat):
         """Where everybody hears of what goes wrong; empty where there is no such channel."""
         return self._config.slack.alert_channel or self._config.slack.fallback_channel
 
-    def _room_for(self, identity: Identity) -> Room:
+    def _room_for(self, identity: Identity) -> Handlers:
         slack, config = self._config.slack, self._config
-        rules = Rules(slack, config.teams, config.workers, identity.team_id)
-        judging = Judging(People(self._client, {who for who, _ in listed(slack, config.teams)}), rules)
-        composing, offering = self._composing(identity), Offering(config, judging)
+        rules = AccessRules(slack, config.teams, config.workers, identity.team_id)
+        judging = AccessChecks(People(self._client, {who for who, _ in configured_ids(slack, config.teams)}), rules)
+        composing, offering = self._composing(identity), AllowedCommands(config, judging)
 
         async def waiting() -> list[ApprovalDetails]:
             return await quick(self._ledger.read, composing.waiting)
@@ -227,23 +227,23 @@ class SlackService(Chat):
             look = partial(resting, supervisor_id=config.supervisor.id)
             return await quick(self._ledger.read, look)
 
-        informing = Informing(
+        informing = HostAnswers(
             config.supervisor.id,
             offering,
             look=self._doors.look,
             monitoring=self._doors.monitoring,
             approvals=waiting,
             rests=rests,
-            looks=looks(config, self._ledger, self._doors, composing, offering),
+            looks=answer_handlers(config, self._ledger, self._doors, composing, offering),
             channel=self._alert_channel,
         )
         alerts = Alerts(self._ledger)
         tellers = {
             **informing.tellers(),
-            **AlertTellers(self._ledger, alerts, self._alert_channel, tuple(config.workers)).tellers(),
+            **AlertCommands(self._ledger, alerts, self._alert_channel, tuple(config.workers)).tellers(),
         }
-        scheduling = Scheduling(config, Schedules(self._ledger), judging, tellers)
-        commands = Commands(
+        scheduling = ScheduleCommands(config, Schedules(self._ledger), judging, tellers)
+        commands = CommandRequests(
             config=config,
             gateway=Gateway(config, LocalCarrier(self._ledger), self._approvals),
             judging=judging,
@@ -251,8 +251,8 @@ class SlackService(Chat):
             submitted=self._doors.filed,
         )
         pages = HomePages(config, judging, offering, composing, self._ledger, self._doors, composing.open_alerts)
-        voting = Voting(self._approvals, judging, self._open_form, waiting)
-        return Room(judging, commands, offering, voting, pages, scheduling, Attending(alerts, judging))
+        voting = Votes(self._approvals, judging, self._open_form, waiting)
+        return Handlers(judging, commands, offering, voting, pages, scheduling, AlertActions(alerts, judging))
 
     def _composing(self, identity: Identity) -> MessageComposer:
         return MessageComposer(lambda name: self._config.needs_approval(name, "slack"), identity.url)
@@ -261,34 +261,34 @@ class SlackService(Chat):
         async with asyncio.timeout(FORM_SECONDS):
             await self._client.views_open(trigger_id=trigger_id, view=view)
 
-    def _at_work(self) -> Room:
+    def _at_work(self) -> Handlers:
         """What deals with requests, by the configuration that is in force when they are asked."""
         if self._room is None:
             raise TemporaryError("The supervisor is just starting.", remedy="Try again.")
         return self._room
 
-    async def _deal(self, asked: Asked) -> Dealt:
+    async def _deal(self, asked: Request) -> Response:
         return await self._at_work().commands.deal(asked)
 
-    async def _vote(self, vote: Vote) -> Dealt:
+    async def _vote(self, vote: VoteRequest) -> Response:
         return await self._at_work().voting.deal(vote)
 
-    async def _ask_why(self, vote: Vote) -> Dealt:
+    async def _ask_why(self, vote: VoteRequest) -> Response:
         return await self._at_work().voting.ask_why(vote)
 
-    async def _ask_how(self, vote: Vote) -> Dealt:
+    async def _ask_how(self, vote: VoteRequest) -> Response:
         return await self._at_work().voting.ask_how(vote)
 
     async def _compose(self, message: Waiting) -> HomePage:
         return await self._at_work().pages.compose(message)
 
-    async def _attend(self, attention: Attention) -> Dealt:
+    async def _attend(self, attention: AlertAction) -> Response:
         return await self._at_work().attending.deal(attention)
 
     async def _still_may(self, user: str, command: Command, right: Right) -> str:
         return await self._at_work().judging.still_may(user, command, right)
 
-    async def _answered(self, schedule: Schedule, command: Command) -> Answered:
+    async def _answered(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
         return await self._at_work().scheduling.answered(schedule, command)
 
     async def _offered(self, user: str) -> list[CommandDefinition]:
@@ -296,22 +296,22 @@ class SlackService(Chat):
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         away, self._nobody_was_there = self._nobody_was_there, False
-        if until - since < heard.DEAF:
+        if until - since < heard.SHORTEST_GAP:
             return
         log.warning("nothing was heard from Slack from %s to %s", to_text(since), to_text(until))
         host = self._config.supervisor.id
-        await self._notice(partial(heard.tell_gap, host=host, since=since, until=until, away=away))
+        await self._notice(partial(heard.notify_gap, host=host, since=since, until=until, away=away))
 
     async def _others(self, reason: str) -> None:
-        await self._notice(partial(heard.tell_others, reason=reason))
+        await self._notice(partial(heard.notify_other_connections, reason=reason))
 
     async def _look_up(self, identity: Identity) -> None:
         """Whoever the configuration names and Slack does not know has no right: that is said once it is known."""
-        found = await troubles(self._client, self._config, identity.team_id, identity.name)
+        found = await find_unknown_ids(self._client, self._config, identity.team_id, identity.name)
         for trouble in found:
             log.warning("%s", trouble)
         if found:
-            await self._notice(partial(heard.tell_unknown, host=self._config.supervisor.id, troubles=found))
+            await self._notice(partial(heard.notify_unknown_ids, host=self._config.supervisor.id, troubles=found))
 
     async def _notice(self, tell: Callable[..., None]) -> None:
         """To the alert channel, where there is one; the log has it in any case."""
@@ -328,7 +328,7 @@ class SlackService(Chat):
     async def _note_heard(self, stopping: asyncio.Event, link: Link) -> None:
         """Keep on disk when Slack was last heard of, so that the next run knows how long nobody listened."""
         while True:
-            ended = await wait_until(None, stopping, heard.NOTED_SECONDS)
+            ended = await wait_until(None, stopping, heard.SAVE_SECONDS)
             if link.last_heard is not None:
                 await self._noted(link.last_heard)
             if ended:
@@ -336,7 +336,7 @@ class SlackService(Chat):
 
     async def _noted(self, moment: datetime, *, left: bool = False) -> None:
         try:
-            await quick(partial(heard.note, left=left), self._config.state_dir, moment)
+            await quick(partial(heard.save_last_heard, left=left), self._config.state_dir, moment)
         except OSError as error:
             log.warning("when Slack was last heard can't be noted: %s", error)
 
@@ -365,7 +365,7 @@ class SlackService(Chat):
                 )
             except SlackApiError as error:
                 if error_code(error) in FATAL:
-                    raise refused("SLACK_BOT_TOKEN", error_code(error)) from None
+                    raise token_refused("SLACK_BOT_TOKEN", error_code(error)) from None
                 self._trouble = f"Slack answers {error_code(error)}"
                 wait = max(wait, retry_after(error) or 0.0)
             except (ClientError, OSError, TimeoutError) as error:

@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from bot.access.people import Judge as Judge_people
+from bot.access.people import AccessRule as Judge_people
 from bot.access.people import People, UnverifiedError
-from bot.access.rules import Person, Refusal, Rules, may_approve, may_cancel, may_give, may_see, refusal
+from bot.access.rules import AccessRules, Person, Refusal, may_approve, may_cancel, may_give, may_see, refusal
 from bot.requests.mistakes import may_press
-from bot.requests.request import Asked, Vote
+from bot.requests.request import Request, VoteRequest
 from bot.views.answers import refusals as refused
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
@@ -28,33 +28,33 @@ from supervisor_core.config.load import SupervisorConfig, example_worker
 from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown
 from supervisor_core.intake.approvals.rules import Approval
 
-EXPIRES = timedelta(minutes=5)
+MAX_AGE = timedelta(minutes=5)
 """A request that changes something and is older is refused: after an outage nobody expects it to happen any more."""
 
 NOBODY = Refusal("identity", *refused.unknown())
 UNVERIFIED = Refusal("identity", *refused.unverified(), again=True)
-TOO_OLD = Refusal("time", *refused.too_old(EXPIRES), again=True)
+TOO_OLD = Refusal("time", *refused.too_old(MAX_AGE), again=True)
 
-Judged = tuple[Person | None, Refusal | None]
+AccessResult = tuple[Person | None, Refusal | None]
 """Who it is, and why they may not; None where they may."""
 
 log = logging.getLogger(__name__)
 
 
-class Judging:
+class AccessChecks:
     """All questions of rights, by the configuration that is in force."""
 
-    def __init__(self, people: People, rules: Rules) -> None:
+    def __init__(self, people: People, rules: AccessRules) -> None:
         self._people = people
         self.rules = rules
 
-    async def of_command(self, asked: Asked, definition: CommandDefinition, command: Command | None) -> Judged:
+    async def of_command(self, asked: Request, definition: CommandDefinition, command: Command | None) -> AccessResult:
         """Who asks for it, and why they may not: as Slack says right now, before anything is changed."""
         judge = partial(refusal, definition=definition, command=command, channel=asked.channel, rules=self.rules)
         changes = definition.risk is not Risk.READS
         return (None, TOO_OLD) if changes and is_old(asked) else await self._judged(asked.user, judge, fresh=changes)
 
-    async def of_vote(self, vote: Vote, approval: Approval) -> Judged:
+    async def of_vote(self, vote: VoteRequest, approval: Approval) -> AccessResult:
         """Who votes, or cancels, and why that does not count: as Slack says right now."""
         command, rules = approval.command, self.rules
         here = None if vote.at_home else vote.asked.channel
@@ -68,7 +68,7 @@ class Judging:
 
         return (None, TOO_OLD) if is_old(vote.asked) else await self._judged(vote.asked.user, judge, fresh=True)
 
-    async def person(self, asked: Asked) -> Person | None:
+    async def person(self, asked: Request) -> Person | None:
         """Who asks, for what is only shown to them; None where Slack does not say so."""
         try:
             return await self._people.person(asked.user)
@@ -85,7 +85,7 @@ class Judging:
         _, why = await self._people.judged(user, partial(judge, command=command, rules=self.rules), fresh=True)
         return why.plain if why else ""
 
-    async def _judged(self, user: str, judge: Judge_people, *, fresh: bool) -> Judged:
+    async def _judged(self, user: str, judge: Judge_people, *, fresh: bool) -> AccessResult:
         """A right that can't be verified is none."""
         try:
             return await self._people.judged(user, judge, fresh=fresh)
@@ -94,19 +94,19 @@ class Judging:
             return None, UNVERIFIED
 
 
-def is_old(asked: Asked) -> bool:
+def is_old(asked: Request) -> bool:
     """Whether it was asked for so long ago that nobody expects it to happen any more."""
-    return datetime.now(UTC) - (asked.said_at or asked.at) > EXPIRES
+    return datetime.now(UTC) - (asked.said_at or asked.at) > MAX_AGE
 
 
 WITHOUT_A_FORM = frozenset({OVERVIEW, "help"})
 """What a menu of commands does not offer: it is one itself."""
 
 
-class Offering:
+class AllowedCommands:
     """By the configuration that is in force, and by what Slack says of people."""
 
-    def __init__(self, config: SupervisorConfig, judging: Judging) -> None:
+    def __init__(self, config: SupervisorConfig, judging: AccessChecks) -> None:
         self._config = config
         self._judging = judging
 
@@ -153,7 +153,7 @@ class Offering:
 ASK_SECONDS = 20.0
 """For all that Slack is asked about one person; each call has a limit of its own."""
 
-Judge = Callable[[str, Command, Right], Coroutine[Any, Any, str]]
+CheckRights = Callable[[str, Command, Right], Coroutine[Any, Any, str]]
 """Why this user may not, at this moment; empty where they may."""
 
 
@@ -163,9 +163,9 @@ class ChatRights:
 
     def __init__(self, host: Rights) -> None:
         self._host = host
-        self._chat: tuple[asyncio.AbstractEventLoop, Judge] | None = None
+        self._chat: tuple[asyncio.AbstractEventLoop, CheckRights] | None = None
 
-    def connected(self, judge: Judge) -> None:
+    def connected(self, judge: CheckRights) -> None:
         """From now on Slack is asked; to be called on the event loop."""
         self._chat = (asyncio.get_running_loop(), judge)
 

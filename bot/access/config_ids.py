@@ -29,12 +29,12 @@ FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 1.0, 30.0
 """Between two tries at what Slack did not answer."""
 
 
-async def troubles(
+async def find_unknown_ids(
     client: AsyncWebClient, config: SupervisorConfig, team_id: str, bot: str = "supervisor"
 ) -> list[str]:
     """What is wrong with the people, groups and channels that the configuration names, a sentence for each; none where
     all is well. It waits for a Slack that is away. `bot` is what the bot is called there."""
-    asking = _Patient(client)
+    asking = _PatientLookup(client)
     checks = []
     late = []
     try:
@@ -47,7 +47,7 @@ async def troubles(
     return [*(f"{check.message}. {check.remedy}".rstrip(". ") for check in checks if not check.ok), *late]
 
 
-class _Patient(SlackQueries):
+class _PatientLookup(SlackQueries):
     """Asks until Slack answers, one call after the other where there are many."""
 
     def __init__(self, client: AsyncWebClient) -> None:

@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.access.rules import Person, Refusal, circles
+from bot.access.rules import Person, Refusal, group_ids
 from bot.outbound.rate_limits import HeldError, Pace
 from bot.outbound.slack_errors import error_code, failure_text, is_temporary, retry_after
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-Judge = Callable[[Person | None], Refusal | None]
+AccessRule = Callable[[Person | None], Refusal | None]
 """Why this person may not, as they are known so far."""
 
 
@@ -67,7 +67,7 @@ class People:
         self, client: AsyncWebClient, groups: Collection[str], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
-        self._groups = circles(groups)
+        self._groups = group_ids(groups)
         self._clock = clock
         self._pace = Pace(clock)
         self._people: dict[str, tuple[float, dict[str, Any]]] = {}
@@ -93,10 +93,10 @@ class People:
             is_stranger=bool(user.get("is_stranger")),
             zone=str(user.get("tz") or ""),
         )
-        wanted = self._groups if groups is True else circles(groups or ()) & self._groups
+        wanted = self._groups if groups is True else group_ids(groups or ()) & self._groups
         return await self._with_groups(person, wanted, fresh=fresh)
 
-    async def judged(self, user_id: str, judge: Judge, *, fresh: bool) -> tuple[Person | None, Refusal | None]:
+    async def judged(self, user_id: str, judge: AccessRule, *, fresh: bool) -> tuple[Person | None, Refusal | None]:
         """Who this is, and why they may not, if so. In which groups and channels they are is asked only where their
         own id and `*` do not do, and only of those that would."""
         person = await self.person(user_id, fresh=fresh, groups=False)

@@ -23,7 +23,7 @@ from supervisor_core.config.worker_settings import Team, Worker
 EVERYBODY = "*"
 """Every full member of this workspace; never a guest, never somebody of another one."""
 
-CIRCLES = ("S", "C", "G")
+GROUP_PREFIXES = ("S", "C", "G")
 """How the ids of user groups and of channels begin: their members have what is given to them."""
 
 ROLES: Mapping[Right, str] = {Right.VIEWER: "viewers", Right.OPERATOR: "operators", Right.APPROVER: "approvers"}
@@ -48,7 +48,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AccessRules:
     """What the configuration says about rights, and which workspace is ours."""
 
     slack: Slack
@@ -74,7 +74,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _Holders:
     """Those whom the configuration names for one right on one worker."""
 
     keys: tuple[str, ...]
@@ -86,23 +86,23 @@ class _Named:
 
 
 def refusal(
-    person: Person | None, definition: CommandDefinition, command: Command | None, channel: str, rules: Rules
+    person: Person | None, definition: CommandDefinition, command: Command | None, channel: str, rules: AccessRules
 ) -> Refusal | None:
     """None where this person may give this command here; else why not, and who could."""
     workers = command.workers if command else ()
-    here = None if not rules.slack.channels or channel in rules.slack.channels else _elsewhere(channel, rules)
-    return _nobody(person) or here or _lacking(person, definition, workers, rules)
+    here = None if not rules.slack.channels or channel in rules.slack.channels else _wrong_channel(channel, rules)
+    return _inactive(person) or here or _missing_right(person, definition, workers, rules)
 
 
-def may_give(person: Person | None, command: Command, rules: Rules) -> Refusal | None:
+def may_give(person: Person | None, command: Command, rules: AccessRules) -> Refusal | None:
     """The same wherever they are: for what was given before, and is carried out only now."""
-    return _nobody(person) or _lacking(person, CATALOG[command.name], command.workers, rules)
+    return _inactive(person) or _missing_right(person, CATALOG[command.name], command.workers, rules)
 
 
 def may_approve(
     person: Person | None,
     command: Command,
-    rules: Rules,
+    rules: AccessRules,
     *,
     here: str | None = None,
     card: str = "",
@@ -117,31 +117,31 @@ def may_approve(
         return Refusal("identity", *refused.guest_votes())
     anywhere = here is None or not rules.slack.channels
     here_too = here in (*rules.slack.channels, rules.slack.approval_channel, rules.slack.asks_in(card), card)
-    there = None if anywhere or here_too else _elsewhere(here or "", rules, votes=True)
+    there = None if anywhere or here_too else _wrong_channel(here or "", rules, votes=True)
     definition = CATALOG[command.name]
-    lacking = _lacking(person, definition, command.workers, rules, votes=True, cancels=cancels)
-    return _nobody(person) or there or lacking
+    lacking = _missing_right(person, definition, command.workers, rules, votes=True, cancels=cancels)
+    return _inactive(person) or there or lacking
 
 
 def may_cancel(
-    person: Person | None, command: Command, rules: Rules, *, own: bool, here: str | None = None, card: str = ""
+    person: Person | None, command: Command, rules: AccessRules, *, own: bool, here: str | None = None, card: str = ""
 ) -> Refusal | None:
     """None where this person may take an approval back. `own`: they asked for it, and may whatever their role is now;
     anybody else must be an approver, as for a vote."""
-    return _nobody(person) if own else may_approve(person, command, rules, here=here, card=card, cancels=True)
+    return _inactive(person) if own else may_approve(person, command, rules, here=here, card=card, cancels=True)
 
 
-def may_see(person: Person | None, definition: CommandDefinition, rules: Rules) -> bool:
+def may_see(person: Person | None, definition: CommandDefinition, rules: AccessRules) -> bool:
     """Whether help shows this command to them: whether they have the right for any worker at all."""
-    if _nobody(person):
+    if _inactive(person):
         return False
     one_of_each_team: dict[str, tuple[str, ...]] = {}
     if definition.target is not TargetRule.NONE:
         one_of_each_team = {worker.team: (worker_id,) for worker_id, worker in rules.workers.items()}
-    return any(_lacking(person, definition, each, rules) is None for each in ((), *one_of_each_team.values()))
+    return any(_missing_right(person, definition, each, rules) is None for each in ((), *one_of_each_team.values()))
 
 
-def listed(slack: Slack, teams: Mapping[str, Team]) -> Iterator[tuple[str, str]]:
+def configured_ids(slack: Slack, teams: Mapping[str, Team]) -> Iterator[tuple[str, str]]:
     """Every id that is given a right, `*` too, and the setting that gives it; once for each place where it stands."""
     for role in ROLES.values():
         yield from ((who, f"slack.access.{role}") for who in getattr(slack.access, role))
@@ -152,12 +152,12 @@ def listed(slack: Slack, teams: Mapping[str, Team]) -> Iterator[tuple[str, str]]
         yield from ((who, f"teams.{name}.approvers") for who in team.approvers)
 
 
-def circles(names: Collection[str]) -> frozenset[str]:
+def group_ids(names: Collection[str]) -> frozenset[str]:
     """Of these ids, the user groups and channels."""
-    return frozenset(name for name in names if name.startswith(CIRCLES))
+    return frozenset(name for name in names if name.startswith(GROUP_PREFIXES))
 
 
-def _nobody(person: Person | None) -> Refusal | None:
+def _inactive(person: Person | None) -> Refusal | None:
     if person is None:
         return Refusal("identity", *refused.unknown())
     if person.deleted or person.is_bot:
@@ -165,26 +165,26 @@ def _nobody(person: Person | None) -> Refusal | None:
     return None
 
 
-def _elsewhere(channel: str, rules: Rules, *, votes: bool = False) -> Refusal:
+def _wrong_channel(channel: str, rules: AccessRules, *, votes: bool = False) -> Refusal:
     places = dict.fromkeys((*rules.slack.channels, *([rules.slack.approval_channel] if votes else [])))
     return Refusal("channel", *refused.elsewhere(channel, [place for place in places if place], votes=votes))
 
 
-def _lacking(
+def _missing_right(
     person: Person | None,
     definition: CommandDefinition,
     workers: Sequence[str],
-    rules: Rules,
+    rules: AccessRules,
     *,
     votes: bool = False,
     cancels: bool = False,
 ) -> Refusal | None:
     """Which right they lack, and for which of the workers; None where they lack none."""
     if person is None:
-        return _nobody(person)
-    teams = {worker: _team_that_counts(definition, worker, rules, votes=votes) for worker in workers or ("",)}
-    named = {team: _named(definition, team, rules, votes=votes) for team in dict.fromkeys(teams.values())}
-    without = {team for team, those in named.items() if not _is_among(person, those.ids, rules)}
+        return _inactive(person)
+    teams = {worker: _relevant_team(definition, worker, rules, votes=votes) for worker in workers or ("",)}
+    named = {team: _holders(definition, team, rules, votes=votes) for team in dict.fromkeys(teams.values())}
+    without = {team for team, those in named.items() if not _is_holder(person, those.ids, rules)}
     if not without:
         return None
     lacks = [worker for worker, team in teams.items() if team in without]
@@ -192,7 +192,7 @@ def _lacking(
     keys = tuple(dict.fromkeys(chain.from_iterable(those.keys for those in missed)))
     told = tuple(dict.fromkeys(chain.from_iterable(those.told for those in missed)))
     kind = _kind(person, rules)
-    helping = circles(frozenset().union(*(those.ids for those in missed))) if kind is Membership.FULL else frozenset()
+    helping = group_ids(frozenset().union(*(those.ids for those in missed))) if kind is Membership.FULL else frozenset()
     only = lacks if len(lacks) < len(teams) else []
     role = ROLES[_right(definition, votes=votes)]
     wanted = refused.RequiredRole(definition.name, role, keys, told, votes=votes, cancels=cancels)
@@ -204,7 +204,7 @@ def _right(definition: CommandDefinition, *, votes: bool) -> Right:
     return Right.APPROVER if votes else definition.right
 
 
-def _team_that_counts(definition: CommandDefinition, worker_id: str, rules: Rules, *, votes: bool) -> str:
+def _relevant_team(definition: CommandDefinition, worker_id: str, rules: AccessRules, *, votes: bool) -> str:
     """The team of this worker, where its lists matter for this right; else none."""
     by_list = definition.name in rules.slack.access.commands and not votes
     worker = rules.workers.get(worker_id)
@@ -213,24 +213,24 @@ def _team_that_counts(definition: CommandDefinition, worker_id: str, rules: Rule
     return worker.team if worker.team in rules.teams else ""
 
 
-def _named(definition: CommandDefinition, team: str, rules: Rules, *, votes: bool) -> _Named:
+def _holders(definition: CommandDefinition, team: str, rules: AccessRules, *, votes: bool) -> _Holders:
     """Who has this right on the workers of a team; on those of no team, or none in particular, where that is empty."""
     access = rules.slack.access
     own = access.commands.get(definition.name)
     if own is not None and not votes:
-        return _Named((f"slack.access.commands.{definition.name}",), own, frozenset(own))
+        return _Holders((f"slack.access.commands.{definition.name}",), own, frozenset(own))
     right = _right(definition, votes=votes)
     if right is Right.VIEWER:
         roles = (access.viewers, access.operators, access.approvers)
         theirs = ((*each.operators, *each.approvers) for each in rules.teams.values())
         told = access.viewers or (*access.operators, *access.approvers)
-        return _Named(("slack.access.viewers",), told, frozenset(chain(*roles, *theirs)))
+        return _Holders(("slack.access.viewers",), told, frozenset(chain(*roles, *theirs)))
     role = ROLES[right]
     general: tuple[str, ...] = getattr(access, role)
     counting = rules.teams if _is_for_any_team(definition) and not votes else [team] if team else []
     of_teams: tuple[str, ...] = tuple(chain.from_iterable(getattr(rules.teams[each], role) for each in counting))
     keys = (f"slack.access.{role}", *(f"teams.{each}.{role}" for each in counting))
-    return _Named(keys, (*general, *of_teams), frozenset((*general, *of_teams)))
+    return _Holders(keys, (*general, *of_teams), frozenset((*general, *of_teams)))
 
 
 def _is_for_any_team(definition: CommandDefinition) -> bool:
@@ -238,7 +238,7 @@ def _is_for_any_team(definition: CommandDefinition) -> bool:
     return definition.target is TargetRule.NONE and definition.risk is Risk.READS
 
 
-def _is_among(person: Person, ids: Collection[str], rules: Rules) -> bool:
+def _is_holder(person: Person, ids: Collection[str], rules: AccessRules) -> bool:
     """Named themselves, by a group or channel, or as everybody. Guests and strangers must be named themselves."""
     if person.id in ids:
         return True
@@ -247,7 +247,7 @@ def _is_among(person: Person, ids: Collection[str], rules: Rules) -> bool:
     return EVERYBODY in ids or not person.groups.isdisjoint(ids)
 
 
-def _kind(person: Person, rules: Rules) -> Membership:
+def _kind(person: Person, rules: AccessRules) -> Membership:
     if person.is_stranger or person.team_id != rules.workspace:
         return Membership.STRANGER
     return Membership.GUEST if person.is_guest else Membership.FULL

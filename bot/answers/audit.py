@@ -10,10 +10,10 @@ from urllib.parse import quote, unquote
 from sqlalchemy import Connection
 
 from bot.access.rules import Person
-from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Response
 from bot.outbound.messages import answer, file_to_person, whisper
 from bot.pools import quick, slow
-from bot.requests.commands import Question
+from bot.requests.commands import Query
 from bot.views.answers.audit import FILE, NEWER, OLDER, AuditQuery, AuditRow, audit_page, filter_text
 from bot.views.files import Attachment
 from bot.views.parts import Content, error_text, text_message
@@ -36,14 +36,14 @@ PAGE = 10
 MOST_ROWS = 10_000
 """Rows of a file, the newest; whoever needs more is an auditor, and has the shell."""
 
-SAID = ("actor", "target_id", "label", "details_json", "task_id")
+RECORDED = ("actor", "target_id", "label", "details_json", "task_id")
 """What others have said: everything else in a row is of our own making."""
 
 Link = Callable[[Connection, str], str]
 """The address of the message of a command."""
 
 
-class AuditLook:
+class AuditAnswer:
     """Answers the command, and the buttons below its answer."""
 
     def __init__(self, config: SupervisorConfig, ledger: Ledger, link: Link) -> None:
@@ -52,19 +52,19 @@ class AuditLook:
         self._link = link
         self._masking = masking_of(config)
 
-    async def __call__(self, question: Question) -> Dealt:
+    async def __call__(self, question: Query) -> Response:
         """A page, or the file."""
         asked = question.asked
         try:
             wanted = filter_of(question.command, datetime.now(UTC), zone_of(question.person))
         except UsageError as error:
-            return Dealt(messages=(answer(asked, text_message(f":warning: {error_text(error)}")),))
+            return Response(messages=(answer(asked, text_message(f":warning: {error_text(error)}")),))
         if asked.page == FILE:
             return await self._filed(question, wanted)
         content = await quick(self._ledger.read, lambda connection: self._page(connection, question, wanted))
-        return Dealt(messages=(answer(asked, content),))
+        return Response(messages=(answer(asked, content),))
 
-    def _page(self, connection: Connection, question: Question, wanted: AuditFilter) -> Content:
+    def _page(self, connection: Connection, question: Query, wanted: AuditFilter) -> Content:
         command, asked = question.command, question.asked
         beside, newer = place_in(asked.page)
         size = min(int(command.params["limit"]), PAGE)
@@ -83,7 +83,7 @@ class AuditLook:
         asking = AuditQuery(self._config.supervisor.id, command, wanted, asked.nonce, alone=question.alone)
         return audit_page(asking, shown, newer=first, older=last, nobody=nobody)
 
-    async def _filed(self, question: Question, wanted: AuditFilter) -> Dealt:
+    async def _filed(self, question: Query, wanted: AuditFilter) -> Response:
         """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""
         most = replace(wanted, limit=MOST_ROWS)
         rows = await slow(self._ledger.read, lambda connection: search(connection, most))
@@ -99,11 +99,11 @@ class AuditLook:
             f"{cut}. Times are UTC.",
         )
         said = text_message(f":paperclip: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
-        return Dealt(messages=(whisper(question.asked, said, about=" told"), file_to_person(question.asked, file)))
+        return Response(messages=(whisper(question.asked, said, about=" told"), file_to_person(question.asked, file)))
 
     def _masked(self, row: Row) -> Row:
         """Cell by cell: what a table does to a quote, no spelling of a secret has."""
-        return {**row, **{name: self._masking.foreign(row[name]) for name in SAID}}
+        return {**row, **{name: self._masking.foreign(row[name]) for name in RECORDED}}
 
 
 def filter_of(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from bot.access.rules import Person
 from bot.answers.charts import NoChartsError, draw
-from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Response
 from bot.outbound.messages import answer, file_to_channel, file_to_person, whisper
 from bot.pools import slow
-from bot.requests.commands import Question
-from bot.requests.request import Asked
+from bot.requests.commands import Query
+from bot.requests.request import Request
 from bot.views.answers.history import description, history_markup, history_message
 from bot.views.files import Attachment
 from bot.views.parts import text_message, with_hint
@@ -32,14 +32,14 @@ OLDEST = timedelta(days=7)
 log = logging.getLogger(__name__)
 
 
-class HistoryLook:
+class HistoryAnswer:
     """Answers the command, and the button below its answer."""
 
     def __init__(self, config: SupervisorConfig, ledger: Ledger) -> None:
         self._config = config
         self._ledger = ledger
 
-    async def __call__(self, question: Question) -> Dealt:
+    async def __call__(self, question: Query) -> Response:
         """Drawn until the moment at which it was asked for, so that it is the same however often it is dealt with."""
         asked, command = question.asked, question.command
         until = _shared_until(asked) or asked.at.replace(microsecond=0)  # as a button can say it
@@ -47,26 +47,26 @@ class HistoryLook:
         found = await slow(histories, self._ledger, self._config, command.workers, since, until)
         told = history_markup(found, len(command.workers) - len(found))
         if not found:
-            return Dealt(messages=(answer(asked, text_message(told)),))
+            return Response(messages=(answer(asked, text_message(told)),))
         picture, missing = await self._drawn(found, command, told, question.person)
         if asked.shares:
             return self._share(asked, picture, told)
         if picture is not None and asked.direct:
-            return Dealt(messages=(file_to_person(asked, picture),))
+            return Response(messages=(file_to_person(asked, picture),))
         if asked.direct:
-            return Dealt(messages=(answer(asked, with_hint(text_message(told), missing)),))
+            return Response(messages=(answer(asked, with_hint(text_message(told), missing)),))
         content = history_message(
             told, command, asked.nonce, str(int(until.timestamp())), drawn=picture is not None, missing=missing
         )
         files = (file_to_person(asked, picture),) if picture is not None else ()
-        return Dealt(messages=(answer(asked, content), *files))
+        return Response(messages=(answer(asked, content), *files))
 
-    def _share(self, asked: Asked, picture: Attachment | None, told: str) -> Dealt:
+    def _share(self, asked: Request, picture: Attachment | None, told: str) -> Response:
         """For everybody in the channel; whoever pressed has the answer replaced by a word that it is done."""
         if picture is None:
-            return Dealt(messages=(answer(asked, text_message(told)),))
+            return Response(messages=(answer(asked, text_message(told)),))
         done = whisper(asked, text_message("It is shared with everybody here."), replace=asked.replaces)
-        return Dealt(messages=(file_to_channel(asked, picture), done))
+        return Response(messages=(file_to_channel(asked, picture), done))
 
     async def _drawn(
         self, found: Sequence[History], command: Command, told: str, person: Person | None
@@ -104,7 +104,7 @@ def _zone(person: Person | None) -> tuple[tzinfo, str]:
     return UTC, UNKNOWN
 
 
-def _shared_until(asked: Asked) -> datetime | None:
+def _shared_until(asked: Request) -> datetime | None:
     """The moment until which the picture was drawn that is to be shared. Slack brings back what a button was made
     with; who sends something else gets what is so now."""
     if not asked.shares.isdecimal() or len(asked.shares) > 11:

@@ -9,9 +9,9 @@ import hashlib
 import logging
 from pathlib import Path
 
-from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Response
 from bot.outbound.messages import file_to_person, whisper
-from bot.requests.commands import Question
+from bot.requests.commands import Query
 from bot.views.answers.logs import fits, logs, logs_file
 from bot.views.files import Attachment
 from bot.views.text import escape
@@ -23,20 +23,20 @@ from supervisor_core.host.drive import Drive
 from supervisor_core.host.files import read_limited
 
 
-class LogsLook:
+class LogsAnswer:
     """Answers the command."""
 
     def __init__(self, config: SupervisorConfig, read: ReadWritten) -> None:
         self._config = config
         self._read = read
 
-    async def __call__(self, question: Question) -> Dealt:
+    async def __call__(self, question: Query) -> Response:
         """To the asker alone, also where they asked by a mention: what a worker writes is not for a whole channel."""
         asked, command = question.asked, question.command
         try:
             found = await self._read(command.workers, int(command.params["lines"]))
         except SupervisorError as error:  # the configuration has changed since this was understood
-            return Dealt(messages=(whisper(asked, {"text": escape(str(error)), "blocks": []}),))
+            return Response(messages=(whisper(asked, {"text": escape(str(error)), "blocks": []}),))
         whole = fits(found)
         messages = [whisper(asked, logs(found, filed=not whole))]
         if not whole:
@@ -51,7 +51,7 @@ class LogsLook:
                 comment=f"The lines that were asked for, from {escape(host)}.",
             )
             messages.append(file_to_person(asked, file))
-        return Dealt(messages=tuple(messages))
+        return Response(messages=tuple(messages))
 
 
 READ_SECONDS = 3.0
@@ -63,7 +63,7 @@ MOST_BYTES = 16_000_000
 log = logging.getLogger(__name__)
 
 
-class Reports:
+class ReportReader:
     """Reads reports, and no other file: the content must have the digest of what we wrote."""
 
     def __init__(self, root: Path, state_dir: Path) -> None:

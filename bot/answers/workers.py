@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bot.access.checks import Offering
-from bot.answers.audit import AuditLook
-from bot.answers.history import HistoryLook
-from bot.answers.logs import LogsLook
-from bot.inbound.dispatcher import Dealt
+from bot.access.checks import AllowedCommands
+from bot.answers.audit import AuditAnswer
+from bot.answers.history import HistoryAnswer
+from bot.answers.logs import LogsAnswer
+from bot.inbound.dispatcher import Response
 from bot.outbound.content import MessageComposer
 from bot.outbound.messages import answer
 from bot.pools import quick
-from bot.requests.commands import Look, Question, Tell
+from bot.requests.commands import ObserveWorkers, Query, QueryHandler
 from bot.views.answers.overview import status
 from bot.views.answers.teams import teams
 from bot.views.answers.why import why
@@ -33,27 +33,27 @@ from supervisor_core.storage.supervisors import resting
 from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
 
 
-class WorkersLook:
+class WorkerAnswers:
     """Answers both commands, and the buttons below their answers."""
 
-    def __init__(self, config: SupervisorConfig, ledger: Ledger, look: Look) -> None:
+    def __init__(self, config: SupervisorConfig, ledger: Ledger, look: ObserveWorkers) -> None:
         self._config = config
         self._ledger = ledger
         self._look = look
 
-    async def status(self, question: Question) -> Dealt:
+    async def status(self, question: Query) -> Response:
         """Some workers; of a team, its objective and roles as well."""
         command, asked = question.command, question.asked
         workers = [worker for worker in await self._look() if worker["id"] in command.workers]
         team, rests = await self._team(command.target), await self._rests()
         content = status(command, workers, asked.nonce, page_number(asked.page), team, rests=rests)
-        return Dealt(messages=(answer(asked, content),))
+        return Response(messages=(answer(asked, content),))
 
-    async def teams(self, question: Question) -> Dealt:
+    async def teams(self, question: Query) -> Response:
         """All teams."""
         asked, pictures = question.asked, await self._pictures()
         workers = {worker["id"]: worker for worker in await self._look()}
-        return Dealt(
+        return Response(
             messages=(answer(asked, teams(question.command, pictures, workers, asked.nonce, page_number(asked.page))),)
         )
 
@@ -72,18 +72,18 @@ class WorkersLook:
         return await quick(self._ledger.read, lambda connection: team_pictures(connection, self._config, now))
 
 
-class WhyLook:
+class WhyAnswer:
     """Answers the command, and the button that gives it."""
 
-    def __init__(self, explain: Explain, offering: Offering) -> None:
+    def __init__(self, explain: Explain, offering: AllowedCommands) -> None:
         self._explain = explain
         self._offering = offering
 
-    async def __call__(self, question: Question) -> Dealt:
+    async def __call__(self, question: Query) -> Response:
         """The words alone: nothing is changed by it."""
-        return Dealt(messages=(answer(question.asked, await self._words(question)),))
+        return Response(messages=(answer(question.asked, await self._words(question)),))
 
-    async def _words(self, question: Question) -> Content:
+    async def _words(self, question: Query) -> Content:
         asked, person = question.asked, question.person
         try:
             found = await self._explain(question.command.workers)
@@ -97,16 +97,16 @@ class WhyLook:
         return why(found, asked.nonce, may, asking, alone=question.alone)
 
 
-def looks(
-    config: SupervisorConfig, ledger: Ledger, doors: ChatDoors, composing: MessageComposer, offering: Offering
-) -> Mapping[str, Tell]:
+def answer_handlers(
+    config: SupervisorConfig, ledger: Ledger, doors: ChatDoors, composing: MessageComposer, offering: AllowedCommands
+) -> Mapping[str, QueryHandler]:
     """Put together here and nowhere else."""
-    workers = WorkersLook(config, ledger, doors.look)
+    workers = WorkerAnswers(config, ledger, doors.look)
     return {
-        "audit": AuditLook(config, ledger, composing.link),
-        "history": HistoryLook(config, ledger),
-        "logs": LogsLook(config, doors.written),
+        "audit": AuditAnswer(config, ledger, composing.link),
+        "history": HistoryAnswer(config, ledger),
+        "logs": LogsAnswer(config, doors.written),
         "status": workers.status,
         "teams": workers.teams,
-        "why": WhyLook(doors.explain, offering),
+        "why": WhyAnswer(doors.explain, offering),
     }

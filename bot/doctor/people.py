@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from bot.access.rules import listed
+from bot.access.rules import configured_ids
 from bot.doctor.channels import FIND as FIND_CHANNEL
 from bot.doctor.checks import SlackQueries, SlackRefusalError
 from supervisor_core.commands.catalog import CATALOG
@@ -36,7 +36,7 @@ def named(config: SupervisorConfig) -> dict[str, list[str]]:
 
 
 def _settings(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
-    yield from listed(config.slack, config.teams)
+    yield from configured_ids(config.slack, config.teams)
     for place, step in enumerate(config.alerts.escalation):
         yield from ((who, f"alerts.escalation[{place}].to") for who in step.to if not who.startswith(CHANNELS))
 

@@ -25,7 +25,7 @@ MAX_FRAME_BYTES = 8 * 1024 * 1024
 log = logging.getLogger(__name__)
 
 
-class End(StrEnum):
+class ConnectionEnd(StrEnum):
     """Why a connection ended."""
 
     REFRESH = "refresh_requested"
@@ -40,7 +40,7 @@ class End(StrEnum):
 class NotWantedError(ClientError):
     """Slack ends the connection instead of greeting it."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: ConnectionEnd) -> None:
         super().__init__(f"Slack ends the connection at once: {end}")
         self.end = end
 
@@ -62,7 +62,7 @@ class Connection:
         self._proxy = proxy
         self._socket: ClientWebSocketResponse | None = None
         self._heard = 0.0
-        self.reason = End.CUT
+        self.reason = ConnectionEnd.CUT
         """Why it ends, or would: what Slack announced counts from then on."""
         self.leaving = asyncio.Event()
         self.connections = 0
@@ -94,13 +94,13 @@ class Connection:
         self.connections = int(hello.get("num_connections") or 0)
         self._heard = asyncio.get_running_loop().time()
 
-    async def run(self) -> End:
+    async def run(self) -> ConnectionEnd:
         """Receive until the end, and say why it ended."""
         receiving = asyncio.create_task(self._receive_all())
         pinging = asyncio.create_task(self._ping_until_silent())
         try:
             await asyncio.wait({receiving, pinging}, return_when=asyncio.FIRST_COMPLETED)
-            return End.SILENT if not receiving.done() else receiving.result()
+            return ConnectionEnd.SILENT if not receiving.done() else receiving.result()
         finally:
             receiving.cancel()
             pinging.cancel()
@@ -120,10 +120,10 @@ class Connection:
 
     async def close(self) -> None:
         """End it from our side."""
-        self.reason = End.CLOSED
+        self.reason = ConnectionEnd.CLOSED
         await self._close()
 
-    async def _receive_all(self) -> End:
+    async def _receive_all(self) -> ConnectionEnd:
         socket = self._socket
         assert socket is not None  # noqa: S101 (it is open)
         while True:
@@ -176,6 +176,8 @@ class Connection:
                     await self._socket.close()
 
 
-def _end_of(reason: str) -> End:
+def _end_of(reason: str) -> ConnectionEnd:
     """What Slack's reason for a disconnect means; whatever is new to us is a refresh."""
-    return End(reason) if reason in (End.TOO_MANY, End.DISABLED) else End.REFRESH
+    return (
+        ConnectionEnd(reason) if reason in (ConnectionEnd.TOO_MANY, ConnectionEnd.DISABLED) else ConnectionEnd.REFRESH
+    )

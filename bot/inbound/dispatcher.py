@@ -37,31 +37,31 @@ FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 15.0
 
 log = logging.getLogger(__name__)
 
-Say = Callable[[tuple[Message, ...]], Awaitable[bool]]
+SendNow = Callable[[tuple[Message, ...]], Awaitable[bool]]
 """Orders messages at once, while the rest is under way; False where the ledger doesn't take them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dealt:
+class Response:
     """What came of an envelope: rows, all of them written in the step that ends it."""
 
     audit: AuditEntry | None = None
     messages: tuple[Message, ...] = ()
     error: str | None = None
     """Why it could not be dealt with, where that is so."""
-    rest: Callable[[Say], Awaitable[Dealt]] | None = None
+    rest: Callable[[SendNow], Awaitable[Response]] | None = None
     """The slow part, which comes to the real end: its sender's next requests don't wait for it. Until then the
     envelope stays unhandled, so after a crash it is dealt with again from the beginning."""
 
 
-Deal = Callable[[Received], Awaitable[Dealt]]
+Handle = Callable[[Received], Awaitable[Response]]
 """Does what an envelope asks for. It may be called again after a crash, and must then come to the same."""
 
 
-class Dealing:
+class EnvelopeDispatcher:
     """Takes envelopes that are rows and brings each to its end. `quiet` waits until no other is being kept."""
 
-    def __init__(self, ledger: Ledger, deal: Deal, quiet: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(self, ledger: Ledger, deal: Handle, quiet: Callable[[float], Awaitable[None]]) -> None:
         self._ledger = ledger
         self._deal = deal
         self._quiet = quiet
@@ -130,15 +130,15 @@ class Dealing:
             return False
         return True
 
-    async def _dealt(self, received: Received, dealing: Awaitable[Dealt]) -> Dealt:
+    async def _dealt(self, received: Received, dealing: Awaitable[Response]) -> Response:
         """The edge of an envelope: it fails alone, and is kept with its reason."""
         try:
             return await dealing
         except Exception as error:
             log.exception("%s could not be dealt with", received.key)
-            return Dealt(error=describe(error))
+            return Response(error=describe(error))
 
-    async def _end(self, received: Received, dealt: Dealt) -> None:
+    async def _end(self, received: Received, dealt: Response) -> None:
         """Write its end, as often as it takes: on a full disk that waits, and nothing is dealt with twice."""
         now, delay = datetime.now(UTC), FIRST_DELAY_SECONDS
         if dealt.error is None:
@@ -167,7 +167,7 @@ def sender_of(received: Received) -> str:
     return str(payload.get("user_id"))
 
 
-class Voice(Protocol):
+class RefusalSender(Protocol):
     """What is used of the speaker."""
 
     async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
@@ -177,10 +177,10 @@ class Voice(Protocol):
         """To one person alone, in a channel."""
 
 
-class Refusing:
+class Refusals:
     """Tells people that their request isn't taken."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: RefusalSender) -> None:
         self._voice = voice
 
     async def refuse(

@@ -25,7 +25,7 @@ from typing import Any
 from aiohttp import ClientError
 
 from bot.inbound.connection import Connection, Envelope
-from bot.inbound.dispatcher import Dealing, Refusing
+from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.storage import envelopes
@@ -35,15 +35,15 @@ from supervisor_core.storage.store import Ledger
 MOST_TOGETHER = 200
 """Bounds how long the write lock is held; so many take some three milliseconds."""
 
-Waiting = tuple[Received, asyncio.Future[bool]]
+PendingWrite = tuple[Received, asyncio.Future[bool]]
 
 
-class Keeping:
+class EnvelopeWriter:
     """`keep` comes back once the envelope is on disk."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._waiting: list[Waiting] = []
+        self._waiting: list[PendingWrite] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def keep(self, received: Received) -> bool:
@@ -64,7 +64,7 @@ class Keeping:
             together, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
             await self._write(together)
 
-    async def _write(self, together: Sequence[Waiting]) -> None:
+    async def _write(self, together: Sequence[PendingWrite]) -> None:
         arrived = tuple(received for received, _ in together)
         try:
             written = self._ledger.submit(lambda connection: envelopes.keep(connection, arrived))
@@ -88,24 +88,24 @@ KEY_LENGTH = 255
 
 def key_of(kind: str, payload: Mapping[str, Any], envelope_id: str) -> str:
     """The key of an envelope; its own id where Slack gives nothing better."""
-    parts = _parts(kind, payload) or ("envelope", envelope_id)
+    parts = _key_parts(kind, payload) or ("envelope", envelope_id)
     key = ":".join(str(part) for part in parts)
     if len(key) <= KEY_LENGTH and key.isprintable():
         return key
     return f"{parts[0]}:{hashlib.sha256(key.encode('utf-8', 'backslashreplace')).hexdigest()}"
 
 
-def _parts(kind: str, payload: Mapping[str, Any]) -> tuple[object, ...] | None:
+def _key_parts(kind: str, payload: Mapping[str, Any]) -> tuple[object, ...] | None:
     if kind == "events_api" and payload.get("event_id"):
-        return _said(_mapping(payload, "event")) or ("event", payload["event_id"])
+        return _message_key(_mapping(payload, "event")) or ("event", payload["event_id"])
     if kind == "slash_commands" and payload.get("trigger_id"):
         return ("command", payload["trigger_id"])
     if kind == "interactive":
-        return _interactive(payload)
+        return _interactive_key(payload)
     return None
 
 
-def _said(event: Mapping[str, Any]) -> tuple[object, ...] | None:
+def _message_key(event: Mapping[str, Any]) -> tuple[object, ...] | None:
     """What a person said to the bot is told by its place: it may come as a mention and as a message."""
     direct = event.get("type") == "message" and event.get("channel_type") == "im" and not event.get("subtype")
     if (direct or event.get("type") == "app_mention") and event.get("channel") and event.get("ts"):
@@ -113,7 +113,7 @@ def _said(event: Mapping[str, Any]) -> tuple[object, ...] | None:
     return None
 
 
-def _interactive(payload: Mapping[str, Any]) -> tuple[object, ...] | None:
+def _interactive_key(payload: Mapping[str, Any]) -> tuple[object, ...] | None:
     """A click is told by its own time; a submission by the view as it was; a shortcut by its trigger."""
     user = _mapping(payload, "user").get("id")
     view = _mapping(payload, "view")
@@ -139,7 +139,7 @@ ANSWER_SECONDS = 2.5
 
 log = logging.getLogger(__name__)
 
-Answer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]
+AckAnswer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]
 """What is said in the acknowledgement of a modal or a menu; None: nothing, and a modal is taken as it is."""
 
 
@@ -147,7 +147,9 @@ class Intake:
     """Takes envelopes from connections. `dealing` gets them once they are safe; `answer` answers at once; `refusing`
     says no to what can't be made safe."""
 
-    def __init__(self, keeping: Keeping, dealing: Dealing, refusing: Refusing, answer: Answer) -> None:
+    def __init__(
+        self, keeping: EnvelopeWriter, dealing: EnvelopeDispatcher, refusing: Refusals, answer: AckAnswer
+    ) -> None:
         self._keeping = keeping
         self._refusing = refusing
         self._dealing = dealing
@@ -159,7 +161,7 @@ class Intake:
         payload = envelope.get("payload")
         if not isinstance(payload, dict):
             payload = {}
-        if _wants_its_answer_in_the_ack(kind, payload):
+        if _is_answered_in_ack(kind, payload):
             answer = await self._answered(kind, payload)
             if answer is not None or payload.get("type") != "view_submission":
                 await self._acknowledge(connection, envelope_id, answer)
@@ -201,5 +203,5 @@ class Intake:
             log.warning("the connection ended before %s was acknowledged; it is kept all the same", envelope_id)
 
 
-def _wants_its_answer_in_the_ack(kind: str, payload: Mapping[str, Any]) -> bool:
+def _is_answered_in_ack(kind: str, payload: Mapping[str, Any]) -> bool:
     return kind == "interactive" and payload.get("type") in ("view_submission", "block_suggestion")

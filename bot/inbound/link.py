@@ -15,7 +15,7 @@ from aiohttp import ClientError, ClientSession
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound.connection import Connection, End, NotWantedError, Receive
+from bot.inbound.connection import Connection, ConnectionEnd, NotWantedError, Receive
 from bot.outbound.slack_errors import FATAL, error_code, failure_text, retry_after
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, wait_until
@@ -39,9 +39,9 @@ MOST_GHOSTS = 100
 
 LAST_TAKING_SECONDS = 2.0
 
-NOT_WANTED: Mapping[End, str] = {
-    End.DISABLED: "Socket Mode was switched off for this app: switch it on in the app's settings",
-    End.TOO_MANY: "the app has too many connections: another process uses the same token",
+NOT_WANTED: Mapping[ConnectionEnd, str] = {
+    ConnectionEnd.DISABLED: "Socket Mode was switched off for this app: switch it on in the app's settings",
+    ConnectionEnd.TOO_MANY: "the app has too many connections: another process uses the same token",
 }
 
 T = TypeVar("T")
@@ -53,13 +53,13 @@ class SlackRefusedError(SupervisorError):
     """Slack refuses us, and no waiting will change that."""
 
 
-def refused(variable: str, word: str) -> SlackRefusedError:
+def token_refused(variable: str, word: str) -> SlackRefusedError:
     """The error for a token that Slack does not take."""
     return SlackRefusedError(f"Slack refuses {variable}: {word}.", remedy="`supervisor doctor` says what to do.")
 
 
-Deaf = Callable[[datetime, datetime], Awaitable[None]]
-Others = Callable[[str], Awaitable[None]]
+OnGap = Callable[[datetime, datetime], Awaitable[None]]
+OnOtherConnections = Callable[[str], Awaitable[None]]
 
 
 class Link:
@@ -72,8 +72,8 @@ class Link:
         client: AsyncWebClient,
         app_token: str,
         receive: Receive,
-        deaf: Deaf,
-        others: Others,
+        deaf: OnGap,
+        others: OnOtherConnections,
         ghosts: list[float] | None = None,
     ) -> None:
         self._client = client
@@ -83,7 +83,7 @@ class Link:
         self._tell_others = others
         self.alive: Callable[[float], None] = lambda _: None
         """Called at each turn, and now and then while connected, with how long the next one may take beside work."""
-        self._open: dict[Connection, asyncio.Task[End]] = {}
+        self._open: dict[Connection, asyncio.Task[ConnectionEnd]] = {}
         self._lingering: dict[Connection, asyncio.Task[None]] = {}
         self._taking: set[asyncio.Task[None]] = set()
         self._ghosts = [] if ghosts is None else ghosts
@@ -126,7 +126,7 @@ class Link:
     async def _once(self, session: ClientSession, stopping: asyncio.Event, connected: Callable[[], None]) -> float:
         """Connect and stay until there must be another connection; how long to wait before that."""
         try:
-            connection = await unless(stopping, self._connect(session))
+            connection = await run_until_stopped(stopping, self._connect(session))
         except (ClientError, OSError, TimeoutError, SlackApiError) as error:
             return self._could_not(error)
         if connection is None:
@@ -150,7 +150,7 @@ class Link:
         if stopping.is_set():
             return 0.0
         self._short_lives = self._short_lives + 1 if time.monotonic() - begun < SHORT_LIFE_SECONDS else 0
-        if connection.reason is End.REFRESH and not running.done():
+        if connection.reason is ConnectionEnd.REFRESH and not running.done():
             return self._delay()  # the old one goes on hearing until the next one is open
         if connection.reason in NOT_WANTED:
             await connection.hang_up()
@@ -184,21 +184,21 @@ class Link:
         if isinstance(error, SlackApiError):
             asked = retry_after(error)
             if error_code(error) in FATAL:
-                raise refused("SLACK_APP_TOKEN", error_code(error)) from None
+                raise token_refused("SLACK_APP_TOKEN", error_code(error)) from None
         self._wrong(f"Slack can't be reached: {failure_text(error)}")
         return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
 
-    def _after(self, connection: Connection, end: End) -> float:
+    def _after(self, connection: Connection, end: ConnectionEnd) -> float:
         """What to do after a connection ended of which Slack had not said that another one may follow at once."""
         self._last_heard = self.last_heard
         del self._open[connection]
-        if end is End.REFRESH:
+        if end is ConnectionEnd.REFRESH:
             return self._delay()
         if end in NOT_WANTED:
             self._wrong(NOT_WANTED[end])
             return PATIENT_SECONDS
         self._ghosts.append(time.monotonic())
-        words_of = {End.CUT: "was cut", End.SILENT: "froze"}
+        words_of = {ConnectionEnd.CUT: "was cut", ConnectionEnd.SILENT: "froze"}
         self._wrong(f"the connection to Slack {words_of.get(end, 'ended')}")
         return self._delay()
 
@@ -217,7 +217,7 @@ class Link:
         spread: float = random.uniform(0.75, 1.25)  # noqa: S311 (spreads reconnects, hides nothing)
         return min(LONGEST_DELAY_SECONDS, float(delay)) * spread
 
-    def _let_go(self, connection: Connection, running: asyncio.Task[End]) -> None:
+    def _let_go(self, connection: Connection, running: asyncio.Task[ConnectionEnd]) -> None:
         """Go on receiving on the old connection for a moment, beside the next one."""
 
         async def wait() -> None:
@@ -242,7 +242,7 @@ class Link:
             taking.cancel()
 
 
-async def unless(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+async def run_until_stopped(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """What comes of this; None where the stop came first."""
     task = asyncio.create_task(work)
     try:

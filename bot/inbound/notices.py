@@ -20,28 +20,28 @@ from supervisor_core.workers.conditions.rules import LINK, Condition, Target
 
 FILE_NAME = "slack_heard.json"
 
-NOTED_SECONDS = 10.0
+SAVE_SECONDS = 10.0
 """How often it is noted that Slack is heard: a crash makes the gap look longer by at most so much."""
 
-DEAF = timedelta(seconds=4)
+SHORTEST_GAP = timedelta(seconds=4)
 """A shorter gap is no more than a reconnect; whoever gave a command in it was told by Slack, and is still there."""
 
-TOGETHER = timedelta(minutes=10)
+MERGE_WITHIN = timedelta(minutes=10)
 """A gap that follows the last one so soon is added to its notice: a network that flaps fills no channel."""
 
 
-def note(state_dir: Path, moment: datetime, *, left: bool = False) -> None:
+def save_last_heard(state_dir: Path, moment: datetime, *, left: bool = False) -> None:
     """Keep when Slack was last heard of, and whether the connection was closed after that."""
     write_json(state_dir / FILE_NAME, {"heard_at": to_text(moment), "left": left}, mode=0o600)
 
 
-def left(state_dir: Path) -> bool:
+def closed_cleanly(state_dir: Path) -> bool:
     """Whether the earlier run closed its connection: after a crash Slack may go on counting it for hours."""
     document = read_json(state_dir / FILE_NAME, tolerant=True)
     return isinstance(document, dict) and document.get("left") is True
 
 
-def last(state_dir: Path) -> datetime | None:
+def load_last_heard(state_dir: Path) -> datetime | None:
     """When an earlier run last heard Slack; None where there was none, or where it can't be known."""
     document = read_json(state_dir / FILE_NAME, tolerant=True)
     try:
@@ -50,14 +50,16 @@ def last(state_dir: Path) -> datetime | None:
         return None
 
 
-def tell_gap(connection: Connection, channel: str, host: str, since: datetime, until: datetime, *, away: bool) -> None:
+def notify_gap(
+    connection: Connection, channel: str, host: str, since: datetime, until: datetime, *, away: bool
+) -> None:
     """Order the notice that nothing was heard: one that is new, or the last one again where that is not long ago. It is
     kept among the alerts as one that is over, which nobody is told of twice."""
     subject, gaps = f"deaf {to_text(since)}", [(since, until)]
     found = outbox.newest(connection, NOTICE, "deaf ")
     if found is not None and bool(found[1].get("away")) is away:
         earlier = [(from_text(begun), from_text(ended)) for begun, ended in found[1]["gaps"]]
-        if since - earlier[-1][1] < TOGETHER:
+        if since - earlier[-1][1] < MERGE_WITHIN:
             subject, gaps = found[0], [*earlier, *gaps]
     words = "no program heard Slack" if away else "the link to Slack was cut, and nothing was heard"
     alerts.happened(connection, host, Target(LINK, host), Condition.DEAF, words, since, until)
@@ -66,14 +68,14 @@ def tell_gap(connection: Connection, channel: str, host: str, since: datetime, u
     _order(connection, Message(NOTICE, subject, {"channel": channel, "gaps": kept, "away": away, "content": content}))
 
 
-def tell_others(connection: Connection, channel: str, reason: str) -> None:
+def notify_other_connections(connection: Connection, channel: str, reason: str) -> None:
     """Order the notice that somebody else uses our token, once a day."""
     subject = f"others {datetime.now(UTC):%Y-%m-%d}"
     if outbox.newest(connection, NOTICE, subject) is None:
         _order(connection, Message(NOTICE, subject, {"channel": channel, "content": other_connection_notice(reason)}))
 
 
-def tell_unknown(connection: Connection, channel: str, host: str, troubles: Sequence[str]) -> None:
+def notify_unknown_ids(connection: Connection, channel: str, host: str, troubles: Sequence[str]) -> None:
     """Order the notice that the configuration names whom Slack does not know, once a day."""
     subject = f"unknown {datetime.now(UTC):%Y-%m-%d}"
     if outbox.newest(connection, NOTICE, subject) is None:

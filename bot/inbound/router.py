@@ -12,25 +12,25 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound.dispatcher import Dealt, Say
+from bot.inbound.dispatcher import Response, SendNow
 from bot.outbound.messages import whisper
-from bot.requests.form_views import FormDoors
-from bot.requests.home_actions import HomeDoors
+from bot.requests.form_views import FormActions
+from bot.requests.home_actions import HomeActions
 from bot.requests.request import (
-    Asked,
-    Attention,
-    Vote,
-    attended,
-    chosen,
-    denied,
-    is_said_to_us,
-    mentioned,
-    pressed,
-    said,
-    shared,
-    turned,
-    typed,
-    voted,
+    AlertAction,
+    Request,
+    VoteRequest,
+    from_alert_button,
+    from_button,
+    from_denial_form,
+    from_direct_message,
+    from_mention,
+    from_menu,
+    from_page_button,
+    from_share_button,
+    from_slash_command,
+    from_vote_button,
+    is_direct_message,
 )
 from bot.views.answers.help import CHOOSE
 from bot.views.buttons import ACTION, PAGE, SHARE, named
@@ -46,16 +46,16 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class RequestHandlers:
     """Who deals with what."""
 
-    command: Callable[[Asked], Awaitable[Dealt]]
-    vote: Callable[[Vote], Awaitable[Dealt]]
-    ask_why: Callable[[Vote], Awaitable[Dealt]]
+    command: Callable[[Request], Awaitable[Response]]
+    vote: Callable[[VoteRequest], Awaitable[Response]]
+    ask_why: Callable[[VoteRequest], Awaitable[Response]]
     """Somebody wants to deny: they may say why."""
-    ask_how: Callable[[Vote], Awaitable[Dealt]]
+    ask_how: Callable[[VoteRequest], Awaitable[Response]]
     """Somebody wants to vote from their own page."""
-    attend: Callable[[Attention], Awaitable[Dealt]]
+    attend: Callable[[AlertAction], Awaitable[Response]]
     """Somebody does something about an alert."""
 
 
@@ -72,22 +72,22 @@ class Identity:
     """The address of the workspace."""
 
 
-class SlackApp:
+class Router:
     """Bolt as a router: it matches, our listeners deal, and what came of it goes back to whoever holds the row."""
 
     def __init__(
         self,
         client: AsyncWebClient,
         identity: Identity,
-        doors: Doors,
-        forms: FormDoors,
-        homes: HomeDoors | None = None,
+        doors: RequestHandlers,
+        forms: FormActions,
+        homes: HomeActions | None = None,
     ) -> None:
         self._doors = doors
         self._bolt = AsyncApp(
             client=client,
-            logger=_quiet(),
-            authorize=_as(identity, client.token),
+            logger=_bolt_logger(),
+            authorize=_authorize_as(identity, client.token),
             # A listener has ended when the dispatch has: only then is the row dealt with.
             process_before_response=True,
             # What Socket Mode does not need: no request is signed, and there is no address to verify.
@@ -97,7 +97,7 @@ class SlackApp:
             attaching_function_token_enabled=False,
             attaching_conversation_kwargs_enabled=False,
         )
-        self._bolt.error(_raise)
+        self._bolt.error(_raise_error)
         self._bolt.command(ANYTHING)(self._on_command)
         self._bolt.action(re.compile(f"^{ACTION}"))(self._on_button)
         self._bolt.action(re.compile(f"^{PAGE}"))(self._on_page)
@@ -111,74 +111,76 @@ class SlackApp:
             homes.listen(self._bolt, self._voted, self._asked_how)
         self._bolt.event("app_mention")(self._on_mention)
         self._bolt.event("message")(self._on_message)
-        self._bolt.event(ANYTHING)(_pass)  # last: what the app is subscribed to and has no use for yet
+        self._bolt.event(ANYTHING)(_ignore)  # last: what the app is subscribed to and has no use for yet
 
-    async def deal(self, received: Received) -> Dealt:
+    async def deal(self, received: Received) -> Response:
         """Do what this envelope asks for."""
         context = {"received": received}
         request = AsyncBoltRequest(body=dict(received.payload), mode="socket_mode", context=context)
         await self._bolt.async_dispatch(request)
         dealt = request.context.get("dealt")
-        return dealt if isinstance(dealt, Dealt) else Dealt()
+        return dealt if isinstance(dealt, Response) else Response()
 
-    async def _commanded(self, asked: Asked) -> Dealt:
-        return await _careful(asked, self._doors.command(asked))
+    async def _commanded(self, asked: Request) -> Response:
+        return await _handle_safely(asked, self._doors.command(asked))
 
-    async def _voted(self, vote: Vote) -> Dealt:
-        return await _careful(vote.asked, self._doors.vote(vote))
+    async def _voted(self, vote: VoteRequest) -> Response:
+        return await _handle_safely(vote.asked, self._doors.vote(vote))
 
-    async def _asked_how(self, vote: Vote) -> Dealt:
-        return await _careful(vote.asked, self._doors.ask_how(vote))
+    async def _asked_how(self, vote: VoteRequest) -> Response:
+        return await _handle_safely(vote.asked, self._doors.ask_how(vote))
 
     async def _on_command(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
-        context["dealt"] = await self._commanded(typed(context["received"]))
+        context["dealt"] = await self._commanded(from_slash_command(context["received"]))
 
     async def _on_mention(self, context: AsyncBoltContext) -> None:
         received = context["received"]
         direct = str(received.payload["event"]["channel"]).startswith("D")
-        context["dealt"] = await self._commanded(said(received) if direct else mentioned(received))
+        context["dealt"] = await self._commanded(from_direct_message(received) if direct else from_mention(received))
 
     async def _on_message(self, context: AsyncBoltContext) -> None:
         received = context["received"]
-        if is_said_to_us(received.payload["event"]):
-            context["dealt"] = await self._commanded(said(received))
+        if is_direct_message(received.payload["event"]):
+            context["dealt"] = await self._commanded(from_direct_message(received))
 
     async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
-        context["dealt"] = await self._commanded(pressed(context["received"], named(action["action_id"])))
+        context["dealt"] = await self._commanded(from_button(context["received"], named(action["action_id"])))
 
     async def _on_page(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
         command = action["action_id"].removeprefix(PAGE).partition(":")[2]
-        context["dealt"] = await self._commanded(turned(context["received"], command))
+        context["dealt"] = await self._commanded(from_page_button(context["received"], command))
 
     async def _on_share(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
-        context["dealt"] = await self._commanded(shared(context["received"], action["action_id"].removeprefix(SHARE)))
+        context["dealt"] = await self._commanded(
+            from_share_button(context["received"], action["action_id"].removeprefix(SHARE))
+        )
 
     async def _on_choice(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
-        context["dealt"] = await self._commanded(chosen(context["received"]))
+        context["dealt"] = await self._commanded(from_menu(context["received"]))
 
     async def _on_vote(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
-        vote = voted(context["received"], action["action_id"].removeprefix(VOTE))
+        vote = from_vote_button(context["received"], action["action_id"].removeprefix(VOTE))
         deal = self._doors.ask_why if vote.choice == "deny" else self._doors.vote
-        context["dealt"] = await _careful(vote.asked, deal(vote))
+        context["dealt"] = await _handle_safely(vote.asked, deal(vote))
 
     async def _on_alert(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
-        attention = attended(context["received"], action["action_id"].removeprefix(PRESS))
-        context["dealt"] = await _careful(attention.asked, self._doors.attend(attention))
+        attention = from_alert_button(context["received"], action["action_id"].removeprefix(PRESS))
+        context["dealt"] = await _handle_safely(attention.asked, self._doors.attend(attention))
 
     async def _on_denial(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
-        vote = denied(context["received"])
+        vote = from_denial_form(context["received"])
         context["dealt"] = await self._voted(vote)
 
 
-async def _careful(asked: Asked, dealing: Awaitable[Dealt]) -> Dealt:
+async def _handle_safely(asked: Request, dealing: Awaitable[Response]) -> Response:
     """The edge of a request: whoever asked hears of our mistake, with a reference to what the log says."""
     try:
         dealt = await dealing
@@ -188,25 +190,25 @@ async def _careful(asked: Asked, dealing: Awaitable[Dealt]) -> Dealt:
             f":boom: Something went wrong on our side (ref `{asked.task_id}`). `/supervisor status` shows what became "
             "of it; the log has the reason under that reference."
         )
-        return Dealt(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {describe(error)}")
+        return Response(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {describe(error)}")
     rest = dealt.rest
     if rest is None:
         return dealt
 
-    async def careful_rest(say: Say) -> Dealt:
-        return await _careful(asked, rest(say))
+    async def careful_rest(say: SendNow) -> Response:
+        return await _handle_safely(asked, rest(say))
 
     return replace(dealt, rest=careful_rest)
 
 
-def _quiet() -> logging.Logger:
+def _bolt_logger() -> logging.Logger:
     """Bolt's own remarks are for who writes an app: that a token is not needed, that a request has no listener."""
     logger = logging.getLogger("bot.bolt")
     logger.setLevel(logging.ERROR)
     return logger
 
 
-def _as(identity: Identity, token: str | None) -> Callable[..., Awaitable[AuthorizeResult]]:
+def _authorize_as(identity: Identity, token: str | None) -> Callable[..., Awaitable[AuthorizeResult]]:
     """Bolt need not ask Slack at each request who we are."""
     result = AuthorizeResult(
         enterprise_id=None,
@@ -222,10 +224,10 @@ def _as(identity: Identity, token: str | None) -> Callable[..., Awaitable[Author
     return authorize
 
 
-async def _raise(error: Exception) -> None:
+async def _raise_error(error: Exception) -> None:
     """What a listener raises is for whoever holds the row."""
     raise error
 
 
-async def _pass() -> None:
+async def _ignore() -> None:
     """Nothing to do."""

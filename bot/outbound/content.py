@@ -52,7 +52,7 @@ from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.approvals.rules import FINAL, OPEN, Approval, ApprovalState
 from supervisor_core.intake.schedules import rows as schedules
 from supervisor_core.intake.schedules.rows import TOLD
-from supervisor_core.intake.schedules.service import standing
+from supervisor_core.intake.schedules.service import schedule_status
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.queries import recent
@@ -261,7 +261,7 @@ class MessageComposer:
         if "note" in message.payload:
             return refused_run(message.payload["note"])
         found = schedules.find(connection, message.subject)
-        return schedule_card(standing(found, now)) if found else None
+        return schedule_card(schedule_status(found, now)) if found else None
 
     def waiting(self, connection: Connection) -> list[ApprovalDetails]:
         """All approvals that wait, with the places of their cards."""
@@ -326,7 +326,7 @@ class MessageComposer:
         """What became of the tries to take these jobs of one command back, by worker."""
         task_id = found[0].task_id
         tries = jobs.undoing(connection, task_id, UNDOS)
-        asked = approvals.about(connection, "undo", "task_id", task_id, UNDOS)
+        asked = approvals.by_param(connection, "undo", "task_id", task_id, UNDOS)
         refused = [each for each in asked if each.state in FINAL and each.state not in CARRIED_OUT]
         return {job.worker_id: _of_worker(job, tries, refused) for job in found if job.handler in UNDOABLE}
 

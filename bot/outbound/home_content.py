@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from bot.access.checks import Judging, Offering
+from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.rules import Person, may_approve, may_give
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import place_of, until
@@ -60,8 +60,8 @@ class HomePages:
     def __init__(
         self,
         config: SupervisorConfig,
-        judging: Judging,
-        offering: Offering,
+        judging: AccessChecks,
+        offering: AllowedCommands,
         composing: MessageComposer,
         ledger: Ledger,
         doors: ChatDoors,

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from bot.inbound.dispatcher import Dealt
-from bot.requests.request import Asked
+from bot.inbound.dispatcher import Response
+from bot.requests.request import Request
 from bot.views.files import Attachment
 from bot.views.parts import Content, error_text, text_message
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
@@ -40,7 +40,7 @@ KINDS = (
 )
 
 
-def answer(asked: Asked, content: Content) -> Message:
+def answer(asked: Request, content: Content) -> Message:
     """What only informs: to the asker alone; to a mention, in its thread."""
     if asked.direct and asked.response_url is None:
         return _directly(asked, asked.key, content)
@@ -50,16 +50,16 @@ def answer(asked: Asked, content: Content) -> Message:
     return Message(NOTICE, asked.key, {**place, "content": content})
 
 
-def announcement(asked: Asked, content: Content, channel: str, about: str) -> Dealt:
+def announcement(asked: Request, content: Content, channel: str, about: str) -> Response:
     """What concerns all who read this channel: there, and to whoever asked elsewhere; without a channel, to them
     alone. `about` tells several to one request apart."""
     messages = [] if asked.channel == channel else [answer(asked, content)]
     if channel:
         messages.append(Message(NOTICE, f"{asked.key}{about}", {"channel": channel, "content": content}))
-    return Dealt(messages=tuple(messages))
+    return Response(messages=tuple(messages))
 
 
-def whisper(asked: Asked, content: Content, *, replace: bool = False, about: str = "") -> Message:
+def whisper(asked: Request, content: Content, *, replace: bool = False, about: str = "") -> Message:
     """To the asker alone, whichever way they asked; `about` tells several to one request apart."""
     if asked.direct and asked.response_url is None:
         return _directly(asked, f"{asked.key}{about}"[:SUBJECT], content)
@@ -68,23 +68,23 @@ def whisper(asked: Asked, content: Content, *, replace: bool = False, about: str
     return Message(WHISPER, f"{asked.key}{about}"[:SUBJECT], {**place, **way, "content": content})
 
 
-def failure(asked: Asked, error: SupervisorError) -> Dealt:
+def failure(asked: Request, error: SupervisorError) -> Response:
     """Why nothing was done, and what to do: to the asker alone."""
-    return Dealt(messages=(whisper(asked, text_message(f":warning: {error_text(error)}")),))
+    return Response(messages=(whisper(asked, text_message(f":warning: {error_text(error)}")),))
 
 
-def _directly(asked: Asked, subject: str, content: Content) -> Message:
+def _directly(asked: Request, subject: str, content: Content) -> Message:
     """Where nobody else reads it: an ordinary message, which is never told anywhere else."""
     place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread, "alone": True}
     return Message(NOTICE, subject, {**place, "content": content})
 
 
-def card_place(asked: Asked) -> Mapping[str, Any]:
+def card_place(asked: Request) -> Mapping[str, Any]:
     """Where the card of this request's command belongs."""
     return {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
 
 
-def file_to_person(asked: Asked, file: Attachment, about: str = "") -> Message:
+def file_to_person(asked: Request, file: Attachment, about: str = "") -> Message:
     """A file for whoever asked, alone: in their direct messages. `about` tells several to one request apart.
 
     Hand it back among a `Dealt`'s messages; dealt with twice, it is sent once. Where Slack takes no file (uploads are
@@ -96,7 +96,7 @@ def file_to_person(asked: Asked, file: Attachment, about: str = "") -> Message:
     return Message(FILE, _file_of(asked.key, about), {**place, "alone": True, **file.as_payload()})
 
 
-def file_to_channel(asked: Asked, file: Attachment) -> Message:
+def file_to_channel(asked: Request, file: Attachment) -> Message:
     """A file for everybody in the channel in which a button was pressed; once, however often it was pressed. Where the
     bot can't write there it goes to whoever pressed it."""
     return Message(FILE, _file_of(asked.press, ""), {**card_place(asked), **file.as_payload()})

@@ -10,20 +10,20 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from bot.access.checks import NOBODY, Judging
-from bot.inbound.dispatcher import Dealt
+from bot.access.checks import NOBODY, AccessChecks
+from bot.inbound.dispatcher import Response
 from bot.outbound.content import told_of
 from bot.outbound.messages import announcement, failure, whisper
 from bot.pools import quick
-from bot.requests.commands import Question, Tell, saying
-from bot.requests.request import Attention
+from bot.requests.commands import Query, QueryHandler, reply_with
+from bot.requests.request import AlertAction
 from bot.views.answers import alerts as views
 from bot.views.cards.alert import AlertDetails
 from bot.views.parts import Content, error_text, mention, text_message
 from bot.views.text import escape
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows
-from supervisor_core.alerts.actions import AlertOver, Alerts, NoSuchAlert, Request
+from supervisor_core.alerts.actions import AlertOver, AlertRequest, Alerts, NoSuchAlert
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import SHOWN, Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING
@@ -46,14 +46,14 @@ CHOICES: Mapping[str, CommandDefinition] = {
 """Both are for operators, as `mute` is."""
 
 
-class Attending:
+class AlertActions:
     """Deals with the buttons of alerts. What counts, the alert's message shows to all; a refusal is told alone."""
 
-    def __init__(self, alerts: Alerts, judging: Judging) -> None:
+    def __init__(self, alerts: Alerts, judging: AccessChecks) -> None:
         self._alerts = alerts
         self._judging = judging
 
-    async def deal(self, attention: Attention) -> Dealt:
+    async def deal(self, attention: AlertAction) -> Response:
         """Do it, or say why not; done again after a crash, it comes to the same."""
         asked, definition = attention.asked, CHOICES[attention.choice]
         try:
@@ -63,29 +63,30 @@ class Attending:
             person, refused = await self._judging.of_command(asked, definition, command)
             if person is None or refused is not None:
                 why = refused or NOBODY
-                return Dealt(
-                    _refused(attention, alert, why.plain, why.missing), _told(attention, f":no_entry: {why.words}")
+                return Response(
+                    _refusal_entry(attention, alert, why.plain, why.missing),
+                    _reply(attention, f":no_entry: {why.words}"),
                 )
-            request = Request(Issuer(asked.actor, person.name), DOOR, asked.task_id)
+            request = AlertRequest(Issuer(asked.actor, person.name), DOOR, asked.task_id)
             await quick(self._do, attention, request)
         except (NoSuchAlert, AlertOver) as error:
-            return Dealt(messages=_told(attention, f":white_check_mark: {escape(error.message)}"))
+            return Response(messages=_reply(attention, f":white_check_mark: {escape(error.message)}"))
         except SupervisorError as error:
-            return Dealt(messages=_told(attention, f":warning: {error_text(error)}"))
-        return Dealt()
+            return Response(messages=_reply(attention, f":warning: {error_text(error)}"))
+        return Response()
 
-    def _do(self, attention: Attention, request: Request) -> Alert:
+    def _do(self, attention: AlertAction, request: AlertRequest) -> Alert:
         """In a thread: the ledger may have to wait for another program."""
         if attention.choice == "snooze":
             return self._alerts.snooze(attention.alert_id, request)
         return self._alerts.acknowledge(attention.alert_id, request)
 
 
-def _told(attention: Attention, text: str) -> tuple[Message, ...]:
+def _reply(attention: AlertAction, text: str) -> tuple[Message, ...]:
     return (whisper(attention.asked, text_message(text)),)
 
 
-def _refused(attention: Attention, alert: Alert, why: str, missing: str) -> AuditEntry:
+def _refusal_entry(attention: AlertAction, alert: Alert, why: str, missing: str) -> AuditEntry:
     asked = attention.asked
     return AuditEntry(
         actor=asked.actor,
@@ -105,7 +106,7 @@ def _refused(attention: Attention, alert: Alert, why: str, missing: str) -> Audi
     )
 
 
-class AlertTellers:
+class AlertCommands:
     """What is told of alerts, and done about them by typed commands. `channel`: where everybody hears of a mute;
     `workers`: those there are."""
 
@@ -115,15 +116,15 @@ class AlertTellers:
         self._channel = channel
         self._workers = workers
 
-    def tellers(self) -> Mapping[str, Tell]:
+    def tellers(self) -> Mapping[str, QueryHandler]:
         """Who answers which command."""
         return {
-            "alerts": saying(self._listed),
+            "alerts": reply_with(self._listed),
             "mute": self._mute,
             "unmute": self._unmute,
         }
 
-    async def _listed(self, question: Question) -> Content:
+    async def _listed(self, question: Query) -> Content:
         now = question.asked.at
 
         def look(connection: Connection) -> tuple[list[AlertDetails], int, dict[str, tuple[Uptime, ...]]]:
@@ -135,8 +136,8 @@ class AlertTellers:
         found, count, worked = await quick(self._ledger.read, look)
         return views.open_alerts(found, await quick(self._alerts.muted), count, worked)
 
-    async def _mute(self, question: Question) -> Dealt:
-        command, request = question.command, _request(question)
+    async def _mute(self, question: Query) -> Response:
+        command, request = question.command, _alert_request(question)
         seconds = int(command.params["seconds"])
         try:
             made = await quick(self._alerts.mute, command.workers, seconds, request)
@@ -145,11 +146,11 @@ class AlertTellers:
         named = any(parse_duration(word) is not None for word in question.asked.text.split())
         return announcement(question.asked, views.muted(made, said=named), self._channel, " muting")
 
-    async def _unmute(self, question: Question) -> Dealt:
+    async def _unmute(self, question: Query) -> Response:
         command = question.command
         try:
             unmute = partial(self._alerts.unmute, everything=command.target == ALL)
-            ended = await quick(unmute, command.workers, _request(question))
+            ended = await quick(unmute, command.workers, _alert_request(question))
             still = (await quick(self._alerts.muted)).get(EVERYTHING.id)
         except SupervisorError as error:
             return failure(question.asked, error)
@@ -157,6 +158,6 @@ class AlertTellers:
         return announcement(question.asked, content, self._channel if ended else "", " muting")
 
 
-def _request(question: Question) -> Request:
+def _alert_request(question: Query) -> AlertRequest:
     reason = str(question.command.params.get("reason") or "")
-    return Request(question.issuer, DOOR, question.asked.task_id, reason)
+    return AlertRequest(question.issuer, DOOR, question.asked.task_id, reason)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bot.access.checks import NOBODY, Judging, Offering
+from bot.access.checks import NOBODY, AccessChecks, AllowedCommands
 from bot.access.rules import Person, Refusal
-from bot.inbound.dispatcher import Dealt
-from bot.inbound.dispatcher import Say as Say_dealing
+from bot.inbound.dispatcher import Response
+from bot.inbound.dispatcher import SendNow as Say_dealing
 from bot.outbound.messages import announcement, answer, card_place, failure, whisper
 from bot.pools import previews, quick
 from bot.requests.mistakes import Mistakes
-from bot.requests.request import Asked
+from bot.requests.request import Request
 from bot.views.answers.alerts import pending_approvals
 from bot.views.answers.help import help_message, retry_message
 from bot.views.answers.overview import BUTTONS, monitoring, overview, pressed_button
@@ -40,15 +40,15 @@ from supervisor_core.intake.approvals.service import NothingToDo
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.storage.audit.chain import AuditEntry
 
-Look = Callable[[], Awaitable[list[dict[str, Any]]]]
+ObserveWorkers = Callable[[], Awaitable[list[dict[str, Any]]]]
 """How all workers are, by a live look."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Query:
     """A command that was understood and allowed."""
 
-    asked: Asked
+    asked: Request
     command: Command
     person: Person | None
     """Who asks; None where Slack did not say it in time."""
@@ -67,34 +67,34 @@ class Question:
         return self.asked.message is None and self.by is None
 
 
-Tell = Callable[[Question], Awaitable[Dealt]]
+QueryHandler = Callable[[Query], Awaitable[Response]]
 """Answers one command. After a crash it may be called again, and must then come to the same."""
 
-Say = Callable[[Question], Awaitable[Content]]
+ContentBuilder = Callable[[Query], Awaitable[Content]]
 """Words it alone: nothing is changed by it."""
 
 
-def saying(say: Say) -> Tell:
+def reply_with(say: ContentBuilder) -> QueryHandler:
     """Answer with these words: to the asker alone; to a mention, in its thread."""
 
-    async def tell(question: Question) -> Dealt:
-        return Dealt(messages=(answer(question.asked, await say(question)),))
+    async def tell(question: Query) -> Response:
+        return Response(messages=(answer(question.asked, await say(question)),))
 
     return tell
 
 
-class Informing:
+class HostAnswers:
     """What can be told of this host as it is now."""
 
     def __init__(
         self,
         host: str,
-        offering: Offering,
-        look: Look,
+        offering: AllowedCommands,
+        look: ObserveWorkers,
         monitoring: Monitoring,
         approvals: Callable[[], Awaitable[list[ApprovalDetails]]],
         rests: Callable[[], Awaitable[str]],
-        looks: Mapping[str, Tell],
+        looks: Mapping[str, QueryHandler],
         channel: str = "",
     ) -> None:
         """`channel`: where everybody hears of what goes wrong, if there is one."""
@@ -107,7 +107,7 @@ class Informing:
         self._looks = looks
         self._channel = channel
 
-    def tellers(self) -> Mapping[str, Tell]:
+    def tellers(self) -> Mapping[str, QueryHandler]:
         """Who answers which command."""
         said = {
             OVERVIEW: self._overview,
@@ -115,9 +115,9 @@ class Informing:
             "approvals": self._waiting,
         }
         rest = {PAUSE: self._rest, RESUME: self._rest}
-        return {**{name: saying(say) for name, say in said.items()}, **rest, **self._looks}
+        return {**{name: reply_with(say) for name, say in said.items()}, **rest, **self._looks}
 
-    async def _overview(self, question: Question) -> Content:
+    async def _overview(self, question: Query) -> Content:
         asked, person, workers = question.asked, question.person, await self._look()
         allowed = {
             worker["id"]: [
@@ -130,14 +130,14 @@ class Informing:
         rests = await self._rests()
         return overview(self._host, workers, allowed, asked.nonce, asking, more=more, rests=rests)
 
-    async def _help(self, question: Question) -> Content:
+    async def _help(self, question: Query) -> Content:
         mine = self._offering.known(question.person)
         return help_message(str(question.command.params.get("topic") or ""), mine, self._offering.example)
 
-    async def _waiting(self, question: Question) -> Content:
+    async def _waiting(self, question: Query) -> Content:
         return pending_approvals(await self._approvals(), question.asked.nonce, page_number(question.asked.page))
 
-    async def _rest(self, question: Question) -> Dealt:
+    async def _rest(self, question: Query) -> Response:
         """It is about everybody's workers, so all hear of it who hear of alerts."""
         rests = question.command.name == PAUSE
         try:
@@ -156,15 +156,15 @@ MOMENT_SECONDS = 1.0
 """A preview that takes longer is announced to whoever waits for it."""
 
 
-class Commands:
+class CommandRequests:
     """Deals with requests. What it answers is rows; nothing is said from here."""
 
     def __init__(
         self,
         config: SupervisorConfig,
         gateway: Gateway,
-        judging: Judging,
-        tellers: Mapping[str, Tell],
+        judging: AccessChecks,
+        tellers: Mapping[str, QueryHandler],
         submitted: Callable[[], None],
     ) -> None:
         self._config = config
@@ -176,10 +176,10 @@ class Commands:
         self._under_way: set[str] = set()
         """Buttons whose press is being handed over."""
 
-    async def deal(self, asked: Asked) -> Dealt:
+    async def deal(self, asked: Request) -> Response:
         """Do what was asked; for what was asked before a crash, again, and to the same end."""
         if await quick(self._gateway.was_submitted, asked.task_id, asked.actor):
-            return _taken(asked)
+            return _accepted(asked)
         try:
             command = self._gateway.parse(asked.text, asked.target)
         except GrammarError as error:
@@ -192,11 +192,11 @@ class Commands:
             return await self._told(asked, command)
         return await self._submit(asked, command, person)
 
-    async def _told(self, asked: Asked, command: Command) -> Dealt:
+    async def _told(self, asked: Request, command: Command) -> Response:
         tell = self._tellers[command.name]
-        return await tell(Question(asked, command, await self._judging.person(asked)))
+        return await tell(Query(asked, command, await self._judging.person(asked)))
 
-    async def _mistaken(self, asked: Asked, error: GrammarError) -> Dealt:
+    async def _mistaken(self, asked: Request, error: GrammarError) -> Response:
         """What was expected names workers, so it is for viewers alone, as they are."""
         person, refused = await self._judging.of_command(asked, CATALOG["help"], None)
         if refused is not None:
@@ -207,66 +207,66 @@ class Commands:
             if refused is not None and not self._mistakes.may_for_one(asked, error, person):
                 return self._refused(asked, person, refused, whole)
         person = await self._judging.person(asked)
-        return Dealt(messages=(whisper(asked, self._mistakes.answer(asked, error, person)),))
+        return Response(messages=(whisper(asked, self._mistakes.answer(asked, error, person)),))
 
-    async def _submit(self, asked: Asked, command: Command, person: Person) -> Dealt:
+    async def _submit(self, asked: Request, command: Command, person: Person) -> Response:
         """A button counts once, whoever presses it. A press that is refused doesn't use it up."""
         if asked.button is None:
             return await self._begun(asked, command, person)
         if asked.press in self._under_way:
-            return _taken(asked)
+            return _accepted(asked)
         self._under_way.add(asked.press)
-        dealt = Dealt()
+        dealt = Response()
         try:
             first = await quick(self._gateway.pressed_by, asked.press)
-            dealt = _used(asked, command, first) if first else await self._begun(asked, command, person)
+            dealt = _already_used(asked, command, first) if first else await self._begun(asked, command, person)
         finally:
             if dealt.rest is None:
                 self._under_way.discard(asked.press)
         return dealt
 
-    async def _begun(self, asked: Asked, command: Command, person: Person) -> Dealt:
+    async def _begun(self, asked: Request, command: Command, person: Person) -> Response:
         """A command that is previewed before anybody is asked to approve it holds up no other of its sender's."""
         if self._config.needs_approval(command.name, DOOR):
-            return Dealt(rest=partial(self._previewed, asked, command, person))
+            return Response(rest=partial(self._previewed, asked, command, person))
         return await self._handed_over(asked, command, person, quick)
 
-    async def _previewed(self, asked: Asked, command: Command, person: Person, say: Say_dealing) -> Dealt:
+    async def _previewed(self, asked: Request, command: Command, person: Person, say: Say_dealing) -> Response:
         """Look at what it would do, and ask for the approval; whoever waits for more than a moment is told so."""
         work = asyncio.ensure_future(self._handed_over(asked, command, person, previews))
         try:
             await asyncio.wait({work}, timeout=MOMENT_SECONDS)
             told = not work.done()
             if told:
-                await say((whisper(asked, preview_pending(command), replace=_own(asked)),))
+                await say((whisper(asked, preview_pending(command), replace=_replaces_own(asked)),))
             dealt = await work
         finally:
             work.cancel()
             self._under_way.discard(asked.press)
-        if told and not dealt.messages and _own(asked):
-            return Dealt(messages=(whisper(asked, approval_requested(command), replace=True),))
+        if told and not dealt.messages and _replaces_own(asked):
+            return Response(messages=(whisper(asked, approval_requested(command), replace=True),))
         return dealt
 
-    async def _handed_over(self, asked: Asked, command: Command, person: Person, pool: Blocking) -> Dealt:
+    async def _handed_over(self, asked: Request, command: Command, person: Person, pool: Blocking) -> Response:
         issuer = Issuer(asked.actor, person.name)
         submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=asked.task_id, card=card_place(asked))
         try:
             # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
-            await pool(_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
+            await pool(_submit_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
         except NothingToDo as nothing:
             told = text_message(f":ballot_box_with_check: {escape(str(nothing))}")
-            return Dealt(messages=(whisper(asked, told, replace=_own(asked)),))
+            return Response(messages=(whisper(asked, told, replace=_replaces_own(asked)),))
         except SupervisorError as error:
             told = self._again(f":warning: {error_text(error)}", command, asked)
-            return Dealt(messages=(whisper(asked, told, replace=_own(asked)),))
+            return Response(messages=(whisper(asked, told, replace=_replaces_own(asked)),))
         self._submitted()
-        return _taken(asked)
+        return _accepted(asked)
 
-    def _again(self, text: str, command: Command, asked: Asked) -> Content:
+    def _again(self, text: str, command: Command, asked: Request) -> Content:
         """Why nothing was done, with a button to ask for it once more."""
         return retry_message(text, command, asked.nonce, asks=self._config.needs_approval(command.name, DOOR))
 
-    def _refused(self, asked: Asked, person: Person | None, why: Refusal, command: Command | None = None) -> Dealt:
+    def _refused(self, asked: Request, person: Person | None, why: Refusal, command: Command | None = None) -> Response:
         """Told to them alone, and written into the trail."""
         text = f":no_entry: {why.words}"
         told = self._again(text, command, asked) if why.again and command else text_message(text)
@@ -286,32 +286,32 @@ class Commands:
                 "label": label,
             },
         )
-        return Dealt(entry, (whisper(asked, told),))
+        return Response(entry, (whisper(asked, told),))
 
 
-def _used(asked: Asked, command: Command, first: Issuer) -> Dealt:
+def _already_used(asked: Request, command: Command, first: Issuer) -> Response:
     """Somebody pressed this button before; whoever else presses it is told who did."""
     if asked.replaces or first.is_same_as(asked.actor):
-        return _taken(asked)
+        return _accepted(asked)
     told = USED.format(who=escape(first.name or first.id), again=escape(render(command)))
-    return Dealt(messages=(whisper(asked, text_message(told)),))
+    return Response(messages=(whisper(asked, text_message(told)),))
 
 
-def _in_time(submit: Callable[[], object], deadline: float) -> None:
+def _submit_in_time(submit: Callable[[], object], deadline: float) -> None:
     """Hand it over, unless it has waited for a thread for too long."""
     if time.monotonic() >= deadline:
         raise TemporaryError("Too many other previews are under way, so nothing was done.", remedy="Try again.")
     submit()
 
 
-def _own(asked: Asked) -> bool:
+def _replaces_own(asked: Request) -> bool:
     """Whether what is told to its sender may be replaced: their own message, and not a card that others read too."""
     return asked.replaces or (asked.response_url is not None and asked.button is None)
 
 
-def _taken(asked: Asked) -> Dealt:
+def _accepted(asked: Request) -> Response:
     """The command is on its way, and its card says the rest; a button that only its reader saw is replaced by that."""
     if not asked.replaces:
-        return Dealt()
+        return Response()
     name, _, said = asked.text.partition(" ")
-    return Dealt(messages=(whisper(asked, pressed_button(name, asked.target or said, asked.nonce), replace=True),))
+    return Response(messages=(whisper(asked, pressed_button(name, asked.target or said, asked.nonce), replace=True),))

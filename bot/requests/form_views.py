@@ -14,11 +14,11 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access.people import UnverifiedError
-from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Response
 from bot.outbound.messages import whisper
 from bot.outbound.slack_errors import error_code, failure_text
-from bot.requests.forms import read
-from bot.requests.request import Asked, opened, submitted
+from bot.requests.forms import read_form
+from bot.requests.request import Request, from_form, from_form_opening
 from bot.views import forms as views
 from bot.views.forms import TARGET, matching
 from bot.views.parts import text_message
@@ -44,20 +44,20 @@ FORM_SECONDS = 3.0
 
 log = logging.getLogger(__name__)
 
-DealWith = Callable[[Asked], Awaitable[Dealt]]
-Offered = Callable[[str], Awaitable[Sequence[CommandDefinition]]]
+HandleRequest = Callable[[Request], Awaitable[Response]]
+ListCommands = Callable[[str], Awaitable[Sequence[CommandDefinition]]]
 
 
-class FormDoors:
+class FormActions:
     """Opens forms and takes what is filled in. `offered`: what somebody, by their id, may be offered."""
 
-    def __init__(self, client: AsyncWebClient, config: Callable[[], SupervisorConfig], offered: Offered) -> None:
+    def __init__(self, client: AsyncWebClient, config: Callable[[], SupervisorConfig], offered: ListCommands) -> None:
         self._client = client
         self._config = config
         self._offered = offered
-        self._deal: DealWith | None = None
+        self._deal: HandleRequest | None = None
 
-    def listen(self, bolt: AsyncApp, deal: DealWith) -> None:
+    def listen(self, bolt: AsyncApp, deal: HandleRequest) -> None:
         """Hear of shortcuts, of the button and the menu, and of what is sent."""
         self._deal = deal
         for shortcut in (views.SHORTCUT, views.SHORTCUT_ON_MESSAGE):
@@ -75,7 +75,7 @@ class FormDoors:
         if payload.get("type") == "block_suggestion":
             typed = str(payload.get("value") or "")
             return {"options": matching(typed, context) if payload.get("block_id") == TARGET else []}
-        found = read(view, context)
+        found = read_form(view, context)
         return None if isinstance(found, str) else {"response_action": "errors", "errors": dict(found)}
 
     async def open_form(
@@ -97,7 +97,7 @@ class FormDoors:
         """A picker of commands, for this place where there is one."""
         await ack()
         received: Received = context["received"]
-        asked = opened(received)
+        asked = from_form_opening(received)
         place = ("", None) if asked.channel == asked.user else (asked.channel, asked.thread)
         try:
             definitions = await self._offered(asked.user)
@@ -128,21 +128,21 @@ class FormDoors:
                 )
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form of %s could not be shown: %s", definition.name, _why(error))
-            context["dealt"] = not_opened(opened(received))
+            context["dealt"] = not_opened(from_form_opening(received))
 
     async def _on_submitted(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         """What was filled in is a request like every other. It was acknowledged when it became a row."""
         await ack()
         received: Received = context["received"]
-        found = read(received.payload["view"], grammar_context(self._config()))
+        found = read_form(received.payload["view"], grammar_context(self._config()))
         if isinstance(found, str):
             assert self._deal is not None  # noqa: S101 (who hears has said who deals)
-            context["dealt"] = await self._deal(submitted(received, found))
+            context["dealt"] = await self._deal(from_form(received, found))
             return
         # It was right when it was sent: the configuration has changed since.
         wrong = "\n".join(f"• {escape(each)}" for each in found.values())
         told = text_message(f":warning: Nothing was done; what you filled in does not fit any more:\n{wrong}")
-        context["dealt"] = Dealt(messages=(whisper(submitted(received, ""), told),))
+        context["dealt"] = Response(messages=(whisper(from_form(received, ""), told),))
 
     def _form(
         self,
@@ -169,11 +169,11 @@ class FormDoors:
         return True
 
 
-def not_opened(asked: Asked) -> Dealt:
+def not_opened(asked: Request) -> Response:
     """Said to whoever waits for it, and not to somebody who has long gone on."""
     if datetime.now(UTC) - asked.at > FORGOTTEN:
-        return Dealt()
-    return Dealt(messages=(whisper(asked, text_message(NOT_OPENED)),))
+        return Response()
+    return Response(messages=(whisper(asked, text_message(NOT_OPENED)),))
 
 
 def _why(error: Exception) -> str:

@@ -36,24 +36,24 @@ Errors = Mapping[str, str]
 """By the `block_id` of the field."""
 
 
-def read(view: Mapping[str, Any], context: GrammarContext) -> str | Errors:
+def read_form(view: Mapping[str, Any], context: GrammarContext) -> str | Errors:
     """The text of the command that this form asks for, which parses; or what is wrong, at its field."""
     definition = CATALOG.get(form_context(view).command)
     if definition is None:
-        return _placed(view, {"": "I do not know this form any more. Close it, and open it again."})
-    reading = _Reading(definition, context, (view.get("state") or {}).get("values") or {})
+        return _place_errors(view, {"": "I do not know this form any more. Close it, and open it again."})
+    reading = _FormReader(definition, context, (view.get("state") or {}).get("values") or {})
     command = reading.command()
     text = reading.text(command) if command is not None else ""
-    return text or _placed(view, reading.errors)
+    return text or _place_errors(view, reading.errors)
 
 
 def chosen_channel(view: Mapping[str, Any]) -> str:
     """The channel that was chosen for the card; empty where none was."""
     values = (view.get("state") or {}).get("values") or {}
-    return _said(values, inputs.WHERE)
+    return _field_value(values, inputs.WHERE)
 
 
-class _Reading:
+class _FormReader:
     """One form, read from top to bottom; `errors` are complete at its end."""
 
     def __init__(self, definition: CommandDefinition, context: GrammarContext, values: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class _Reading:
         target = self._target()
         params: dict[str, Any] = {}
         for parameter in self._definition.written:
-            said = _said(self._values, inputs.block_of(parameter))
+            said = _field_value(self._values, inputs.block_of(parameter))
             value = self._value(parameter, said) if said else None
             if value is not None:
                 params[parameter.name] = value
@@ -95,7 +95,7 @@ class _Reading:
         return "" if self.errors else written
 
     def _target(self) -> str:
-        said, rule = _said(self._values, inputs.TARGET), self._definition.target
+        said, rule = _field_value(self._values, inputs.TARGET), self._definition.target
         if rule is TargetRule.NONE:
             return ""
         if not said:
@@ -125,7 +125,7 @@ class _Reading:
         if not self._definition.takes_label:
             return None
         try:
-            return clean_label(_said(self._values, inputs.LABEL))
+            return clean_label(_field_value(self._values, inputs.LABEL))
         except UsageError as error:
             self.errors[inputs.LABEL] = error.message
             return None
@@ -161,7 +161,7 @@ def _as_words(definition: CommandDefinition, command: Command) -> dict[str, Any]
     }
 
 
-def _said(values: Mapping[str, Any], block: str) -> str:
+def _field_value(values: Mapping[str, Any], block: str) -> str:
     """What stands in a field, whatever kind of field it is; empty where nothing does."""
     state = (values.get(block) or {}).get(inputs.VALUE) or {}
     options = [state.get("selected_option"), *(state.get("selected_options") or ())]
@@ -170,7 +170,7 @@ def _said(values: Mapping[str, Any], block: str) -> str:
     return str(next(iter([*chosen, *filter(None, known)]), "")).strip()
 
 
-def _placed(view: Mapping[str, Any], errors: Errors) -> str | Errors:
+def _place_errors(view: Mapping[str, Any], errors: Errors) -> str | Errors:
     """Each error at its field; at the first there is, where this form has none like it."""
     blocks = [str(block.get("block_id")) for block in view.get("blocks") or () if block.get("type") == "input"]
     if not blocks:  # nothing to fill in, and no place for an error: whoever deals with the text says what is wrong

@@ -8,11 +8,11 @@ from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 
-from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Response
 from bot.outbound.home import HomeRefresher
 from bot.outbound.messages import whisper
-from bot.requests.form_views import FormDoors, not_opened
-from bot.requests.request import Vote, at_home, decided, opened
+from bot.requests.form_views import FormActions, not_opened
+from bot.requests.request import VoteRequest, from_decision_form, from_form_opening, from_home_button
 from bot.views.cards.approval import DECISION
 from bot.views.home.page import PAGE, REFRESH, SHOW
 from bot.views.home.sections import DECIDE, DO
@@ -23,23 +23,23 @@ from supervisor_core.commands.words import shown
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.storage.envelopes import Received
 
-DealWithVote = Callable[[Vote], Awaitable[Dealt]]
+HandleVote = Callable[[VoteRequest], Awaitable[Response]]
 
 HOME_TAB = "home"
 """The other tab of the app, its messages, tells by the same event that it was opened."""
 
 
-class HomeDoors:
+class HomeActions:
     """Hears what people do on their pages."""
 
-    def __init__(self, homes: HomeRefresher, forms: FormDoors, config: Callable[[], SupervisorConfig]) -> None:
+    def __init__(self, homes: HomeRefresher, forms: FormActions, config: Callable[[], SupervisorConfig]) -> None:
         self._homes = homes
         self._forms = forms
         self._config = config
-        self._vote: DealWithVote | None = None
-        self._ask_how: DealWithVote | None = None
+        self._vote: HandleVote | None = None
+        self._ask_how: HandleVote | None = None
 
-    def listen(self, bolt: AsyncApp, vote: DealWithVote, ask_how: DealWithVote) -> None:
+    def listen(self, bolt: AsyncApp, vote: HandleVote, ask_how: HandleVote) -> None:
         """Hear of all that can be done there. `vote` counts a vote, `ask_how` asks for one."""
         self._vote, self._ask_how = vote, ask_how
         bolt.event("app_home_opened")(self._on_opened)
@@ -52,7 +52,7 @@ class HomeDoors:
         received: Received = context["received"]
         event = received.payload["event"]
         if event.get("tab") == HOME_TAB:
-            context["dealt"] = Dealt(messages=(await self._homes.opened(str(event["user"]), received.received_at),))
+            context["dealt"] = Response(messages=(await self._homes.opened(str(event["user"]), received.received_at),))
 
     async def _on_turned(self, ack: AsyncAck, action: dict[str, Any], context: AsyncBoltContext) -> None:
         await ack()
@@ -63,7 +63,9 @@ class HomeDoors:
         elif action["action_id"] != REFRESH:
             page = int(action["value"])
         user = str(received.payload["user"]["id"])
-        context["dealt"] = Dealt(messages=(await self._homes.turned(user, received.received_at, page=page, only=only),))
+        context["dealt"] = Response(
+            messages=(await self._homes.turned(user, received.received_at, page=page, only=only),)
+        )
 
     async def _on_command(self, ack: AsyncAck, action: dict[str, Any], context: AsyncBoltContext) -> None:
         """The form of the command, filled in as far as the button says: whoever sends it is judged then."""
@@ -75,21 +77,21 @@ class HomeDoors:
             return
         if worker_id and worker_id not in self._config().workers:  # else the form would begin with another one
             told = text_message(f":warning: {escape(shown(worker_id))} is not among the workers here any more.")
-            context["dealt"] = Dealt(messages=(whisper(opened(received), told),))
+            context["dealt"] = Response(messages=(whisper(from_form_opening(received), told),))
             return
         trigger, text = str(received.payload.get("trigger_id") or ""), f"{name} {worker_id}" if worker_id else ""
         if not await self._forms.open_form(trigger, name, text=text, chosen=self._place(name)):
-            context["dealt"] = not_opened(opened(received))
+            context["dealt"] = not_opened(from_form_opening(received))
 
     async def _on_decide(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
         assert self._ask_how is not None  # noqa: S101 (who hears has said who deals)
-        context["dealt"] = await self._ask_how(at_home(context["received"]))
+        context["dealt"] = await self._ask_how(from_home_button(context["received"]))
 
     async def _on_decided(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
         assert self._vote is not None  # noqa: S101 (who hears has said who deals)
-        context["dealt"] = await self._vote(decided(context["received"]))
+        context["dealt"] = await self._vote(from_decision_form(context["received"]))
 
     def _place(self, name: str) -> str:
         """Where the card of a command goes unless somebody chooses another place: the alert channel, or where commands

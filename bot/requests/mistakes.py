@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bot.access.rules import Person, Rules, refusal
-from bot.requests.request import TAB, Asked
+from bot.access.rules import AccessRules, Person, refusal
+from bot.requests.request import TAB, Request
 from bot.views.answers.help import TargetMenu, mistake
 from bot.views.parts import Content
 from supervisor_core.commands.catalog import CATALOG, find
@@ -26,12 +26,12 @@ LONGEST_BLOCK_ID = 255
 class Mistakes:
     """Offers only what its reader may do here, and help where that is nothing."""
 
-    def __init__(self, config: SupervisorConfig, rules: Rules) -> None:
+    def __init__(self, config: SupervisorConfig, rules: AccessRules) -> None:
         self._config = config
         self._rules = rules
         self._context = grammar_context(config)
 
-    def answer(self, asked: Asked, error: GrammarError, person: Person | None) -> Content:
+    def answer(self, asked: Request, error: GrammarError, person: Person | None) -> Content:
         """The message, for whoever made the mistake alone."""
         if isinstance(error, NeedsTarget):
             return mistake(error.message, asked.nonce, choice=self._choice(asked, error, person))
@@ -43,7 +43,7 @@ class Mistakes:
         offered = commands or ([] if choice else self._help(asked, person))
         return mistake(error.message, asked.nonce, meant, [(each, self._asks(each)) for each in offered], choice)
 
-    def may_for_one(self, asked: Asked, error: NeedsTarget, person: Person | None) -> bool:
+    def may_for_one(self, asked: Request, error: NeedsTarget, person: Person | None) -> bool:
         """Whether this person may give the command to one of the workers at least."""
         commands = (Command.for_worker(error.name, worker) for worker in error.choices)
         return any(may_press(person, each, asked.channel, self._rules) for each in commands)
@@ -58,14 +58,14 @@ class Mistakes:
             return None
         return None
 
-    def _help(self, asked: Asked, person: Person | None) -> list[Command]:
+    def _help(self, asked: Request, person: Person | None) -> list[Command]:
         """What helps whoever meant nothing that can be offered: all about the command that they named, or about all."""
         typed = asked.text.split()
         definition = find(" ".join(typed[:2])) or find(" ".join(typed[:1]))
         command = Command("help", params={"topic": definition.name} if definition else {})
         return [command] if may_press(person, command, asked.channel, self._rules) else []
 
-    def _offered(self, text: str, asked: Asked, person: Person | None) -> Command | None:
+    def _offered(self, text: str, asked: Request, person: Person | None) -> Command | None:
         try:
             command = parse(text, self._context)
         except SupervisorError:  # what is meant is not right either: it is shown, and not offered
@@ -75,7 +75,7 @@ class Mistakes:
     def _asks(self, command: Command) -> bool:
         return self._config.needs_approval(command.name, "slack")
 
-    def _choice(self, asked: Asked, error: NeedsTarget, person: Person | None) -> TargetMenu | None:
+    def _choice(self, asked: Request, error: NeedsTarget, person: Person | None) -> TargetMenu | None:
         """A menu of targets; None where what was typed is too long to be remembered by one."""
         block_id = f"{asked.nonce} {error.before}{TAB}{error.after}"
         if len(block_id) > LONGEST_BLOCK_ID or not error.choices:
@@ -92,13 +92,13 @@ class Mistakes:
         left = max(len(may) - MOST_CHOICES, 0)
         return TargetMenu(block_id, command, may[:MOST_CHOICES], self._asks(command), left) if may else None
 
-    def _may_for(self, command: Command, target: str, asked: Asked, person: Person | None) -> bool:
+    def _may_for(self, command: Command, target: str, asked: Request, person: Person | None) -> bool:
         workers = self._context.teams.get(target.removeprefix(TEAM), (target,))
         if target == ALL:
             workers = self._context.workers
         return may_press(person, Command(command.name, target, tuple(workers)), asked.channel, self._rules)
 
 
-def may_press(person: Person | None, command: Command, channel: str, rules: Rules) -> bool:
+def may_press(person: Person | None, command: Command, channel: str, rules: AccessRules) -> bool:
     """Whether a button that gives this command would do so for this person here."""
     return refusal(person, CATALOG[command.name], command, channel, rules) is None

@@ -25,7 +25,7 @@ TAB = "\t"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request, and how its sender can be answered."""
 
     text: str
@@ -80,10 +80,10 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class VoteRequest:
     """What somebody says about an approval."""
 
-    asked: Asked
+    asked: Request
     approval_id: str
     choice: str
     """`approve`, `deny` or `cancel`."""
@@ -95,19 +95,19 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AlertAction:
     """What somebody does about an alert."""
 
-    asked: Asked
+    asked: Request
     alert_id: str
     choice: str
     """`acknowledge` or `snooze`."""
 
 
-def typed(received: Received) -> Asked:
+def from_slash_command(received: Received) -> Request:
     """A slash command."""
     payload = received.payload
-    return Asked(
+    return Request(
         text=unescape(str(payload.get("text") or "")),
         user=str(payload["user_id"]),
         team=str(payload.get("team_id") or ""),
@@ -118,11 +118,11 @@ def typed(received: Received) -> Asked:
     )
 
 
-def mentioned(received: Received) -> Asked:
+def from_mention(received: Received) -> Request:
     """A message that mentions the bot."""
     event = received.payload["event"]
-    return Asked(
-        said_at=_moment(event.get("ts")),
+    return Request(
+        said_at=_sent_at(event.get("ts")),
         text=unescape(str(event.get("text") or "")),
         user=str(event["user"]),
         team=str(event.get("team") or received.payload.get("team_id") or ""),
@@ -134,7 +134,7 @@ def mentioned(received: Received) -> Asked:
     )
 
 
-def _moment(ts: object) -> datetime | None:
+def _sent_at(ts: object) -> datetime | None:
     """When a message was written; None where that makes no sense."""
     try:
         return datetime.fromtimestamp(float(str(ts)), UTC)
@@ -142,19 +142,19 @@ def _moment(ts: object) -> datetime | None:
         return None
 
 
-def is_said_to_us(event: Mapping[str, Any]) -> bool:
+def is_direct_message(event: Mapping[str, Any]) -> bool:
     """Whether this is what a person wrote to the bot alone. Slack tells of edits, deletions, joins and of what bots
     write (ourselves among them) by the same event."""
     plain = not event.get("subtype") and not event.get("bot_id") and bool(event.get("user"))
     return plain and event.get("channel_type") == "im"
 
 
-def said(received: Received) -> Asked:
+def from_direct_message(received: Received) -> Request:
     """A direct message. It is answered where it was said, in a thread only if it was said in one."""
-    return replace(mentioned(received), message=None, direct=True)
+    return replace(from_mention(received), message=None, direct=True)
 
 
-def opened(received: Received) -> Asked:
+def from_form_opening(received: Received) -> Request:
     """What was done to get a form, or in one: nothing is asked for yet, but its sender can be told something."""
     payload = received.payload
     container: Mapping[str, Any] = payload.get("container") or {}
@@ -165,7 +165,7 @@ def opened(received: Received) -> Asked:
     return _from_person(received, "", channel, on_message or _thread_of(container) or known.thread)
 
 
-def submitted(received: Received, text: str) -> Asked:
+def from_form(received: Received, text: str) -> Request:
     """A form that was filled in and says this; for the place that it was opened from, else for the one chosen in it."""
     payload = received.payload
     view = payload["view"]
@@ -175,11 +175,11 @@ def submitted(received: Received, text: str) -> Asked:
     return replace(asked, response_url=urls[0]["response_url"] if urls else None)
 
 
-def _from_person(received: Received, text: str, channel: str, thread: str | None) -> Asked:
+def _from_person(received: Received, text: str, channel: str, thread: str | None) -> Request:
     """A request by what Slack calls interactive. Without a channel it is between this person and the bot."""
     payload = received.payload
     user = payload["user"]
-    return Asked(
+    return Request(
         text=text,
         user=str(user["id"]),
         team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
@@ -192,13 +192,13 @@ def _from_person(received: Received, text: str, channel: str, thread: str | None
     )
 
 
-def pressed(received: Received, command: str) -> Asked:
+def from_button(received: Received, command: str) -> Request:
     """A press of a button whose value is `NONCE TARGET`."""
     payload = received.payload
     user, channel = payload["user"], payload.get("channel") or {}
     container: Mapping[str, Any] = payload.get("container") or {}
     nonce, _, target = str(payload["actions"][0].get("value") or "").partition(" ")
-    return Asked(
+    return Request(
         text=f"{command} {target}",
         user=str(user["id"]),
         team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
@@ -208,7 +208,7 @@ def pressed(received: Received, command: str) -> Asked:
         thread=_thread_of(container) or (container.get("message_ts") if nonce.startswith(ON_ALERT) else None),
         response_url=payload.get("response_url"),
         button=f"{nonce} {command} {target}",
-        target=_named_in(command, target),
+        target=_target_in(command, target),
         replaces=bool(container.get("is_ephemeral")),
     )
 
@@ -219,48 +219,48 @@ def _thread_of(container: Mapping[str, Any]) -> str | None:
     return thread if thread != container.get("message_ts") else None
 
 
-def turned(received: Received, command: str) -> Asked:
+def from_page_button(received: Received, command: str) -> Request:
     """A press of a button for another page, whose value is `NONCE WHERE ARGUMENTS`. What only its reader sees is
     replaced by the other page; below a mention, where others read as well, they get a page of their own."""
-    asked = pressed(received, command)
+    asked = from_button(received, command)
     _, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
     where, _, arguments = rest.partition(" ")
     direct = asked.channel.startswith("D")
-    replaces, target = asked.replaces or direct, _named_in(command, arguments)
+    replaces, target = asked.replaces or direct, _target_in(command, arguments)
     return replace(asked, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
 
 
-def shared(received: Received, command: str) -> Asked:
+def from_share_button(received: Received, command: str) -> Request:
     """A press of a button that shows everybody in the channel what was answered to one person; its value is
     `NONCE WHICH ARGUMENTS`. Pressed twice it is shown once."""
-    asked = pressed(received, command)
+    asked = from_button(received, command)
     nonce, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
     which, _, arguments = rest.partition(" ")
-    button, target = f"{nonce} share {command} {arguments}", _named_in(command, arguments)
+    button, target = f"{nonce} share {command} {arguments}", _target_in(command, arguments)
     return replace(asked, text=f"{command} {arguments}", target=target, shares=which, button=button)
 
 
-def voted(received: Received, choice: str) -> Vote:
+def from_vote_button(received: Received, choice: str) -> VoteRequest:
     """A press of a button of an approval, whose value is the approval's id."""
     approval_id = str(received.payload["actions"][0].get("value") or "")
     trigger = str(received.payload.get("trigger_id") or "")
-    return Vote(replace(pressed(received, choice), button=None), approval_id, choice, trigger_id=trigger)
+    return VoteRequest(replace(from_button(received, choice), button=None), approval_id, choice, trigger_id=trigger)
 
 
-def attended(received: Received, choice: str) -> Attention:
+def from_alert_button(received: Received, choice: str) -> AlertAction:
     """A press of a button of an alert, whose value is the alert's id."""
     alert_id = str(received.payload["actions"][0].get("value") or "")
-    return Attention(replace(pressed(received, choice), button=None, replaces=False), alert_id, choice)
+    return AlertAction(replace(from_button(received, choice), button=None, replaces=False), alert_id, choice)
 
 
-def denied(received: Received) -> Vote:
+def from_denial_form(received: Received) -> VoteRequest:
     """A form in which somebody says why they deny: it knows the approval and the place from which it was opened."""
     payload, view = received.payload, received.payload["view"]
     place = json.loads(view["private_metadata"])
     values: Mapping[str, Any] = view["state"]["values"]
     said = next((element.get("value") for block in values.values() for element in block.values()), None)
     user = payload["user"]
-    asked = Asked(
+    asked = Request(
         text=f"deny {place['approval_id']}",
         user=str(user["id"]),
         team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
@@ -271,37 +271,37 @@ def denied(received: Received) -> Vote:
         response_url=place.get("response_url"),
         replaces=place.get("replaces") is True,
     )
-    return Vote(asked, str(place["approval_id"]), "deny", reason=str(said or ""))
+    return VoteRequest(asked, str(place["approval_id"]), "deny", reason=str(said or ""))
 
 
-def at_home(received: Received) -> Vote:
+def from_home_button(received: Received) -> VoteRequest:
     """A press of the button beside an approval on somebody's page."""
     payload = received.payload
     approval_id, trigger = str(payload["actions"][0].get("value") or ""), str(payload.get("trigger_id") or "")
-    return Vote(_from_person(received, "", "", None), approval_id, "", trigger_id=trigger, at_home=True)
+    return VoteRequest(_from_person(received, "", "", None), approval_id, "", trigger_id=trigger, at_home=True)
 
 
-def decided(received: Received) -> Vote:
+def from_decision_form(received: Received) -> VoteRequest:
     """The form that this button opens, filled in. It knows the approval."""
     view = received.payload["view"]
     values: Mapping[str, Any] = view["state"]["values"]
     choice = (values["choice"]["choice"].get("selected_option") or {}).get("value")
     reason = str(values["reason"]["reason"].get("value") or "")
     asked = _from_person(received, f"{choice} {view['private_metadata']}", "", None)
-    return Vote(asked, str(view["private_metadata"]), str(choice), reason, at_home=True)
+    return VoteRequest(asked, str(view["private_metadata"]), str(choice), reason, at_home=True)
 
 
-def chosen(received: Received) -> Asked:
+def from_menu(received: Received) -> Request:
     """A choice from a menu, which stands in a block whose id says what the choice completes."""
     action = received.payload["actions"][0]
     nonce, _, said = str(action.get("block_id") or "").partition(" ")
     before, _, after = said.partition(TAB)
     target = str(action["selected_option"]["value"])
     text = f"{before} {target} {after}".rstrip(" ")
-    return replace(pressed(received, ""), text=text, target=target, button=f"{nonce} {text}")
+    return replace(from_button(received, ""), text=text, target=target, button=f"{nonce} {text}")
 
 
-def _named_in(command: str, arguments: str) -> str:
+def _target_in(command: str, arguments: str) -> str:
     """The target that a button names: of a command for workers it stands first, and is never left out there."""
     definition = CATALOG.get(command)
     return arguments.partition(" ")[0] if definition and definition.target is TargetRule.WORKERS else ""

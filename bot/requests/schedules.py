@@ -12,14 +12,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.access.checks import Judging
+from bot.access.checks import AccessChecks
 from bot.access.people import UnverifiedError
 from bot.access.rules import Person
-from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Response
 from bot.outbound.messages import answer, card_place, failure, whisper
 from bot.pools import quick
-from bot.requests.commands import Question, Tell
-from bot.requests.request import Asked
+from bot.requests.commands import Query, QueryHandler
+from bot.requests.request import Request
 from bot.views.answers import schedules as views
 from bot.views.parts import Content, text_message, with_hint
 from supervisor_core.alerts.messages import NOTICE
@@ -32,7 +32,7 @@ from supervisor_core.common.time_zones import known_zone
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.intake.approvals.rights import CHAT
 from supervisor_core.intake.schedules.rules import Schedule
-from supervisor_core.intake.schedules.runner import Answered
+from supervisor_core.intake.schedules.runner import ScheduledAnswer
 from supervisor_core.intake.schedules.service import Schedules
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.outbox import FILE
@@ -41,7 +41,7 @@ from supervisor_core.storage.steps import Message
 ADD, LIST, REMOVE = "schedule add", "schedule list", "schedule remove"
 
 
-class Scheduling:
+class ScheduleCommands:
     """What people do about schedules, by the configuration that is in force. `tellers`: who answers what only informs,
     for those that are scheduled."""
 
@@ -49,26 +49,26 @@ class Scheduling:
         self,
         config: SupervisorConfig,
         schedules: Schedules,
-        judging: Judging,
-        tellers: Mapping[str, Tell],
+        judging: AccessChecks,
+        tellers: Mapping[str, QueryHandler],
     ) -> None:
         self._config = config
         self._schedules = schedules
         self._judging = judging
         self._tellers = tellers
 
-    def tellers(self) -> Mapping[str, Tell]:
+    def tellers(self) -> Mapping[str, QueryHandler]:
         """Who answers which command."""
         return {ADD: self._add, LIST: self._list, REMOVE: self._remove}
 
-    async def answered(self, schedule: Schedule, command: Command) -> Answered:
+    async def answered(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
         """What a command that only informs answers in the channel of its schedule, as if its owner had asked there."""
         channel = str((schedule.card or self._config.announcement() or {}).get("channel") or "")
         if not channel:
             raise RefusedError(f"{command.name} only informs, and there is no channel to answer in.")
         chat, _, user = schedule.owner.id.rpartition("/")
         by_chat = schedule.owner.id.startswith(CHAT)
-        asked = Asked(
+        asked = Request(
             text=schedule.command,
             user=user if by_chat else "",
             team=chat.removeprefix(CHAT) if by_chat else "",
@@ -78,10 +78,10 @@ class Scheduling:
             direct=True,
         )
         person = await self._judging.known(user) if by_chat else None
-        dealt = await self._tellers[command.name](Question(asked, command, person, by=command.issuer))
-        return Answered(tuple(_signed(message, schedule) for message in dealt.messages), dealt.audit)
+        dealt = await self._tellers[command.name](Query(asked, command, person, by=command.issuer))
+        return ScheduledAnswer(tuple(_with_signature(message, schedule) for message in dealt.messages), dealt.audit)
 
-    async def _add(self, question: Question) -> Dealt:
+    async def _add(self, question: Query) -> Response:
         asked, params = question.asked, question.command.params
         inner = parse(str(params["command"]), grammar_context(self._config))
         if refused := await self._may_not(asked, inner, question.person):
@@ -102,17 +102,17 @@ class Scheduling:
             )
         except SupervisorError as error:
             return failure(asked, error)
-        return Dealt()
+        return Response()
 
-    async def _list(self, question: Question) -> Dealt:
+    async def _list(self, question: Query) -> Response:
         _, refused = await self._judging.of_command(question.asked, CATALOG[REMOVE], Command(REMOVE))
         content = await self._listed(question.asked, removes=refused is None)
-        return Dealt(messages=(answer(question.asked, content),))
+        return Response(messages=(answer(question.asked, content),))
 
-    async def _listed(self, asked: Asked, *, removes: bool) -> Content:
+    async def _listed(self, asked: Request, *, removes: bool) -> Content:
         return views.listed(await quick(self._schedules.list), asked.nonce, removes=removes)
 
-    async def _remove(self, question: Question) -> Dealt:
+    async def _remove(self, question: Query) -> Response:
         asked, issuer = question.asked, question.issuer
         try:
             gone = await quick(self._schedules.remove, str(question.command.params["name"]), issuer, asked.task_id)
@@ -120,7 +120,7 @@ class Scheduling:
             return failure(asked, error)
         on_card = await quick(self._schedules.told_in, gone) == asked.channel
         if asked.button and not asked.replaces:
-            return Dealt()  # on its card, which says so
+            return Response()  # on its card, which says so
         told = []
         if not on_card:
             told.append(_notice(asked, views.removed(gone, issuer, asked.at)))
@@ -128,9 +128,9 @@ class Scheduling:
             told.append(whisper(asked, views.gone(gone)))
         if asked.replaces:  # a list that only its reader sees: without the one that is gone
             told.append(whisper(asked, await self._listed(asked, removes=True), replace=True))
-        return Dealt(messages=tuple(told))
+        return Response(messages=tuple(told))
 
-    async def _may_not(self, asked: Asked, inner: Command, person: Person | None) -> Dealt | None:
+    async def _may_not(self, asked: Request, inner: Command, person: Person | None) -> Response | None:
         """Nobody schedules what they may not do themselves: it would be refused each time."""
         _, refused = await self._judging.of_command(asked, CATALOG[inner.name], inner)
         if refused is None:
@@ -151,10 +151,10 @@ class Scheduling:
                 "label": inner.label,
             },
         )
-        return Dealt(entry, (whisper(asked, text_message(f":no_entry: {refused.words}")),))
+        return Response(entry, (whisper(asked, text_message(f":no_entry: {refused.words}")),))
 
 
-def _signed(message: Message, schedule: Schedule) -> Message:
+def _with_signature(message: Message, schedule: Schedule) -> Message:
     """An answer that nobody asked for just now says why it comes."""
     payload, signature = dict(message.payload or {}), views.signature(schedule)
     if isinstance(payload.get("content"), dict):
@@ -164,7 +164,7 @@ def _signed(message: Message, schedule: Schedule) -> Message:
     return replace(message, payload=payload)
 
 
-def _notice(asked: Asked, content: Content) -> Message:
+def _notice(asked: Request, content: Content) -> Message:
     """For the channel: what changes something is seen by all who read there."""
     return Message(NOTICE, f"{asked.task_id} schedule", {**card_place(asked), "content": content})
 
@@ -172,16 +172,16 @@ def _notice(asked: Asked, content: Content) -> Message:
 ANSWER_SECONDS = 30.0
 """For a live look at all workers, and whatever else an answer is made of."""
 
-Answer = Callable[[Schedule, Command], Coroutine[Any, Any, Answered]]
+AnswerSchedule = Callable[[Schedule, Command], Coroutine[Any, Any, ScheduledAnswer]]
 
 
 class ChatAnswers:
     """Safe to be called from any thread but that of the event loop."""
 
     def __init__(self) -> None:
-        self._chat: tuple[asyncio.AbstractEventLoop, Answer] | None = None
+        self._chat: tuple[asyncio.AbstractEventLoop, AnswerSchedule] | None = None
 
-    def connected(self, answer: Answer) -> None:
+    def connected(self, answer: AnswerSchedule) -> None:
         """From now on there are answers; to be called on the event loop."""
         self._chat = (asyncio.get_running_loop(), answer)
 
@@ -189,7 +189,7 @@ class ChatAnswers:
         """Nobody answers any more."""
         self._chat = None
 
-    def __call__(self, schedule: Schedule, command: Command) -> Answered:
+    def __call__(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
         """What there is to say; a retryable error where that is not known now."""
         if self._chat is None:
             raise TemporaryError(f"{command.name} can't be answered: Slack is not connected.")

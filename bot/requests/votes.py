@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
-from bot.access.checks import Judging
+from bot.access.checks import AccessChecks
 from bot.access.rules import Refusal
-from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Response
 from bot.outbound.messages import whisper
 from bot.outbound.slack_errors import failure_text
 from bot.pools import quick
-from bot.requests.request import Vote
+from bot.requests.request import VoteRequest
 from bot.views.answers.alerts import pending_approvals
 from bot.views.cards.approval import ApprovalDetails, decision_form, denial_form
 from bot.views.parts import error_text, text_message
@@ -24,7 +24,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, VoteRefused
 
-Waiting = Callable[[], Awaitable[list[ApprovalDetails]]]
+PendingApprovals = Callable[[], Awaitable[list[ApprovalDetails]]]
 """All approvals that wait by now."""
 
 OpenForm = Callable[[str, dict[str, object]], Awaitable[object]]
@@ -35,16 +35,18 @@ DOOR = "slack"
 log = logging.getLogger(__name__)
 
 
-class Voting:
+class Votes:
     """Deals with votes. Whoever's vote does not count is told why, alone; the card tells all others what did."""
 
-    def __init__(self, approvals: Approvals, judging: Judging, open_form: OpenForm, waiting: Waiting) -> None:
+    def __init__(
+        self, approvals: Approvals, judging: AccessChecks, open_form: OpenForm, waiting: PendingApprovals
+    ) -> None:
         self._approvals = approvals
         self._judging = judging
         self._open_form = open_form
         self._waiting = waiting
 
-    async def deal(self, vote: Vote) -> Dealt:
+    async def deal(self, vote: VoteRequest) -> Response:
         """Count a vote, or say why it does not count; done again after a crash, it comes to the same."""
         refused: Refusal | None = None
         try:
@@ -54,22 +56,22 @@ class Voting:
             await quick(self._count, vote, voter, refused)
         except (VoteRefused, NoSuchApproval) as error:
             by_rights = refused is not None and error.message == refused.plain
-            return _told(vote, f":no_entry: {refused.words if refused and by_rights else error_text(error)}")
+            return _reply(vote, f":no_entry: {refused.words if refused and by_rights else error_text(error)}")
         except SupervisorError as error:
-            return _told(vote, f":warning: {error_text(error)}")
+            return _reply(vote, f":warning: {error_text(error)}")
         if not vote.asked.replaces:
-            return Dealt()
+            return Response()
         # It was pressed in a list that only its reader sees, and that no card tells anew.
-        return Dealt(
+        return Response(
             messages=(whisper(vote.asked, pending_approvals(await self._waiting(), vote.asked.nonce), replace=True),)
         )
 
-    async def ask_why(self, vote: Vote) -> Dealt:
+    async def ask_why(self, vote: VoteRequest) -> Response:
         """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
-            return _told(vote, f":no_entry: {error_text(error)}")
+            return _reply(vote, f":no_entry: {error_text(error)}")
         _, refused = await self._judging.of_vote(vote, approval)
         own = approval.requester.person.is_same_as(vote.asked.actor) and not approval.terms.self_approval
         if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
@@ -78,25 +80,27 @@ class Voting:
             await self._open_form(vote.trigger_id, denial_form(approval, vote.asked))
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form for a denial could not be opened: %s", failure_text(error))
-            return _told(vote, ":warning: Slack did not open the form in time, and nothing was denied. Press it again.")
-        return Dealt()
+            return _reply(
+                vote, ":warning: Slack did not open the form in time, and nothing was denied. Press it again."
+            )
+        return Response()
 
-    async def ask_how(self, vote: Vote) -> Dealt:
+    async def ask_how(self, vote: VoteRequest) -> Response:
         """The button on a page was pressed: show what it is about, and ask for the vote, unless none can be given."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
-            return _told(vote, f":no_entry: {error_text(error)}")
+            return _reply(vote, f":no_entry: {error_text(error)}")
         if approval.state is not ApprovalState.PENDING:
-            return _told(vote, f":information_source: There is nothing left to decide: it is {approval.state}.")
+            return _reply(vote, f":information_source: There is nothing left to decide: it is {approval.state}.")
         try:
             await self._open_form(vote.trigger_id, decision_form(approval))
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form for a vote could not be opened: %s", failure_text(error))
-            return _told(vote, ":warning: Slack did not open the form in time. Press the button again.")
-        return Dealt()
+            return _reply(vote, ":warning: Slack did not open the form in time. Press the button again.")
+        return Response()
 
-    def _count(self, vote: Vote, voter: Issuer, refused: Refusal | None) -> None:
+    def _count(self, vote: VoteRequest, voter: Issuer, refused: Refusal | None) -> None:
         """In a thread: the ledger may have to wait for another program."""
         why = refused.plain if refused else ""
         if vote.choice == "cancel":
@@ -106,5 +110,5 @@ class Voting:
         self._approvals.vote(vote.approval_id, voter, choice, vote.reason, door=DOOR, allowed=lambda _: why, now=now)
 
 
-def _told(vote: Vote, text: str) -> Dealt:
-    return Dealt(messages=(whisper(vote.asked, text_message(text)),))
+def _reply(vote: VoteRequest, text: str) -> Response:
+    return Response(messages=(whisper(vote.asked, text_message(text)),))

@@ -45,7 +45,7 @@ class AlertOver(RefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AlertRequest:
     """Who asks, by which door, and under which id."""
 
     by: Issuer
@@ -71,7 +71,7 @@ class Alerts:
             raise NoSuchAlert(f"There is no alert {alert_id!a}.", remedy=(Given("alerts"), " lists those there are."))
         return found
 
-    def acknowledge(self, alert_id: str, asked: Request, now: datetime | None = None) -> Alert:
+    def acknowledge(self, alert_id: str, asked: AlertRequest, now: datetime | None = None) -> Alert:
         """Somebody looks after it, and after all of a storm: no more reminders. Again is no mistake; who was first
         stays."""
         moment = now or datetime.now(UTC)
@@ -90,7 +90,7 @@ class Alerts:
         return self._moved(alert_id, step, moment)
 
     def snooze(
-        self, alert_id: str, asked: Request, seconds: int = SNOOZE_SECONDS, now: datetime | None = None
+        self, alert_id: str, asked: AlertRequest, seconds: int = SNOOZE_SECONDS, now: datetime | None = None
     ) -> Alert:
         """Nobody hears of it for so long, unless it gets worse than a warning. It ends by itself, out loud."""
         moment = now or datetime.now(UTC)
@@ -112,7 +112,7 @@ class Alerts:
         return self._moved(alert_id, step, moment)
 
     def mute(
-        self, workers: Collection[str], seconds: int, asked: Request, now: datetime | None = None
+        self, workers: Collection[str], seconds: int, asked: AlertRequest, now: datetime | None = None
     ) -> list[Suppression]:
         """Alerts about these workers are recorded and not told, until then; a new mute takes the place of an old one.
         What this request has filed, the same again after a crash."""
@@ -135,7 +135,7 @@ class Alerts:
         return self._written("suppressions_t.mute", work)
 
     def unmute(
-        self, workers: Collection[str], asked: Request, now: datetime | None = None, *, everything: bool = False
+        self, workers: Collection[str], asked: AlertRequest, now: datetime | None = None, *, everything: bool = False
     ) -> list[str]:
         """Alerts about these workers are told again, what still holds at once; who of them was muted. Whom this request
         has ended it for, the same again after a crash. `everything`: a maintenance of all ends too, the host's own
@@ -188,13 +188,13 @@ class Alerts:
         return done
 
 
-def _entry(alert: Alert, action: str, asked: Request, **facts: str) -> AuditEntry:
+def _entry(alert: Alert, action: str, asked: AlertRequest, **facts: str) -> AuditEntry:
     about = {"alert_id": alert.alert_id, "condition": str(alert.condition), "why": alert.reason}
     entry = _about_worker(alert.target.id, action, asked, **about, **facts)
     return replace(entry, target_type=alert.target.kind)
 
 
-def _about_worker(worker_id: str, action: str, asked: Request, **facts: str) -> AuditEntry:
+def _about_worker(worker_id: str, action: str, asked: AlertRequest, **facts: str) -> AuditEntry:
     return AuditEntry(
         actor=asked.by.id,
         action=action,

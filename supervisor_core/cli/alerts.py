@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.alerts import flips as uptimes
-from supervisor_core.alerts.actions import Alerts, Request
+from supervisor_core.alerts.actions import AlertRequest, Alerts
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
@@ -71,9 +71,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def request_of(reason: str = "") -> Request:
+def request_of(reason: str = "") -> AlertRequest:
     """Whoever sits at this shell asks for it."""
-    return Request(shell_issuer(), DOOR, new_task_id(datetime.now(UTC)), reason)
+    return AlertRequest(shell_issuer(), DOOR, new_task_id(datetime.now(UTC)), reason)
 
 
 def wake(config: SupervisorConfig) -> None:

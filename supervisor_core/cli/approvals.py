@@ -25,7 +25,7 @@ from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveE
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, Vote, count_of, to_go_on
-from supervisor_core.intake.approvals.service import Approvals, Decision
+from supervisor_core.intake.approvals.service import Approvals, VoteResult
 
 DOOR = "cli"
 DAEMON_SECONDS = 60.0
@@ -78,7 +78,7 @@ def _decide(config: SupervisorConfig, approvals: Approvals, options: argparse.Na
     if options.what == "cancel":
         decision = approvals.cancel(options.approval, who, reason, door=DOOR)
         return _tell(decision, options, done=(ApprovalState.CANCELLED,))
-    decision = Decision(*approvals.find(options.approval))
+    decision = VoteResult(*approvals.find(options.approval))
     if options.what == "deny" or decision.approval.state is not ApprovalState.APPROVED:
         decision = approvals.vote(options.approval, who, Choice(options.what), reason, door=DOOR)
     if options.what == "deny":
@@ -86,7 +86,7 @@ def _decide(config: SupervisorConfig, approvals: Approvals, options: argparse.Na
     note = ""
     if decision.approval.state is ApprovalState.APPROVED:  # by this vote, or before, and nobody has carried it out
         note = _carry_out(config, approvals, decision.approval)
-        decision = Decision(*approvals.find(decision.approval.approval_id))
+        decision = VoteResult(*approvals.find(decision.approval.approval_id))
     done = tuple(state for state in ApprovalState if state not in NOT_CARRIED_OUT)
     return _tell(decision, options, done=done, note=note)
 
@@ -115,7 +115,7 @@ def _scheduler_runs(config: SupervisorConfig) -> bool:
     return any(each["name"] == "scheduler" and each["state"] == "running" for each in status["services"])
 
 
-def _tell(decision: Decision, options: argparse.Namespace, *, done: Sequence[ApprovalState], note: str = "") -> int:
+def _tell(decision: VoteResult, options: argparse.Namespace, *, done: Sequence[ApprovalState], note: str = "") -> int:
     approval = decision.approval
     words = " ".join(filter(None, [in_words(approval, decision.votes), note]))
     succeeded = approval.state in done and (approval.was_filed or approval.state is not ApprovalState.FAILED)

@@ -19,11 +19,11 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.jobs.handler_checks import (
     check_alone,
     check_startable,
-    once_stopped,
-    ordered_by,
+    find_stopped,
+    start_objection,
     stop_details,
+    stop_reason,
     stuck,
-    why_it_rests,
 )
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.launch import LaunchError
@@ -89,7 +89,7 @@ def change_code(host: Host, job: Job, site: Site, plan: CodePlan, change: Change
     """Stop, look again, change, start. Whatever comes of it, the workers are started again unless they rest."""
     turns = _look(host, site)
     _check_startable(host, turns)
-    why = ordered_by(job)
+    why = stop_reason(job)
     turns = _each(turns, lambda turn: _stop(host, turn, why))
     if kept := [turn for turn in turns if not turn.stopped]:
         return _not_stopped(job, kept, _start_all(host, turns, why))
@@ -181,7 +181,7 @@ def start_again(host: Host, turn: Turn, why: str) -> Turn:
     worker = turn.worker
     if rests := _why_at_rest(host, worker):
         return replace(turn, rests=rests, new_pid=None, error="")
-    found = once_stopped(host.processes, worker)
+    found = find_stopped(host.processes, worker)
     if found.stopping:
         return replace(turn, rests="still stopping, and is started once it has ended", new_pid=None, error="")
     if found.identity is not None:
@@ -198,7 +198,7 @@ def start_again(host: Host, turn: Turn, why: str) -> Turn:
 
 def _why_at_rest(host: Host, worker: Worker) -> str:
     pause = host.pauses.read(worker.id)
-    return str(pause) if pause else why_it_rests(worker)
+    return str(pause) if pause else start_objection(worker)
 
 
 def _without_it(

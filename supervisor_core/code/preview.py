@@ -25,7 +25,7 @@ from supervisor_core.common.text import one_line
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import DAY, HOUR, MINUTE
 from supervisor_core.config.worker_settings import Worker
-from supervisor_core.jobs.handler_checks import why_it_rests
+from supervisor_core.jobs.handler_checks import start_objection
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.context import Host
 from supervisor_core.workers.worker import find_watcher
@@ -281,7 +281,7 @@ def worker_now(host: Host, worker: Worker) -> WorkerNow:
         id=worker.id,
         pid=found.identity.pid if found.identity else None,
         paused=str(pause) if pause else "",
-        rests=why_it_rests(worker),
+        rests=start_objection(worker),
         busy=_busy(_waiting(host, worker)),
     )
 

@@ -28,9 +28,9 @@ from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.host.logging.log import about
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.handler_checks import once_stopped, ordered_by, why_it_rests
+from supervisor_core.jobs.handler_checks import find_stopped, start_objection, stop_reason
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.jobs.progress import tell_passed_over
+from supervisor_core.jobs.progress import log_passed_over
 from supervisor_core.jobs.rows import tier_of
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.storage.store import Ledger
@@ -82,7 +82,7 @@ def start_all_again(host: Host, job: Job) -> dict[str, Any]:
         site = site_of(host, host.config.worker(job.worker_id))
     except (SupervisorError, OSError):
         return {}  # `code_as_it_is` has said so
-    return {worker.id: start_again(host, Turn(worker, None), ordered_by(job)).as_json() for worker in site.workers}
+    return {worker.id: start_again(host, Turn(worker, None), stop_reason(job)).as_json() for worker in site.workers}
 
 
 def _settled(site: Site) -> CodeState:
@@ -169,7 +169,7 @@ def report_interrupted(
             if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
                 ended.append(job)
                 log.error("%s of %s was interrupted: %s", job.handler, job.worker_id, outcome.error)
-                tell_passed_over(job, ledger)
+                log_passed_over(job, ledger)
     return ended
 
 
@@ -186,11 +186,11 @@ def _what_is_known(job: Job, host: Host, told: Callable[[], object], *, plans: b
             left = code_as_it_is(host, job)
             left = left._replace(details={**left.details, "workers": start_all_again(host, job)})
     worker = host.config.workers.get(job.worker_id)
-    found = once_stopped(host.processes, worker) if worker else host.processes.find(job.worker_id)
+    found = find_stopped(host.processes, worker) if worker else host.processes.find(job.worker_id)
     pause = host.pauses.read(job.worker_id)
     rests = pause is not None or host.quarantines.read(job.worker_id) is not None
     ends = found.presence is Presence.STOPPED or found.stopping
-    back = plans and ends and not rests and worker is not None and not why_it_rests(worker)
+    back = plans and ends and not rests and worker is not None and not start_objection(worker)
     now = f"{_in_words(found)} and is {'paused' if pause else 'not paused'} now."
     again = (
         "Once it has exited, it's started again automatically."

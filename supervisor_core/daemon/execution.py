@@ -19,7 +19,7 @@ from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.host.logging.log import about
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.jobs.progress import Telling, tell_passed_over
+from supervisor_core.jobs.progress import ProgressReporter, log_passed_over
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import Host
 
@@ -85,7 +85,7 @@ def _execute(
         return None
     log.info("%s of %s started, asked for by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
     begun = time.monotonic()
-    outcome = _handle(job, replace(host, ledger=ledger, progress=Telling(job, ledger, heard)))
+    outcome = _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, heard)))
     duration = time.monotonic() - begun
     crashpoints.reach("handler:after")
     outcome = _write_down(job, outcome, duration, ledger, trouble, patience)
@@ -93,7 +93,7 @@ def _execute(
         log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
     else:
         log.error("%s of %s failed: %s", job.handler, job.worker_id, outcome.error)
-        tell_passed_over(job, ledger)
+        log_passed_over(job, ledger)
     return outcome
 
 

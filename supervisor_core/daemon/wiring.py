@@ -25,7 +25,7 @@ from supervisor_core.intake.approvals.observed_state import observer
 from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
-from supervisor_core.intake.schedules.runner import Answering, SchedulesChore, nobody_to_answer
+from supervisor_core.intake.schedules.runner import AnswerCommand, SchedulesChore, no_chat
 from supervisor_core.workers.context import Parts
 
 
@@ -42,7 +42,7 @@ def scheduler_of(
     doors: SchedulerDoors,
     *,
     rights: Rights | None = None,
-    answering: Answering = nobody_to_answer,
+    answering: AnswerCommand = no_chat,
 ) -> Scheduler:
     """The service that looks after what comes due: alerts, approvals, workers whose code was changed, schedules."""
 

@@ -207,7 +207,7 @@ def histories(
 def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since: datetime, until: datetime) -> History:
     found = flips.of_target(connection, Target(WORKER, worker_id), since, until)
     held = tuple(stretches(found, since, until))
-    done = [job for job in jobs.lately(connection, worker_id, since, COMMANDS) if _changes(job, since, until)]
+    done = [job for job in jobs.recent_for(connection, worker_id, since, COMMANDS) if _changes(job, since, until)]
     limit = config.workers[worker_id].heartbeat_max_age_seconds
     ages = (
         [Sample(age.at, age.seconds) for age in read_ages(config.state_dir, worker_id, since, until)] if limit else []

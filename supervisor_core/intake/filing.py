@@ -33,7 +33,7 @@ class LocalCarrier:
 
     def pressed(self, button: str) -> Job | None:
         """The first job that a press of this button was filed as."""
-        return self._ledger.read(lambda connection: jobs.pressed(connection, button))
+        return self._ledger.read(lambda connection: jobs.of_button(connection, button))
 
     def carried(self, task_id: str) -> list[Job]:
         """The jobs that were filed under this task id."""

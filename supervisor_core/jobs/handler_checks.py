@@ -39,7 +39,7 @@ def why_paused(worker: Worker, pause: Pause) -> str:
     return f"{worker.id} is {pause}, and only a resume ends that. To have it run again: resume {worker.id}."
 
 
-def why_it_rests(worker: Worker) -> str:
+def start_objection(worker: Worker) -> str:
     """Why not even a person may start this worker with a command, and what to do; empty where they may."""
     if worker.quarantined:
         key = f"workers.{worker.id}.quarantined"
@@ -50,15 +50,15 @@ def why_it_rests(worker: Worker) -> str:
     return ""
 
 
-def why_not_for(host: Host, worker: Worker, issuer: Issuer) -> str:
+def start_objection_for(host: Host, worker: Worker, issuer: Issuer) -> str:
     """The same for whoever asks: a quarantine that the supervisor began is a person's to end, and nobody else's."""
-    if reason := why_it_rests(worker):
+    if reason := start_objection(worker):
         return reason
     given_up = None if is_person(issuer) else host.quarantines.read(worker.id)
     return f"{worker.id} is {given_up.words}" if given_up else ""
 
 
-def how_it_is(host: Host, worker: Worker) -> str:
+def presence_text(host: Host, worker: Worker) -> str:
     """What is left of a worker whose start has failed, in words."""
     gone = is_stopped(check_watcher_process(host.processes, worker))
     return "it does not run now" if gone else "something of it may still be there"
@@ -92,14 +92,14 @@ def check_startable(host: Host, worker: Worker) -> None:
             remedy=f"Create it, or correct workers.{worker.id}.cwd.",
         )
     program = host.config.command_for(worker)[0]
-    if not _there(program, worker.cwd, host.config.environment_for(worker).get("PATH", os.defpath)):
+    if not _is_executable(program, worker.cwd, host.config.environment_for(worker).get("PATH", os.defpath)):
         raise LaunchError(
             f"There is no program {program} that may be executed.",
             remedy=f"Install it, or correct workers.{worker.id}.command.",
         )
 
 
-def _there(program: str, cwd: Path, path: str) -> bool:
+def _is_executable(program: str, cwd: Path, path: str) -> bool:
     """Whether the worker's program is found as it will be: relative folders start at the worker's own."""
     if os.path.dirname(program):  # noqa: PTH120 (a Path forgets the `./` that makes the difference)
         return shutil.which(str(cwd / program)) is not None
@@ -117,12 +117,12 @@ MOMENT_SECONDS = 5.0
 """Most workers end within one; the slow are brought back by the plan, whenever they have ended."""
 
 
-def ordered_by(job: Job) -> str:
+def stop_reason(job: Job) -> str:
     """Which command a stop belongs to: it stays on record until the worker has ended."""
     return f"{job.handler} of {job.worker_id}, {job.task_id}"
 
 
-def once_stopped(processes: ProcessDoor, worker: Worker) -> FoundWorker:
+def find_stopped(processes: ProcessDoor, worker: Worker) -> FoundWorker:
     """The worker by a fresh look; one whose stop a crash cut off is given a moment to end first."""
     found = check_watcher_process(processes, worker)
     if not found.stopping or found.identity is None:

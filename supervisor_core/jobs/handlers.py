@@ -17,12 +17,12 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.jobs.handler_checks import (
     check_alone,
     check_startable,
-    how_it_is,
     is_person,
-    ordered_by,
+    presence_text,
+    start_objection_for,
     stop_details,
+    stop_reason,
     stuck,
-    why_not_for,
     why_paused,
 )
 from supervisor_core.jobs.model import Job
@@ -59,7 +59,7 @@ def pause_watcher(host: Host, job: Job) -> Outcome:
         details["drive"] = f"The pause holds; its flag is written when the drive is back. {written.problem}"
     if before.found.identity:
         host.progress(f"stopping {worker.id}, pid {before.found.identity.pid}")
-    return _stop(host, worker, ordered_by(job), details)
+    return _stop(host, worker, stop_reason(job), details)
 
 
 def _stop(host: Host, worker: Worker, why: str, details: dict[str, Any]) -> Outcome:
@@ -97,7 +97,7 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
     details: dict[str, object] = {"was_paused": earlier is not None}
     if found.presence is Presence.UNVERIFIABLE:
         return Outcome.failed(f"Nothing was done. {worker.id} may be running: {found.reason}", **details)
-    if found.identity is None and (reason := why_not_for(host, worker, job.issuer)):
+    if found.identity is None and (reason := start_objection_for(host, worker, job.issuer)):
         return Outcome.failed(f"Nothing was done. {reason}", **details)
     if is_person(job.issuer):
         details["was_quarantined"] = host.quarantines.end(worker.id)
@@ -114,7 +114,9 @@ def resume_watcher(host: Host, job: Job) -> Outcome:
         started = start_watcher(host.processes, host.drive, host.config, worker, found)
     except (SupervisorError, OSError) as error:
         rested = "quarantined" if details.get("was_quarantined") else "paused"
-        words = f"{worker.id} is not {rested} any more, but could not be started: {how_it_is(host, worker)}. {error}"
+        words = (
+            f"{worker.id} is not {rested} any more, but could not be started: {presence_text(host, worker)}. {error}"
+        )
         return Outcome.failed(words, **details)
     return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)
 
@@ -136,7 +138,11 @@ def restart_watcher(host: Host, job: Job) -> Outcome:
     found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
     old_pid = found.identity.pid if found.identity else None
     pause = host.pauses.read(worker.id)
-    reason = why_paused(worker, pause) if pause and not is_person(job.issuer) else why_not_for(host, worker, job.issuer)
+    reason = (
+        why_paused(worker, pause)
+        if pause and not is_person(job.issuer)
+        else start_objection_for(host, worker, job.issuer)
+    )
     if reason:
         return Outcome.failed(f"Nothing was done. {reason}", pid=old_pid)
     try:
@@ -148,7 +154,7 @@ def restart_watcher(host: Host, job: Job) -> Outcome:
     begun = time.monotonic()
     if old_pid is not None:
         host.progress(f"stopping {worker.id}, pid {old_pid}")
-    report = stop_watcher_gracefully(host.processes, worker, ordered_by(job))
+    report = stop_watcher_gracefully(host.processes, worker, stop_reason(job))
     details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
     details |= {**stop_details(report), "paused": pause is not None, "was_quarantined": ended_quarantine}
     if not report.stopped:
@@ -178,7 +184,7 @@ def _down(host: Host, worker: Worker, details: dict[str, Any], error: Exception)
     before = "was stopped, but" if details["was_running"] else "did not run, and"
     again = f"Put right what is said here, then: restart {worker.id}."
     return Outcome.failed(
-        f"{worker.id} {before} could not be started: {how_it_is(host, worker)}. {again} {error}", **details
+        f"{worker.id} {before} could not be started: {presence_text(host, worker)}. {again} {error}", **details
     )
 
 

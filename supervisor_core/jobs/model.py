@@ -70,7 +70,7 @@ class Progress:
         return {"at": to_text(self.at), "words": self.words}
 
 
-def progressed(steps: tuple[Progress, ...], step: Progress) -> tuple[Progress, ...]:
+def add_progress(steps: tuple[Progress, ...], step: Progress) -> tuple[Progress, ...]:
     """These steps and one more; once there are as many as are kept, the newest takes the place of the one before."""
     return (*steps[: MOST_PROGRESS - 1], step)
 
@@ -115,7 +115,7 @@ def not_begun(job: Job) -> bool:
     return job.outcome is not None and job.outcome.details.get(NOT_BEGUN) is True
 
 
-def passed_over(job: Job, after: Job) -> Outcome:
+def not_begun_after(job: Job, after: Job) -> Outcome:
     """The outcome of a job whose turn never came, because the same command failed on a worker before it."""
     how = "was interrupted" if after.state is JobState.INTERRUPTED else "failed"
     return Outcome.failed(
@@ -137,7 +137,7 @@ def is_reserved(task_id: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class CommandSummary:
     """A command, and how far it is with its workers."""
 
     task_id: str

@@ -26,7 +26,7 @@ waits once: for no other step while that one is not written."""
 log = logging.getLogger(__name__)
 
 
-class Telling:
+class ProgressReporter:
     """`Host.progress` of one job. `heard` is called after each step that is kept, in the handler's thread."""
 
     def __init__(self, job: Job, ledger: Ledger, heard: Callable[[Job], None]) -> None:
@@ -59,7 +59,7 @@ class Telling:
         return kept
 
 
-def tell_passed_over(failed: Job, ledger: Ledger) -> None:
+def log_passed_over(failed: Job, ledger: Ledger) -> None:
     """After this job has failed: a line for each of the others, which ended with it."""
     if not turns.stops_others(failed):
         return

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, selec
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.definitions import KEEP_GOING, Spread
-from supervisor_core.jobs.model import FINAL, Job, JobState, Recent
+from supervisor_core.jobs.model import FINAL, CommandSummary, Job, JobState
 from supervisor_core.storage.tables import approvals, jobs, schedules, suppressions
 
 IN_TURN = tuple(each.handler for each in CATALOG.values() if each.handler and each.spread is Spread.IN_TURN)
@@ -27,17 +27,17 @@ several the same task id."""
 _earlier = jobs.alias("earlier")
 
 
-def goes_in_turn(job: Job) -> bool:
+def is_sequential(job: Job) -> bool:
     """Whether its command goes from worker to worker."""
     return job.handler in IN_TURN and job.door != FLAG
 
 
 def stops_others(job: Job) -> bool:
     """Whether a failure of this job ends its command for the workers after it."""
-    return goes_in_turn(job) and job.params.get(KEEP_GOING.name) is not True
+    return is_sequential(job) and job.params.get(KEEP_GOING.name) is not True
 
 
-def its_turn() -> ColumnElement[bool]:
+def is_next() -> ColumnElement[bool]:
     """Of a row of `jobs_t`: nobody of its command who comes before it is still to end."""
     same = (_earlier.c[name] == jobs.c[name] for name in ("task_id", "handler", "door"))
     before = and_(*same, _earlier.c.job_id < jobs.c.job_id, _earlier.c.state.not_in(FINAL))
@@ -47,10 +47,10 @@ def its_turn() -> ColumnElement[bool]:
 def holds_up(one: Job, other: Job) -> bool:
     """Whether the second can't be begun before the first has ended."""
     same = (one.task_id, one.handler, one.door) == (other.task_id, other.handler, other.door)
-    return same and goes_in_turn(other) and one.job_id < other.job_id and one.state not in FINAL
+    return same and is_sequential(other) and one.job_id < other.job_id and one.state not in FINAL
 
 
-def left_after(job: Job) -> ColumnElement[bool]:
+def later_jobs(job: Job) -> ColumnElement[bool]:
     """The rows of its command after this one that have not begun."""
     same = (jobs.c.task_id == job.task_id, jobs.c.handler == job.handler, jobs.c.door == job.door)
     return and_(*same, jobs.c.job_id > job.job_id, jobs.c.state == JobState.QUEUED)
@@ -59,7 +59,7 @@ def left_after(job: Job) -> ColumnElement[bool]:
 NAMED = 3  # workers of a command
 
 
-def recent(connection: Connection, most: int) -> list[Recent]:
+def recent(connection: Connection, most: int) -> list[CommandSummary]:
     """The newest commands, newest first. A few looks into indexes: nothing here grows with the history."""
     found: list[str] = []
     while len(found) < most:
@@ -71,14 +71,14 @@ def recent(connection: Connection, most: int) -> list[Recent]:
     return [_of_task(connection, task_id) for task_id in found]
 
 
-def _of_task(connection: Connection, task_id: str) -> Recent:
+def _of_task(connection: Connection, task_id: str) -> CommandSummary:
     mine = jobs.c.task_id == task_id
     columns = (jobs.c.handler, jobs.c.issuer_id, jobs.c.issuer_name, jobs.c.label, jobs.c.filed_at, jobs.c.worker_id)
     first = connection.execute(select(*columns).where(mine).order_by(jobs.c.job_id).limit(NAMED)).all()
     counted = select(jobs.c.state, jobs.c.success, func.count().label("number")).where(mine)
     rows = connection.execute(counted.group_by(jobs.c.state, jobs.c.success)).all()
     ended = [row for row in rows if JobState(row.state) in FINAL]
-    return Recent(
+    return CommandSummary(
         task_id=task_id,
         handler=first[0].handler,
         issuer=Issuer(first[0].issuer_id, first[0].issuer_name),
@@ -92,7 +92,7 @@ def _of_task(connection: Connection, task_id: str) -> Recent:
     )
 
 
-def holder(connection: Connection, task_id: str, door: str) -> str:
+def id_holder(connection: Connection, task_id: str, door: str) -> str:
     """What holds this id beside the jobs of this door, in words; empty where nothing does."""
     if connection.execute(select(approvals.c.approval_id).where(approvals.c.task_id == task_id)).first():
         return "an approval"

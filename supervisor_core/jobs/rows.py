@@ -19,7 +19,7 @@ from supervisor_core.common.errors import RefusedError
 from supervisor_core.common.text import canonical_json, is_plain
 from supervisor_core.common.times import from_text
 from supervisor_core.jobs import queries as turns
-from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, passed_over, progressed
+from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, add_progress, not_begun_after
 from supervisor_core.storage import outbox as replies
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, Step, record, take
@@ -124,7 +124,7 @@ def of_task(connection: Connection, task_id: str) -> list[Job]:
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
-def pressed(connection: Connection, button: str) -> Job | None:
+def of_button(connection: Connection, button: str) -> Job | None:
     """The first job of a command whose id is that of a press of this button. In an earlier version all had one id."""
     of_one_press = and_(jobs.c.task_id > f"{button}_", jobs.c.task_id < f"{button}`")
     query = select(jobs).where(or_(jobs.c.task_id == button, of_one_press)).order_by(jobs.c.job_id)
@@ -150,7 +150,7 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
     if found:
         return found[0]
     mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
-    query = select(jobs).where(*mine, turns.its_turn()).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+    query = select(jobs).where(*mine, turns.is_next()).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
     row = connection.execute(query.limit(1)).mappings().first()
     return _job(row) if row else None
 
@@ -161,10 +161,10 @@ def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
     return int(connection.execute(select(func.count()).select_from(jobs).where(*mine)).scalar_one())
 
 
-def kept_waiting_by(connection: Connection, worker_id: str) -> list[tuple[Job, Job]]:
+def blocked_jobs(connection: Connection, worker_id: str) -> list[tuple[Job, Job]]:
     """The jobs of this worker whose turn has not come, each with the one that is to end first."""
     mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
-    found = connection.execute(select(jobs).where(*mine, ~turns.its_turn()).order_by(jobs.c.job_id)).mappings()
+    found = connection.execute(select(jobs).where(*mine, ~turns.is_next()).order_by(jobs.c.job_id)).mappings()
     held = [_job(row) for row in found]
     return [(job, next(each for each in of_task(connection, job.task_id) if turns.holds_up(each, job))) for job in held]
 
@@ -183,7 +183,7 @@ def ended(
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
-def lately(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
+def recent_for(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
     """The commands that affected this worker and ended since then, and what waits for it; the newest first.
 
     Found by the audit trail, which knows each end by its workers and its time."""
@@ -249,7 +249,7 @@ def by_ids(connection: Connection, job_ids: Collection[int]) -> list[Job]:
 
 def workers_with_work(connection: Connection, task_id: str | None = None) -> set[str]:
     """The workers for whom something waits that can be begun; of one command where it is named."""
-    free = or_(jobs.c.state == JobState.CLAIMED, and_(jobs.c.state == JobState.QUEUED, turns.its_turn()))
+    free = or_(jobs.c.state == JobState.CLAIMED, and_(jobs.c.state == JobState.QUEUED, turns.is_next()))
     query = select(jobs.c.worker_id).where(free).distinct()
     if task_id is not None:
         query = query.where(jobs.c.task_id == task_id)
@@ -265,7 +265,7 @@ def begin(job: Job, now: datetime) -> Step:
     """claimed → started: from here on it is never run again by itself."""
     values = {"started_at": now}
     return Step(
-        jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, values, outbox=(card_again(job.task_id),)
+        jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, values, outbox=(refresh_card(job.task_id),)
     )
 
 
@@ -275,10 +275,10 @@ def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Pr
     found = connection.execute(select(jobs.c.progress_json).where(*mine)).first()
     if found is None:
         return False
-    steps = progressed(_progress(found.progress_json), step)
+    steps = add_progress(_progress(found.progress_json), step)
     kept = canonical_json([each.as_json() for each in steps])
     connection.execute(update(jobs).where(*mine).values(progress_json=kept))
-    record(connection, supervisor_id, None, (card_again(job.task_id),), step.at)
+    record(connection, supervisor_id, None, (refresh_card(job.task_id),), step.at)
     return True
 
 
@@ -298,7 +298,7 @@ def interrupt(job: Job, outcome: Outcome, now: datetime) -> Step:
 
 def _pass_over(job: Job, after: Job, now: datetime) -> Step:
     """queued → done: its turn never came."""
-    step = _end(job, JobState.DONE, passed_over(job, after), "failure", now, {})
+    step = _end(job, JobState.DONE, not_begun_after(job, after), "failure", now, {})
     return replace(step, expected=(JobState.QUEUED,), follow=None)
 
 
@@ -319,7 +319,7 @@ def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, end
 
 def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, after: Job) -> None:
     """End what is left of a command, so that each of its workers is told of."""
-    query = select(jobs).where(turns.left_after(after)).order_by(jobs.c.job_id)
+    query = select(jobs).where(turns.later_jobs(after)).order_by(jobs.c.job_id)
     for row in connection.execute(query).mappings().all():
         take(connection, supervisor_id, _pass_over(_job(row), after, now), now)
 
@@ -351,20 +351,24 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         "error": outcome.error,
         "details_json": canonical_json(details),
     }
-    messages = (result_message(job.task_id, job.worker_id), card_again(job.task_id), *taken_back(job.params, details))
+    messages = (
+        result_message(job.task_id, job.worker_id),
+        refresh_card(job.task_id),
+        *refresh_undone(job.params, details),
+    )
     follow = partial(_follow_up, ended=replace(job, state=to, outcome=outcome))
     return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages, follow=follow)
 
 
-def card_again(task_id: str) -> Message:
+def refresh_card(task_id: str) -> Message:
     """The card of a command is told anew."""
     return Message(CARD, task_id, None)
 
 
-def taken_back(params: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> tuple[Message, ...]:
+def refresh_undone(params: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> tuple[Message, ...]:
     """The card of the command that this one takes back is told anew: what became of the try stands there as well."""
     task_id = (details or {}).get("undone_task_id") or params.get("task_id")
-    return (card_again(str(task_id)),) if task_id else ()
+    return (refresh_card(str(task_id)),) if task_id else ()
 
 
 def result_message(task_id: str, worker_id: str) -> Message:

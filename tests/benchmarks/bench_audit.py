@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bot.access.rules import Person
-from bot.answers.audit import AuditLook, where
-from bot.requests.commands import Question
-from bot.requests.request import Asked
+from bot.answers.audit import AuditAnswer, where
+from bot.requests.commands import Query
+from bot.requests.request import Request
 from bot.views.answers.audit import OLDER
 from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import grammar_context, load_supervisor_config
@@ -51,21 +51,21 @@ def measure() -> str:
         begun = time.perf_counter()
         with a_long_trail(home.state_dir, ROWS) as ledger:
             made = f"{ROWS:,} rows, made in {time.perf_counter() - begun:.0f} s."
-            look = AuditLook(config, ledger, lambda *_: "")
+            look = AuditAnswer(config, ledger, lambda *_: "")
             questions = {text: _question(text.partition(",")[0], page, config) for text, page in ASKED.items()}
             with closing(sqlite3.connect(ledger.path)) as connection:
                 times = asyncio.run(_times(look, questions, connection))
     return f"{table(times, FLOOR)}\n\n{made}"
 
 
-def _question(text: str, page: str, config: Any) -> Question:
+def _question(text: str, page: str, config: Any) -> Query:
     now = datetime.now(UTC)
-    asked = Asked(text, "U0OPER", "T0TEAM", "C0OPS", now, "key", response_url="http://127.0.0.1/", page=page)
-    return Question(asked, parse(text, grammar_context(config)), Person("U0OPER", "T0TEAM", zone="Europe/Berlin"))
+    asked = Request(text, "U0OPER", "T0TEAM", "C0OPS", now, "key", response_url="http://127.0.0.1/", page=page)
+    return Query(asked, parse(text, grammar_context(config)), Person("U0OPER", "T0TEAM", zone="Europe/Berlin"))
 
 
 async def _times(
-    look: Callable[[Question], Awaitable[Any]], questions: dict[str, Question], connection: sqlite3.Connection
+    look: Callable[[Query], Awaitable[Any]], questions: dict[str, Query], connection: sqlite3.Connection
 ) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {FLOOR: [], **{name: [] for name in questions}}
     for turn in range(ROUNDS + 1):

@@ -14,14 +14,14 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection
 
-from bot.access.checks import Judging, Offering
+from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.people import People
-from bot.access.rules import Person, Rules
-from bot.answers.history import HistoryLook
-from bot.answers.logs import LogsLook
-from bot.answers.workers import WhyLook, WorkersLook
-from bot.requests.commands import Question, Tell
-from bot.requests.request import Asked
+from bot.access.rules import AccessRules, Person
+from bot.answers.history import HistoryAnswer
+from bot.answers.logs import LogsAnswer
+from bot.answers.workers import WhyAnswer, WorkerAnswers
+from bot.requests.commands import Query, QueryHandler
+from bot.requests.request import Request
 from supervisor_core.alerts import flips
 from supervisor_core.alerts.flips import Change
 from supervisor_core.commands.grammar import parse
@@ -111,15 +111,15 @@ async def _times(config: SupervisorConfig, ledger: Ledger) -> dict[str, list[flo
     async def written(workers: Sequence[str], count: int) -> list[Written]:
         return await asyncio.to_thread(newest, host.drive, config, workers, count)
 
-    rules = Rules(config.slack, config.teams, config.workers, "T0TEAM")
-    offering = Offering(config, Judging(People(AsyncWebClient(), set()), rules))
-    shown = WorkersLook(config, ledger, seen)
-    tellers: dict[str, Tell] = {
+    rules = AccessRules(config.slack, config.teams, config.workers, "T0TEAM")
+    offering = AllowedCommands(config, AccessChecks(People(AsyncWebClient(), set()), rules))
+    shown = WorkerAnswers(config, ledger, seen)
+    tellers: dict[str, QueryHandler] = {
         "status": shown.status,
         "teams": shown.teams,
-        "logs": LogsLook(config, written),
-        "why": WhyLook(explain, offering),
-        "history": HistoryLook(config, ledger),
+        "logs": LogsAnswer(config, written),
+        "why": WhyAnswer(explain, offering),
+        "history": HistoryAnswer(config, ledger),
     }
     times: dict[str, list[float]] = {FLOOR: [], **{text: [] for text in ASKED}}
     for turn in range(ROUNDS + 1):
@@ -138,6 +138,6 @@ async def _timed(work: Callable[[], Awaitable[Any]]) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-def _question(text: str, config: SupervisorConfig) -> Question:
-    asked = Asked(text, "U0OPER", "T0TEAM", "C0OPS", datetime.now(UTC), "key", response_url="http://127.0.0.1/")
-    return Question(asked, parse(text, grammar_context(config)), Person("U0OPER", "T0TEAM", zone="Europe/Berlin"))
+def _question(text: str, config: SupervisorConfig) -> Query:
+    asked = Request(text, "U0OPER", "T0TEAM", "C0OPS", datetime.now(UTC), "key", response_url="http://127.0.0.1/")
+    return Query(asked, parse(text, grammar_context(config)), Person("U0OPER", "T0TEAM", zone="Europe/Berlin"))

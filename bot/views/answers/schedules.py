@@ -13,7 +13,7 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.times import from_text
 from supervisor_core.intake.schedules.rules import Schedule
-from supervisor_core.intake.schedules.service import Standing, when
+from supervisor_core.intake.schedules.service import ScheduleStatus, when
 
 SHOWN = 10
 """Schedules with a line of their own and a button; more of them are named."""
@@ -25,7 +25,7 @@ SHORT = 150  # characters of a command, or of what came of it, in a list
 WHO = 80
 
 
-def schedule_card(standing: Standing) -> Content:
+def schedule_card(standing: ScheduleStatus) -> Content:
     """The one message of a schedule, where it was added; once it is removed, that alone."""
     schedule = standing.schedule
     if schedule.removed_by is not None and schedule.removed_at is not None:
@@ -51,7 +51,7 @@ def gone(schedule: Schedule) -> Content:
     return text_message(f":wastebasket: Schedule {escape(schedule.name)} is removed; its card, further up, says so.")
 
 
-def listed(found: Sequence[Standing], nonce: str, *, removes: bool) -> Content:
+def listed(found: Sequence[ScheduleStatus], nonce: str, *, removes: bool) -> Content:
     """All of them, the next to run first. `removes`: whether the reader may end them."""
     if not found:
         text = ':calendar: Nothing is scheduled. To begin: `/supervisor schedule add nightly "daily 03:00" restart all`'
@@ -96,7 +96,7 @@ def refused_run(note: Mapping[str, Any]) -> Content:
     return {"text": "\n".join(lines), "blocks": [section(f"{title}\n{what}: {why}"), section(step)]}
 
 
-def _line(standing: Standing) -> str:
+def _line(standing: ScheduleStatus) -> str:
     schedule = standing.schedule
     lines = [f"*{escape(schedule.name)}*: {_when(schedule)}", _command(schedule, SHORT)]
     facts = [f"next {_short(schedule.next_at)}", f"by {_name(schedule.owner)}"]
@@ -113,7 +113,7 @@ def _when(schedule: Schedule) -> str:
     return f"`{expression}` ({escape(schedule.zone)})" if said.startswith(schedule.cron) else escape(said)
 
 
-def _times(standing: Standing) -> str:
+def _times(standing: ScheduleStatus) -> str:
     return ", ".join(_short(at) for at in standing.times)
 
 

@@ -19,7 +19,7 @@ from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.intake.approvals.rules import OPEN, Approval, ApprovalState, Choice, Vote, count_of, to_go_on
 
 if TYPE_CHECKING:
-    from bot.requests.request import Asked
+    from bot.requests.request import Request
 
 VOTE = "approval:"
 """Before `approve`, `deny` or `cancel` in the `action_id` of a button; its value is the approval's id."""
@@ -225,7 +225,7 @@ def _button(approval: Approval, name: str, text: str, label: str) -> dict[str, A
     }
 
 
-def denial_form(approval: Approval, asked: Asked) -> dict[str, Any]:
+def denial_form(approval: Approval, asked: Request) -> dict[str, Any]:
     """The form in which somebody says why they deny; they may leave it empty."""
     place = {
         "approval_id": approval.approval_id,

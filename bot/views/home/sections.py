@@ -17,7 +17,7 @@ from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count, short
 from supervisor_core.commands.catalog import CATALOG, by_handler
 from supervisor_core.intake.approvals.observed_state import effect
-from supervisor_core.jobs.model import Recent
+from supervisor_core.jobs.model import CommandSummary
 
 EVERYTHING, TROUBLE, OF_TEAM = "all", "trouble", "team:"
 """Which workers somebody wants to see: these are the values of the menu, the last with the team's name."""
@@ -48,7 +48,7 @@ class OpenAlert:
 class RecentCommand:
     """One of the newest commands, with the address of its card."""
 
-    recent: Recent
+    recent: CommandSummary
     link: str = ""
 
 
@@ -218,7 +218,7 @@ def _fitting(worker: Mapping[str, Any]) -> Sequence[str]:
     return [name for name in FOR_THE_UNWELL if name != unfit]
 
 
-def _outcome(one: Recent) -> tuple[str, str]:
+def _outcome(one: CommandSummary) -> tuple[str, str]:
     """In a sign and in words."""
     if one.ended < one.count:
         return ":hourglass_flowing_sand:", f"under way, {one.ended} of {one.count} done" if one.ended else "under way"

@@ -25,7 +25,7 @@ from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.intake.schedules.service import Schedules, Standing
+from supervisor_core.intake.schedules.service import Schedules, ScheduleStatus
 from supervisor_core.jobs.model import new_task_id
 
 NO_DAEMON = "No daemon runs here, so nothing is run until one does: `supervisor start` starts one."
@@ -71,12 +71,12 @@ def _checked(config: SupervisorConfig, text: str) -> Command:
     return inner
 
 
-def _added(made: Standing) -> str:
+def _added(made: ScheduleStatus) -> str:
     times = ", ".join(_clock(at, zone_of(made.schedule.zone)) for at in made.times)
     return f"added: {made.schedule.name} runs {made.schedule.command}\n  {made.words}; next {times}"
 
 
-def _list(found: Sequence[Standing], *, as_json: bool) -> None:
+def _list(found: Sequence[ScheduleStatus], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([_document(each) for each in found]))
         return
@@ -89,7 +89,7 @@ def _list(found: Sequence[Standing], *, as_json: bool) -> None:
     print(folded_table(head, [_row(each, zone) for each in found], width))
 
 
-def _row(standing: Standing, zone: ZoneInfo) -> tuple[str, ...]:
+def _row(standing: ScheduleStatus, zone: ZoneInfo) -> tuple[str, ...]:
     schedule = standing.schedule
     last = f"{_clock(schedule.last.at, zone)} {standing.outcome}" if schedule.last else "-"
     if schedule.waiting_since is not None:
@@ -98,7 +98,7 @@ def _row(standing: Standing, zone: ZoneInfo) -> tuple[str, ...]:
     return tuple(shown(cell) for cell in cells)
 
 
-def _document(standing: Standing) -> dict[str, Any]:
+def _document(standing: ScheduleStatus) -> dict[str, Any]:
     schedule, last = standing.schedule, standing.schedule.last
     return {
         "name": schedule.name,

@@ -34,7 +34,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host.logging.log import about
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
-from supervisor_core.jobs.rows import card_again
+from supervisor_core.jobs.rows import refresh_card
 from supervisor_core.storage.steps import Step, record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import bakes
@@ -58,7 +58,7 @@ def file(connection: Connection, bake: Bake, now: datetime) -> bool:
         "until": bake.until,
     }
     connection.execute(insert(bakes), row)
-    record(connection, bake.supervisor_id, None, (card_again(bake.task_id),), now)
+    record(connection, bake.supervisor_id, None, (refresh_card(bake.task_id),), now)
     return True
 
 
@@ -94,7 +94,7 @@ def recover(bake: Bake, now: datetime) -> Step:
     """degraded → recovered; the card tells of it, and why it had degraded stays."""
     key = {"task_id": bake.task_id, "worker_id": bake.worker_id}
     values = {"decided_at": now}
-    return Step(bakes, key, (BakeState.DEGRADED,), BakeState.RECOVERED, values, outbox=(card_again(bake.task_id),))
+    return Step(bakes, key, (BakeState.DEGRADED,), BakeState.RECOVERED, values, outbox=(refresh_card(bake.task_id),))
 
 
 def first_end(connection: Connection) -> datetime | None:
@@ -108,7 +108,7 @@ def move(bake: Bake, verdict: Verdict, now: datetime) -> Step:
     """watching → what came of it; the card tells of it. Whoever comes second changes nothing."""
     key = {"task_id": bake.task_id, "worker_id": bake.worker_id}
     values = {"decided_at": now, "reason": one_line(storable(verdict.reason), REASON) or None}
-    return Step(bakes, key, (BakeState.WATCHING,), verdict.state, values, outbox=(card_again(bake.task_id),))
+    return Step(bakes, key, (BakeState.WATCHING,), verdict.state, values, outbox=(refresh_card(bake.task_id),))
 
 
 def _bake(row: RowMapping) -> Bake:

@@ -267,7 +267,7 @@ class WorkerActor:
             outcome = await self._blocking(
                 execute, job, self._parts.host, self._parts.ledger, self._trouble, patience, heard
             )
-            if outcome is not None and turns.goes_in_turn(job):
+            if outcome is not None and turns.is_sequential(job):
                 look = partial(jobs.workers_with_work, task_id=job.task_id)
                 self._hooks.next_turn(await self._blocking(self._parts.ledger.read, look))
         finally:

@@ -62,7 +62,7 @@ def make_way(host: Host, ledger: Ledger, worker_id: str) -> None:
     """For a pass: say for whom this worker's commands wait; who is no worker here any more keeps nobody waiting."""
     gone: set[str] = set()
     while True:
-        held = ledger.read(partial(jobs.kept_waiting_by, worker_id=worker_id))
+        held = ledger.read(partial(jobs.blocked_jobs, worker_id=worker_id))
         strays = {first.worker_id for _, first in held} - set(host.config.workers) - gone
         if not strays:
             break

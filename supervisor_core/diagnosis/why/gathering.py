@@ -150,7 +150,7 @@ class Explainer:
 
         def read(connection: Connection) -> tuple[list[Flip], list[Job], CodeChange | None, NewSettings | None]:
             found = flips.of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now)
-            asked = jobs.lately(connection, worker_id, now - SINCE, JOBS)
+            asked = jobs.recent_for(connection, worker_id, now - SINCE, JOBS)
             change = _newest_change(connection, worker_id, now - SINCE)
             return found, asked, change, _newest_settings(connection, worker_id, now - SINCE)
 

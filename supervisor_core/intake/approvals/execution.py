@@ -22,7 +22,7 @@ from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.intake.approvals import rows
 from supervisor_core.intake.approvals.observed_state import Document, Observe, fingerprint, stale, states_of
 from supervisor_core.intake.approvals.rights import SHELL, Rights, right_to_give
-from supervisor_core.intake.approvals.rules import NOT_FILED, Approval, ApprovalState, Choice, Move, Vote, judge
+from supervisor_core.intake.approvals.rules import NOT_FILED, Approval, ApprovalState, Choice, Move, Vote, tally
 from supervisor_core.intake.filing import file_jobs
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, not_begun
@@ -38,7 +38,7 @@ US = "supervisor"
 log = logging.getLogger(__name__)
 
 
-class CarryingOut:
+class ApprovalExecution:
     """What becomes of an approval once people have decided."""
 
     def __init__(self, ledger: Ledger, observe: Observe, rights: Rights) -> None:
@@ -52,7 +52,7 @@ class CarryingOut:
 
     def agreed(self, now: datetime) -> list[Approval]:
         """Those that are approved and due, oldest first."""
-        return self._ledger.read(lambda connection: rows.carried_on(connection, now, RETRY))
+        return self._ledger.read(lambda connection: rows.due_to_execute(connection, now, RETRY))
 
     def execute(self, approval_id: str, now: datetime) -> Approval:
         """Carry out one, if it is approved; how it stands then."""
@@ -85,7 +85,7 @@ class CarryingOut:
         why = f"It failed on {', '.join(failed)}." if failed else ""
         why += f" Not begun: {', '.join(left)}." if left else ""
         made = Move.FAIL if failed else Move.SUCCEED
-        return self._ledger.step(rows.move(approval, made, rows.Decided(US, why), now), now)
+        return self._ledger.step(rows.move(approval, made, rows.Decision(US, why), now), now)
 
     def _go_on(self, approval: Approval, votes: Sequence[Vote], now: datetime) -> None:
         if approval.decided_at is not None and now >= approval.decided_at + PATIENCE:
@@ -133,16 +133,18 @@ class CarryingOut:
 
     def _file(self, approval: Approval, seen: Sequence[Document], now: datetime, why: str) -> None:
         """executing, and its jobs, in one transaction; nothing where somebody else was first."""
-        command = _held_to(approval.command, seen)
+        command = _bound_to(approval.command, seen)
 
         def work(connection: Connection) -> bool:
             current = rows.find(connection, approval.approval_id, lock=True)
             votes = rows.votes_of(connection, approval.approval_id)
             if current is None or current.state is not ApprovalState.APPROVED:
                 return False
-            if judge(current.terms, votes) is not ApprovalState.APPROVED:
+            if tally(current.terms, votes) is not ApprovalState.APPROVED:
                 return False
-            if not rows.taken(connection, current, rows.move(current, Move.EXECUTE, rows.Decided(US, why), now), now):
+            if not rows.take_step(
+                connection, current, rows.move(current, Move.EXECUTE, rows.Decision(US, why), now), now
+            ):
                 return False
             agreed = [vote.as_json() for vote in votes if vote.choice is Choice.APPROVE]
             file_jobs(connection, current.supervisor_id, command, current.door, now, approvals=agreed)
@@ -163,7 +165,9 @@ class CarryingOut:
         """The command can't be filed: a failure, in the trail as a refusal."""
 
         def work(connection: Connection) -> bool:
-            if not rows.taken(connection, approval, rows.move(approval, Move.FAIL, rows.Decided(US, why), now), now):
+            if not rows.take_step(
+                connection, approval, rows.move(approval, Move.FAIL, rows.Decision(US, why), now), now
+            ):
                 return False
             entry = rows.refused(approval, Issuer(US, US), "execute", approval.door, why)
             record(connection, approval.supervisor_id, entry, (), now)
@@ -179,7 +183,7 @@ class CarryingOut:
 
     def _end(self, approval: Approval, votes: Sequence[Vote], made: Move, why: str, now: datetime) -> None:
         facts = {"error": why} if made is Move.CANCEL else None
-        if self._ledger.step(rows.move(approval, made, rows.Decided(US, why, votes, facts), now), now):
+        if self._ledger.step(rows.move(approval, made, rows.Decision(US, why, votes, facts), now), now):
             log.info("approval %s of %s: %s", approval.approval_id, approval.command.name, why)
 
     def _read(self, approval_id: str) -> tuple[Approval, list[Vote]]:
@@ -192,7 +196,7 @@ class CarryingOut:
         return self._ledger.read(look)
 
 
-def _held_to(command: Command, seen: Sequence[Document]) -> Command:
+def _bound_to(command: Command, seen: Sequence[Document]) -> Command:
     """The command as its jobs get it: one on code is held to what was seen, through the time that it waits."""
     if CATALOG[command.name].tier is not Tier.CODE:
         return command

@@ -25,7 +25,7 @@ from supervisor_core.intake.approvals.rules import (
     Vote,
     after,
 )
-from supervisor_core.jobs.rows import CARD, ISSUER_NAME, taken_back
+from supervisor_core.jobs.rows import CARD, ISSUER_NAME, refresh_undone
 from supervisor_core.storage import outbox as replies
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, Step, record, take
@@ -42,7 +42,7 @@ NOT_CARRIED_OUT = frozenset(FINAL) - {ApprovalState.DONE, ApprovalState.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Decision:
     """What is known when an approval is moved."""
 
     actor: str
@@ -82,11 +82,11 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
         "due_at": approval.due_at,
     }
     connection.execute(insert(approvals), row)
-    entry = _entry(approval, REQUESTED, Decided(approval.requester.id))
+    entry = _entry(approval, REQUESTED, Decision(approval.requester.id))
     places = ((CARD, approval.card), (ASKED, asked_in))
     messages = [Message(kind, approval.task_id, place) for kind, place in places if place is not None]
     messages += [replies.details(replies.PREVIEW, message.kind, approval.task_id) for message in messages]
-    record(connection, approval.supervisor_id, entry, messages or told_anew(approval), approval.requested_at)
+    record(connection, approval.supervisor_id, entry, messages or refresh_messages(approval), approval.requested_at)
     return approval
 
 
@@ -104,7 +104,7 @@ def of_task(connection: Connection, task_id: str) -> Approval | None:
     return _approval(row) if row else None
 
 
-def pressed(connection: Connection, button: str) -> Approval | None:
+def of_button(connection: Connection, button: str) -> Approval | None:
     """The first approval of a command whose id is that of a press of this button. In an earlier version all had one."""
     of_one_press = and_(approvals.c.task_id > f"{button}_", approvals.c.task_id < f"{button}`")
     query = select(approvals).where(or_(approvals.c.task_id == button, of_one_press))
@@ -112,7 +112,7 @@ def pressed(connection: Connection, button: str) -> Approval | None:
     return _approval(row) if row else None
 
 
-def about(connection: Connection, command: str, name: str, value: str, most: int) -> list[Approval]:
+def by_param(connection: Connection, command: str, name: str, value: str, most: int) -> list[Approval]:
     """The newest approvals of this command that were asked for with this value of a parameter, newest first."""
     query = (
         select(approvals)
@@ -123,7 +123,7 @@ def about(connection: Connection, command: str, name: str, value: str, most: int
     return [_approval(row) for row in connection.execute(query).mappings()]
 
 
-def carried_on(connection: Connection, now: datetime, again: timedelta) -> list[Approval]:
+def due_to_execute(connection: Connection, now: datetime, again: timedelta) -> list[Approval]:
     """Those that are agreed to and due, oldest first. None waits for longer than `again`: what seems to is due as well,
     because the clock has been set back since."""
     waits = (approvals.c.due_at > now) & (approvals.c.due_at <= now + again)
@@ -177,10 +177,10 @@ def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> 
         "place": place,
     }
     connection.execute(insert(votes), row)
-    record(connection, approval.supervisor_id, None, told_anew(approval), vote.at)
+    record(connection, approval.supervisor_id, None, refresh_messages(approval), vote.at)
 
 
-def move(approval: Approval, made: Move, decided: Decided, now: datetime, **values: Any) -> Step:  # noqa: ANN401
+def move(approval: Approval, made: Move, decided: Decision, now: datetime, **values: Any) -> Step:  # noqa: ANN401
     """One move, from where this approval was seen to stand, with its audit row; the card tells of it.
 
     From there and from nowhere else: what was decided about a pending one is not to happen to an approved one.
@@ -195,16 +195,16 @@ def move(approval: Approval, made: Move, decided: Decided, now: datetime, **valu
     entry = _entry(approval, action, decided, failure=made in FAILURES) if action else None
     key = {"approval_id": approval.approval_id}
     ends_without_jobs = to in NOT_CARRIED_OUT or (approval.state is ApprovalState.APPROVED and made is Move.FAIL)
-    follow = partial(_tell, task_id=approval.task_id, by=decided.actor) if ends_without_jobs else None
-    return Step(approvals, key, (approval.state,), to, content, entry, told_anew(approval), follow=follow)
+    follow = partial(_end_messages, task_id=approval.task_id, by=decided.actor) if ends_without_jobs else None
+    return Step(approvals, key, (approval.state,), to, content, entry, refresh_messages(approval), follow=follow)
 
 
-def _tell(connection: Connection, supervisor_id: str, now: datetime, *, task_id: str, by: str) -> None:
+def _end_messages(connection: Connection, supervisor_id: str, now: datetime, *, task_id: str, by: str) -> None:
     """Who is concerned hears once that nothing is carried out; what is carried out is told of with its jobs."""
     replies.end(connection, supervisor_id, task_id, now, by)
 
 
-def taken(connection: Connection, approval: Approval, step: Step, now: datetime) -> bool:
+def take_step(connection: Connection, approval: Approval, step: Step, now: datetime) -> bool:
     """Take a step of this approval in the caller's transaction; False where somebody else was first."""
     return take(connection, approval.supervisor_id, step, now)
 
@@ -217,17 +217,17 @@ def postpone(connection: Connection, approval: Approval, until: datetime, reason
 
 def refused(approval: Approval, voter: Issuer, choice: str, door: str, why: str) -> AuditEntry:
     """What the trail says of somebody who may not decide."""
-    decided = Decided(voter.id, why, facts={"refused": choice, "door": door})
+    decided = Decision(voter.id, why, facts={"refused": choice, "door": door})
     return _entry(approval, "REFUSED", decided, failure=True)
 
 
-def told_anew(approval: Approval) -> tuple[Message, ...]:
+def refresh_messages(approval: Approval) -> tuple[Message, ...]:
     """The messages of this approval that were ordered before."""
     own = (Message(CARD, approval.task_id, None), Message(ASKED, approval.task_id, None))
-    return (*own, *taken_back(approval.command.params))
+    return (*own, *refresh_undone(approval.command.params))
 
 
-def _entry(approval: Approval, action: str, decided: Decided, *, failure: bool = False) -> AuditEntry:
+def _entry(approval: Approval, action: str, decided: Decision, *, failure: bool = False) -> AuditEntry:
     command = approval.command
     one = len(command.workers) == 1
     return AuditEntry(

@@ -200,7 +200,7 @@ class Approval:
         return render(self.command)
 
 
-def judge(terms: Terms, votes: Iterable[Vote]) -> ApprovalState:
+def tally(terms: Terms, votes: Iterable[Vote]) -> ApprovalState:
     """What these votes come to, in the order in which they were given. The first that decides is the last that counts.
 
     Each person counts once, with what they said first; the requester not at all, unless the terms say otherwise.
@@ -224,7 +224,7 @@ def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: date
     Whether they are an approver at all is not asked here: each door knows its own people.
     """
     if approval.state is not ApprovalState.PENDING:
-        return f"{_is_decided(approval, votes)}; nothing was changed."
+        return f"{_decided_text(approval, votes)}; nothing was changed."
     if now >= approval.expires_at:
         return f"It expired at {_clock(approval.expires_at)}; nothing was changed."
     if voter.is_same_as(approval.terms.requester_id) and not approval.terms.self_approval:
@@ -248,7 +248,7 @@ def to_go_on(approval: Approval) -> Words:
     return ("For a new preview ask again: ", Given(approval.again)) if approval.state is ApprovalState.STALE else ()
 
 
-def _is_decided(approval: Approval, votes: Sequence[Vote]) -> str:
+def _decided_text(approval: Approval, votes: Sequence[Vote]) -> str:
     """`It is denied already, by anna`."""
     word = approval.state
     deciding = Choice.DENY if word is ApprovalState.DENIED else Choice.APPROVE

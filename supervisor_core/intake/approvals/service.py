@@ -21,7 +21,7 @@ from supervisor_core.common.errors import Given, RefusedError, UsageError
 from supervisor_core.common.text import random_id
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.intake.approvals import rows
-from supervisor_core.intake.approvals.execution import CarryingOut
+from supervisor_core.intake.approvals.execution import ApprovalExecution
 from supervisor_core.intake.approvals.observed_state import Observe, all_so_already, fingerprint, objections, states_of
 from supervisor_core.intake.approvals.rights import Rights, host_rights, nobody_to_approve
 from supervisor_core.intake.approvals.rules import (
@@ -32,8 +32,8 @@ from supervisor_core.intake.approvals.rules import (
     Move,
     Terms,
     Vote,
-    judge,
     may_vote,
+    tally,
     to_go_on,
 )
 from supervisor_core.jobs import rows as jobs
@@ -47,11 +47,11 @@ class NoSuchApproval(UsageError):
     """There is no such approval."""
 
 
-class NotAsked(RefusedError):
+class RequestRefused(RefusedError):
     """An approval can't be asked for."""
 
 
-class NothingToDo(NotAsked):
+class NothingToDo(RequestRefused):
     """All of it is so already."""
 
 
@@ -60,7 +60,7 @@ class VoteRefused(RefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class VoteResult:
     """How an approval stands after somebody has had their say."""
 
     approval: Approval
@@ -83,7 +83,7 @@ class Approvals:
         self._config = config
         self._observe = observe
         self._rights = rights or host_rights(config)
-        self._carrying = CarryingOut(ledger, observe, self._rights)
+        self._carrying = ApprovalExecution(ledger, observe, self._rights)
 
     def request(
         self,
@@ -102,7 +102,7 @@ class Approvals:
         if known is not None:
             if command.issuer is None or not command.issuer.is_same_as(known.requester.id):
                 who = known.requester.name or known.requester.id
-                raise NotAsked(f"{who} has asked for this already, as {command.task_id}. Nothing more was done.")
+                raise RequestRefused(f"{who} has asked for this already, as {command.task_id}. Nothing more was done.")
             return known
         moment = now or datetime.now(UTC)
         approval = self._new(command, door, card, moment)
@@ -117,10 +117,10 @@ class Approvals:
         try:
             filed = self._ledger.write(file)
         except jobs.IdTaken as error:
-            raise NotAsked(error.message, remedy=error.remedy) from None
+            raise RequestRefused(error.message, remedy=error.remedy) from None
         crashpoints.reach("approvals_t.pending:after")
         if filed is None:
-            raise NotAsked("Somebody else was first.")
+            raise RequestRefused("Somebody else was first.")
         return filed
 
     def vote(
@@ -133,12 +133,12 @@ class Approvals:
         door: str = "slack",
         allowed: Allowed | None = None,
         now: datetime | None = None,
-    ) -> Decision:
+    ) -> VoteResult:
         """Count a vote; `VoteRefused` with why it does not count. `allowed` is asked right before."""
         moment = now or datetime.now(UTC)
         approval, votes = self.find(approval_id)
         if any(vote.voter.is_same_as(voter.id) and vote.choice is choice for vote in votes):
-            return Decision(approval, votes, counted=False)
+            return VoteResult(approval, votes, counted=False)
         self._check(approval, votes, voter, choice, door, moment, allowed)
         vote = Vote(voter, choice, moment, rows.as_reason(reason), door)
         crashpoints.reach("votes_t.cast:before")
@@ -146,7 +146,7 @@ class Approvals:
         crashpoints.reach("votes_t.cast:after")
         if why:
             raise VoteRefused(why)
-        return Decision(*self.find(approval.approval_id))
+        return VoteResult(*self.find(approval.approval_id))
 
     def cancel(
         self,
@@ -157,21 +157,21 @@ class Approvals:
         door: str = "slack",
         allowed: Allowed | None = None,
         now: datetime | None = None,
-    ) -> Decision:
+    ) -> VoteResult:
         """Take it back: its requester, or an approver. Not once it is being carried out."""
         moment = now or datetime.now(UTC)
         approval, votes = self.find(approval_id)
         if approval.state is ApprovalState.CANCELLED:
-            return Decision(approval, votes, counted=False)
+            return VoteResult(approval, votes, counted=False)
         if not by.is_same_as(approval.terms.requester_id):
             self._refuse(approval, by, "cancel", door, self._why_not(approval, by, allowed), moment)
         said = rows.as_reason(f"By {by.name or by.id}{f': {reason}' if reason else '.'}")
         while (
             approval.state in OPEN
         ):  # again where somebody has voted meanwhile: an approved one can be taken back, too
-            decided = rows.Decided(by.id, said, votes)
+            decided = rows.Decision(by.id, said, votes)
             if self._ledger.step(rows.move(approval, Move.CANCEL, decided, moment), moment):
-                return Decision(*self.find(approval.approval_id))
+                return VoteResult(*self.find(approval.approval_id))
             approval, votes = self.find(approval.approval_id)
         raise VoteRefused(f"It is {approval.state} already, and can't be cancelled any more.")
 
@@ -221,7 +221,7 @@ class Approvals:
 
     def pressed(self, button: str) -> Approval | None:
         """The approval that a press of this button asked for."""
-        return self._ledger.read(lambda connection: rows.pressed(connection, button))
+        return self._ledger.read(lambda connection: rows.of_button(connection, button))
 
     def waiting(self) -> list[tuple[Approval, tuple[Vote, ...]]]:
         """All that wait for somebody or are being carried out, oldest first, with their votes."""
@@ -236,13 +236,15 @@ class Approvals:
     def _new(self, command: Command, door: str, card: Mapping[str, Any] | None, now: datetime) -> Approval:
         config = self._config()
         if why := nobody_to_approve(config, command):
-            raise NotAsked(why)
+            raise RequestRefused(why)
         previews = self._observe(command)
         if against := objections(previews):
-            raise NotAsked(f"No approval was asked for: it would fail as things are. {' '.join(against)}")
+            raise RequestRefused(f"No approval was asked for: it would fail as things are. {' '.join(against)}")
         seen = command.params.get(SEEN)
         if seen and not set(states_of(command.workers, previews).values()) <= set(str(seen).split(",")):
-            raise NotAsked("What was seen in the preview is not so any more. Nothing was done; look at a new preview.")
+            raise RequestRefused(
+                "What was seen in the preview is not so any more. Nothing was done; look at a new preview."
+            )
         if not seen and (already := all_so_already(previews)):  # whoever saw a preview may have it as they saw it
             raise NothingToDo(already)
         if command.issuer is None:
@@ -302,7 +304,7 @@ class Approvals:
         votes = self._ledger.read(lambda connection: rows.votes_of(connection, approval.approval_id))
         minutes = (approval.expires_at - approval.requested_at) / timedelta(minutes=1)
         why = f"It was not decided within {minutes:g} minutes."
-        return self._ledger.step(rows.move(approval, Move.EXPIRE, rows.Decided("supervisor", why, votes), now), now)
+        return self._ledger.step(rows.move(approval, Move.EXPIRE, rows.Decision("supervisor", why, votes), now), now)
 
 
 def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
@@ -315,14 +317,14 @@ def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
         return why
     rows.cast(connection, approval, vote, place=len(votes) + 1)
     votes.append(vote)
-    judged = judge(approval.terms, votes)
+    judged = tally(approval.terms, votes)
     if judged is ApprovalState.PENDING:
         return ""
     approves = judged is ApprovalState.APPROVED
-    decided = rows.Decided(vote.voter.id, vote.reason, votes)
+    decided = rows.Decision(vote.voter.id, vote.reason, votes)
     step = rows.move(
         approval, Move.APPROVE if approves else Move.DENY, decided, vote.at, due_at=vote.at if approves else None
     )
-    if not rows.taken(connection, approval, step, vote.at):  # pragma: no cover (it is locked)
+    if not rows.take_step(connection, approval, step, vote.at):  # pragma: no cover (it is locked)
         raise VoteRefused("Somebody else has decided at this very moment.")
     return ""

@@ -62,7 +62,7 @@ WAITING = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepResult:
     """The outcome of a look into the inbox."""
 
     filed: tuple[Job, ...] = ()
@@ -94,7 +94,7 @@ class FlagIntake:
         self._ours_of_old: dict[str, bool] = {}
         """The names of our flags at the last sweep, and whether each is in another case."""
 
-    def sweep(self) -> Swept:
+    def sweep(self) -> SweepResult:
         """Take what is ready, then clear junk. `DriveUnavailable` where the drive is away."""
         call, inbox = self._host.drive.call, self._host.inbox
         self._host.drive.check()
@@ -106,12 +106,12 @@ class FlagIntake:
         ready, junk = self._movable(found.ready), self._movable(found.junk)
         filed, rejected = self._take([*left[:TAKEN], *self._claim(ready[:TAKEN])])
         if filed and len(junk) > FEW:  # they are carried out first
-            return Swept(tuple(filed), rejected, found.unripe, more=True)
+            return SweepResult(tuple(filed), rejected, found.unripe, more=True)
         more_filed, more_rejected = self._take(self._claim(junk[:CLEARED]))
         filed, rejected = [*filed, *more_filed], rejected + more_rejected
         left_over = max(len(left), len(ready)) > TAKEN or len(junk) > CLEARED or len(lying) >= LISTED
         more = found.more or (left_over and bool(filed or rejected))  # else the next sweep would bring nothing either
-        return Swept(tuple(filed), rejected, found.unripe, more)
+        return SweepResult(tuple(filed), rejected, found.unripe, more)
 
     def _left_behind(self) -> list[Claimed]:
         """Flags of ours that were claimed and not finished."""
@@ -236,7 +236,7 @@ class FlagIntake:
     ) -> Job | Rejection | None:
         """The job that must still be done; for a task id that has its outcome, that outcome once more."""
         sightings.forget(connection, opened.flag.name)
-        if holder := command_ids.holder(connection, new.task_id, DOOR):
+        if holder := command_ids.id_holder(connection, new.task_id, DOOR):
             return _refused(opened, new, f"The task id {new.task_id} belongs to {holder}; use a new one.")
         earlier = jobs.find(connection, new.task_id, new.worker_id)
         if earlier is None:

@@ -163,6 +163,6 @@ def _id_of(connection: Connection, flag: Claimed, claims: Claims) -> str:
     answer; then one that nobody waits for."""
     for task_id in filter(None, (claims.task_id, flag.token)):
         taken = is_reserved(task_id) or jobs.of_task(connection, task_id)
-        if not taken and not command_ids.holder(connection, task_id, DOOR):
+        if not taken and not command_ids.id_holder(connection, task_id, DOOR):
             return task_id
     return new_task_id(datetime.now(UTC))

@@ -95,14 +95,14 @@ class _Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Sighting:
     fingerprint: str
     kind: _Kind
     since: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class SortedFlags:
     """Names, each in the order of the file times."""
 
     ready: list[str]
@@ -119,9 +119,9 @@ class FlagTriage:
         self._host = host
         self._ledger = ledger
         self._rules = rules
-        self._looks: dict[str, _Look] = {}
+        self._looks: dict[str, _Sighting] = {}
 
-    def sort(self, lying: list[Lying], now: datetime) -> Sorted:
+    def sort(self, lying: list[Lying], now: datetime) -> SortedFlags:
         """Judge all of these, as far as the time of a sweep allows."""
         kept = self._looks
         self._looks = {
@@ -146,7 +146,7 @@ class FlagTriage:
                 junk.append(flag.name)
             else:
                 unripe += 1
-        return Sorted(ready, junk, unripe, more)
+        return SortedFlags(ready, junk, unripe, more)
 
     def _look_at(self, new: list[Lying], now: datetime) -> bool:
         """Whether there was time for all."""
@@ -157,7 +157,7 @@ class FlagTriage:
             for flag in batch:
                 content = found[flag.name]
                 if not isinstance(content, FileNotFoundError):
-                    look = _Look(flag.fingerprint, self._kind(flag.name, content), now)
+                    look = _Sighting(flag.fingerprint, self._kind(flag.name, content), now)
                     self._looks[flag.name] = look
                     ready = ready or look.kind is _Kind.READY
             if time.monotonic() - begun > (SOON_SECONDS if ready else LOOK_SECONDS):
@@ -194,7 +194,7 @@ class FlagTriage:
         since = self._ledger.write(lambda connection: first_seen_all(connection, seen, now))
         for name, moment in since.items():
             look = self._looks[name]
-            self._looks[name] = _Look(look.fingerprint, look.kind, moment)
+            self._looks[name] = _Sighting(look.fingerprint, look.kind, moment)
 
 
 def _first_newest(flag: Lying) -> tuple[bool, int]:

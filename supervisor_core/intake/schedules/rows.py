@@ -31,7 +31,7 @@ REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RunRecord:
     """What was done at a time at which a schedule was due."""
 
     last: LastRun
@@ -144,7 +144,7 @@ def remove(schedule: Schedule, by: Issuer, task_id: str, now: datetime) -> Step:
     )
 
 
-def move_on(schedule: Schedule, taken: Taken, messages: Sequence[Message] = ()) -> Step:
+def move_on(schedule: Schedule, taken: RunRecord, messages: Sequence[Message] = ()) -> Step:
     """waiting → waiting, for the next time. Whoever comes second, or after it was removed, changes nothing."""
     values: dict[str, Any] = {
         "next_at": taken.next_at,
@@ -163,18 +163,18 @@ def move_on(schedule: Schedule, taken: Taken, messages: Sequence[Message] = ()) 
     return Step(schedules, key, (ScheduleState.WAITING,), ScheduleState.WAITING, values, outbox=messages)
 
 
-def set_right(schedule: Schedule, next_at: datetime) -> Step:
+def correct_next(schedule: Schedule, next_at: datetime) -> Step:
     """waiting → waiting, for a time that was counted anew."""
     values = {"next_at": next_at, "due_at": next_at, "waiting_since": None, "waiting_for": None}
     key = {"schedule_id": schedule.schedule_id, "next_at": schedule.next_at}
     return Step(schedules, key, (ScheduleState.WAITING,), ScheduleState.WAITING, values)
 
 
-def refuse(schedule: Schedule, taken: Taken, place: str) -> Step:
+def refuse(schedule: Schedule, taken: RunRecord, place: str) -> Step:
     """waiting → waiting: its command is refused. The trail has each refusal; where its schedule speaks (`place`), one
     message tells of all that follow on one another."""
     at, why = taken.last.at, taken.last.reason
-    step = move_on(schedule, taken, _told(schedule, taken, place) if place else ())
+    step = move_on(schedule, taken, _messages(schedule, taken, place) if place else ())
     counted = {"refused_since": schedule.refused_since or at, "refusals": schedule.refusals + 1}
     entry = _entry(schedule, REFUSED, schedule.issuer, schedule.task_at(at), error=why)
     return Step(step.table, step.key, step.expected, step.to, {**step.values, **counted}, entry, step.outbox)
@@ -188,7 +188,7 @@ def postpone(connection: Connection, schedule: Schedule, until: datetime, since:
     connection.execute(update(schedules).where(mine).values(values))
 
 
-def _told(schedule: Schedule, taken: Taken, place: str) -> tuple[Message, ...]:
+def _messages(schedule: Schedule, taken: RunRecord, place: str) -> tuple[Message, ...]:
     since = schedule.refused_since or taken.last.at
     note = {
         "name": schedule.name,

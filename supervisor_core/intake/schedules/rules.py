@@ -112,7 +112,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class DueRun:
     """What is to be done about a schedule that is due."""
 
     run_at: datetime | None
@@ -122,14 +122,14 @@ class Turn:
     next_at: datetime
 
 
-def turn(due: datetime, now: datetime, after: Callable[[datetime], datetime]) -> Turn:
+def due_run(due: datetime, now: datetime, after: Callable[[datetime], datetime]) -> DueRun:
     """One run at most, however many times have passed: that of the newest, where it is not too long ago."""
     at = due if now - due <= LATE else after(now - LATE)
     if at > now:
-        return Turn(None, due, at)
+        return DueRun(None, due, at)
     while (later := after(at)) <= now:
         at = later
-    return Turn(at, due if at != due else None, later)
+    return DueRun(at, due if at != due else None, later)
 
 
 def is_patience_over(schedule: Schedule, now: datetime) -> bool:

@@ -33,12 +33,12 @@ from supervisor_core.intake.schedules import rows
 from supervisor_core.intake.schedules.rules import (
     LATE,
     PATIENCE,
+    DueRun,
     LastRun,
     RunState,
     Schedule,
-    Turn,
+    due_run,
     is_patience_over,
-    turn,
 )
 from supervisor_core.intake.schedules.service import unfinished
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -58,19 +58,19 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ScheduledAnswer:
     """What a command that only informs has to say, to be told with the move of its schedule."""
 
     messages: Sequence[Message] = ()
     entry: AuditEntry | None = None
 
 
-Answering = Callable[[Schedule, Command], Answered]
+AnswerCommand = Callable[[Schedule, Command], ScheduledAnswer]
 """Answers a command that no host carries out. It may ask others: it blocks. A retryable error where that is not
 possible now."""
 
 
-def nobody_to_answer(schedule: Schedule, command: Command) -> Answered:
+def no_chat(schedule: Schedule, command: Command) -> ScheduledAnswer:
     """Where there is no chat."""
     raise RefusedError(
         f"{command.name} only informs, and there is no channel to answer in: Slack is not set up on this host. "
@@ -89,7 +89,7 @@ class SchedulesChore:
         config: Callable[[], SupervisorConfig],
         approvals: Approvals,
         rights: Rights,
-        answering: Answering = nobody_to_answer,
+        answering: AnswerCommand = no_chat,
     ) -> None:
         self._ledger = ledger
         self._config = config
@@ -119,7 +119,7 @@ class SchedulesChore:
         if max(schedule.next_at, schedule.due_at) > first:
             at = min(schedule.next_at, first)
             log.warning("schedule %s comes at %s: the clock was ahead before", schedule.name, to_text(at))
-            self._ledger.step(rows.set_right(schedule, at), now)
+            self._ledger.step(rows.correct_next(schedule, at), now)
 
     def _one(self, schedule: Schedule, now: datetime) -> bool:
         try:
@@ -132,7 +132,7 @@ class SchedulesChore:
         return False
 
     def _look(self, schedule: Schedule, now: datetime) -> bool:
-        here = turn(schedule.next_at, now, partial(next_after, parse_cron(schedule.cron), schedule.zone))
+        here = due_run(schedule.next_at, now, partial(next_after, parse_cron(schedule.cron), schedule.zone))
         if here.missed_at is not None and schedule.waiting_since is None:
             log.warning(
                 "schedule %s was not run at %s: no supervisor was there", schedule.name, to_text(here.missed_at)
@@ -140,17 +140,17 @@ class SchedulesChore:
         if here.run_at is None:
             why = f"No supervisor was there from {to_text(schedule.next_at)[:16].replace('T', ' ')} UTC on."
             last = LastRun(here.missed_at or schedule.next_at, RunState.MISSED, why)
-            self._ledger.step(rows.move_on(schedule, rows.Taken(last, here.next_at)), now)
+            self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
             return False
         if schedule.last_task_id and self._ledger.read(lambda found: unfinished(found, schedule.last_task_id)):
             why = "The run before was not over."
             log.warning("schedule %s skips %s: the run before is not over", schedule.name, to_text(here.run_at))
             last = LastRun(here.run_at, RunState.SKIPPED, why)
-            self._ledger.step(rows.move_on(schedule, rows.Taken(last, here.next_at)), now)
+            self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
             return False
         return self._run(schedule, here, here.run_at, now)
 
-    def _run(self, schedule: Schedule, here: Turn, run_at: datetime, now: datetime) -> bool:
+    def _run(self, schedule: Schedule, here: DueRun, run_at: datetime, now: datetime) -> bool:
         """Hand its command over, unless its owner may not any more, or it makes no sense any more."""
         try:
             command = self._understood(schedule).issued(schedule.issuer, schedule.task_at(run_at))
@@ -178,7 +178,9 @@ class SchedulesChore:
             f"workers were added or removed since. Remove the schedule, and add it as it should be."
         )
 
-    def _not_now(self, schedule: Schedule, here: Turn, run_at: datetime, error: SupervisorError, now: datetime) -> None:
+    def _not_now(
+        self, schedule: Schedule, here: DueRun, run_at: datetime, error: SupervisorError, now: datetime
+    ) -> None:
         """Refused, or looked at again for a while."""
         if not error.retryable:
             self._refuse(schedule, here, run_at, str(error), now)
@@ -189,28 +191,28 @@ class SchedulesChore:
         else:
             self._later(schedule, str(error), now)
 
-    def _hand_over(self, schedule: Schedule, command: Command, here: Turn, run_at: datetime, now: datetime) -> bool:
+    def _hand_over(self, schedule: Schedule, command: Command, here: DueRun, run_at: datetime, now: datetime) -> bool:
         config, definition = self._config(), CATALOG[command.name]
         place = schedule.card if schedule.card is not None else config.announcement()
-        taken = rows.Taken(LastRun(run_at, RunState.FILED), here.next_at, command.task_id)
+        taken = rows.RunRecord(LastRun(run_at, RunState.FILED), here.next_at, command.task_id)
         if definition.handler is None:
             answered = self._answering(schedule, command)
             self._answer(schedule, replace(taken, last=LastRun(run_at, RunState.ANSWERED), task_id=""), answered, now)
             return False
         if config.needs_approval(command.name, DOOR):
             asked = replace(taken, last=LastRun(run_at, RunState.ASKED))
-            along = partial(_moved, schedule=schedule, taken=asked, now=now)
+            along = partial(_next_run, schedule=schedule, taken=asked, now=now)
             try:
                 self._approvals.request(command, DOOR, place, now, along)
             except NothingToDo as nothing:
                 done = replace(taken, last=LastRun(run_at, RunState.ANSWERED, str(nothing)), task_id="")
-                self._answer(schedule, done, Answered(), now)
+                self._answer(schedule, done, ScheduledAnswer(), now)
                 return False
             log.info("schedule %s: %s needs an approval", schedule.name, schedule.command)
             return False
 
         def work(connection: Connection) -> bool:
-            if not _moved(connection, schedule, taken, now):
+            if not _next_run(connection, schedule, taken, now):
                 return False
             file_jobs(connection, schedule.supervisor_id, command, DOOR, now, place)
             return True
@@ -222,18 +224,18 @@ class SchedulesChore:
             log.info("schedule %s: %s is carried out as %s", schedule.name, schedule.command, command.task_id)
         return filed
 
-    def _answer(self, schedule: Schedule, taken: rows.Taken, answered: Answered, now: datetime) -> None:
+    def _answer(self, schedule: Schedule, taken: rows.RunRecord, answered: ScheduledAnswer, now: datetime) -> None:
         def work(connection: Connection) -> None:
-            if _moved(connection, schedule, taken, now):
+            if _next_run(connection, schedule, taken, now):
                 record(connection, schedule.supervisor_id, answered.entry, answered.messages, now)
 
         crashpoints.reach("schedules_t.answered:before")
         self._ledger.write(work)
         crashpoints.reach("schedules_t.answered:after")
 
-    def _refuse(self, schedule: Schedule, here: Turn, run_at: datetime, why: str, now: datetime) -> None:
+    def _refuse(self, schedule: Schedule, here: DueRun, run_at: datetime, why: str, now: datetime) -> None:
         log.warning("schedule %s: %s is refused: %s", schedule.name, schedule.command, why)
-        taken = rows.Taken(LastRun(run_at, RunState.REFUSED, why), here.next_at)
+        taken = rows.RunRecord(LastRun(run_at, RunState.REFUSED, why), here.next_at)
         config = self._config()
         place = str((schedule.card or config.announcement() or {}).get("channel") or "")
         self._ledger.step(rows.refuse(schedule, taken, place), now)
@@ -249,6 +251,6 @@ def _unexpected(error: Exception) -> str:
     return f"Unexpected {describe(error)}."
 
 
-def _moved(connection: Connection, schedule: Schedule, taken: rows.Taken, now: datetime) -> bool:
+def _next_run(connection: Connection, schedule: Schedule, taken: rows.RunRecord, now: datetime) -> bool:
     """The row goes on to its next time; False where somebody else was first."""
     return take(connection, schedule.supervisor_id, rows.move_on(schedule, taken), now)

@@ -43,12 +43,12 @@ class NoSuchSchedule(UsageError):
     """There is no schedule of this name."""
 
 
-class TooMany(RefusedError):
+class TooManySchedules(RefusedError):
     """There are too many schedules."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScheduleStatus:
     """A schedule and what became of it so far."""
 
     schedule: Schedule
@@ -76,7 +76,7 @@ class Schedules:
         card: Mapping[str, Any] | None = None,
         now: datetime | None = None,
         place: Mapping[str, Any] | None = None,
-    ) -> Standing:
+    ) -> ScheduleStatus:
         """Keep a new one, as the parameters of `schedule add` say; durable when this returns. The same one again for a
         task id that is known; `NameTaken`, `TooMany`.
 
@@ -116,7 +116,7 @@ class Schedules:
                     ),
                 )
             if len(rows.waiting(connection)) >= MOST:
-                raise TooMany(
+                raise TooManySchedules(
                     f"There are {MOST} schedules already.",
                     remedy=("Remove one first; ", Given("schedule list"), " shows them."),
                 )
@@ -126,7 +126,7 @@ class Schedules:
         crashpoints.reach("schedules_t.added:before")
         added = self._ledger.write(work)
         crashpoints.reach("schedules_t.added:after")
-        return standing(added, moment)
+        return schedule_status(added, moment)
 
     def remove(self, name: str, by: Issuer, task_id: str, now: datetime | None = None) -> Schedule:
         """End the one of this name; the same one again for a task id that is known. `NoSuchSchedule`."""
@@ -139,12 +139,12 @@ class Schedules:
             raise self._unknown(name)
         return found
 
-    def list(self, now: datetime | None = None) -> list[Standing]:
+    def list(self, now: datetime | None = None) -> list[ScheduleStatus]:
         """All that go on, the next to run first, and what came of each the last time."""
         moment = now or datetime.now(UTC)
 
-        def look(connection: Connection) -> list[Standing]:
-            return [standing(each, moment, _outcome(connection, each)) for each in rows.waiting(connection)]
+        def look(connection: Connection) -> list[ScheduleStatus]:
+            return [schedule_status(each, moment, _outcome(connection, each)) for each in rows.waiting(connection)]
 
         return self._ledger.read(look)
 
@@ -168,15 +168,15 @@ def when(schedule: Schedule) -> str:
     return f"{words(cron) or cron.text} ({schedule.zone})"
 
 
-def standing(schedule: Schedule, now: datetime, outcome: str = "") -> Standing:
+def schedule_status(schedule: Schedule, now: datetime, outcome: str = "") -> ScheduleStatus:
     """The schedule with what there is to say of it."""
     if schedule.state is ScheduleState.REMOVED:
-        return Standing(schedule, when(schedule), (), outcome)
+        return ScheduleStatus(schedule, when(schedule), (), outcome)
     times = [schedule.next_at]
     cron = parse_cron(schedule.cron)
     if not words(cron):
         times += following(cron, schedule.zone, max(schedule.next_at, now), SHOWN_TIMES - 1)
-    return Standing(schedule, when(schedule), tuple(times), outcome)
+    return ScheduleStatus(schedule, when(schedule), tuple(times), outcome)
 
 
 def unfinished(connection: Connection, task_id: str) -> bool:

@@ -11,7 +11,7 @@ import yaml
 from slack_bolt import App
 from slack_sdk import WebClient
 
-from bot.requests.forms import read
+from bot.requests.forms import read_form
 from bot.views import forms as views
 from bot.views.forms import matching
 from playground.tests.support.apps import running_sync
@@ -57,7 +57,7 @@ class Desk:
         ack(options=matching(payload["value"], self.context))
 
     def _sent(self, ack: Any, body: Any, client: WebClient) -> None:
-        found = read(body["view"], self.context)
+        found = read_form(body["view"], self.context)
         if not isinstance(found, str):
             ack(response_action="errors", errors=dict(found))
             return

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from bot.outbound.content import MessageComposer
-from bot.requests.request import Asked
+from bot.requests.request import Request
 from supervisor_core.commands.command import Issuer
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
-from supervisor_core.intake.approvals.service import NotAsked
-from supervisor_core.intake.inbox.intake import FlagIntake, Swept
+from supervisor_core.intake.approvals.service import RequestRefused
+from supervisor_core.intake.inbox.intake import FlagIntake, SweepResult
 from supervisor_core.intake.schedules.rules import RunState, Schedule
 from supervisor_core.intake.schedules.runner import SchedulesChore
 from supervisor_core.intake.schedules.service import Schedules
@@ -42,7 +42,7 @@ class Attacked:
         name = f"supervisor_{handler}_North_{task_id}.flag"
         (self.inbox / name).write_text(json.dumps({"task_id": task_id, **body}))
 
-    def sweep(self) -> Swept:
+    def sweep(self) -> SweepResult:
         return FlagIntake(self.desk.parts.host, self.desk.ledger, ("North", "South"), None, lambda: NOW).sweep()
 
     def reasons(self) -> list[str]:
@@ -90,7 +90,7 @@ def test_a_flag_with_the_id_of_a_pending_approval_is_rejected_and_the_command_is
     desk = attacked.desk
     asked = desk.ask()
     attacked.drop("diagnostics", "task_1")
-    assert attacked.sweep() == Swept(rejected=1)
+    assert attacked.sweep() == SweepResult(rejected=1)
     assert "The task id task_1 belongs to an approval" in attacked.reasons()[0]
     assert desk.jobs() == []
     assert not any("task_1" in name for name in attacked.results()), "nobody who waits for it is answered by this"
@@ -106,21 +106,21 @@ def test_a_flag_with_the_id_of_another_door_s_job_is_rejected(attacked: Attacked
     command = attacked.desk.gateway.parse(f"pause {worker_id}")
     attacked.desk.gateway.submit(command, ANNA, "slack", "task_1")
     attacked.drop("pause", "task_1")
-    assert attacked.sweep() == Swept(rejected=1)
+    assert attacked.sweep() == SweepResult(rejected=1)
     assert "belongs to a command from slack" in attacked.reasons()[0]
     assert [job.worker_id for job in attacked.desk.jobs()] == [worker_id]
 
 
 def test_the_forms_that_slack_and_schedules_make_are_reserved_for_them(attacked: Attacked) -> None:
-    typed = Asked("", "U1", "T1", "C1", NOW, "envelope")
-    pressed = Asked("", "U1", "T1", "C1", NOW, "envelope", button="restart C1 1.2")
+    typed = Request("", "U1", "T1", "C1", NOW, "envelope")
+    pressed = Request("", "U1", "T1", "C1", NOW, "envelope", button="restart C1 1.2")
     made = [typed.task_id, pressed.task_id, attacked.schedule().task_at(NOW)]
     assert [is_reserved(task_id) for task_id in made] == [True, True, True]
     assert not is_reserved(new_task_id(NOW))
     assert not is_reserved("task_20260205_001")
     for task_id in made:
         attacked.drop("pause", task_id)
-    assert attacked.sweep() == Swept(rejected=3)
+    assert attacked.sweep() == SweepResult(rejected=3)
     assert all("reserved" in reason for reason in attacked.reasons())
     assert not set(made) & {row["task_id"] for row in attacked.desk.trail()}
 
@@ -130,7 +130,7 @@ def test_a_claimed_flag_whose_token_is_a_reserved_id_is_rejected(attacked: Attac
     (attacked.inbox / "processing").mkdir(parents=True)
     task_id = attacked.schedule().task_at(NOW + FIVE)
     (attacked.inbox / "processing" / f"supervisor_pause_North.flag.{task_id}").write_text("{}")
-    assert attacked.sweep() == Swept(rejected=1)
+    assert attacked.sweep() == SweepResult(rejected=1)
     assert attacked.desk.jobs(task_id) == []
 
 
@@ -204,7 +204,7 @@ def test_a_scheduled_command_whose_id_is_taken_is_a_failure_in_the_list_and_the_
 
 def test_no_approval_is_asked_for_under_an_id_that_is_taken(attacked: Attacked) -> None:
     attacked.squat("task_1")
-    with pytest.raises(NotAsked, match="belongs to another command"):
+    with pytest.raises(RequestRefused, match="belongs to another command"):
         attacked.desk.ask()
     assert attacked.desk.approvals.of_task("task_1") is None
 

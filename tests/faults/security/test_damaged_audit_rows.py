@@ -124,7 +124,7 @@ def _read_everything(ledger: Ledger) -> None:
     assert sum(1 for entry in shown if entry.damaged) == 1
     asking = AuditQuery(HOST, Command("audit", ""), AuditFilter(), "nonce")
     json.dumps(audit_page(asking, [AuditRow(entry) for entry in shown])).encode()
-    ledger.read(lambda connection: jobs.lately(connection, "W1", NOW, 10))
+    ledger.read(lambda connection: jobs.recent_for(connection, "W1", NOW, 10))
 
 
 def _all_pages(connection: Connection) -> list[Any]:

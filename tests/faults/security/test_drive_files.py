@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.answers.logs import Reports
+from bot.answers.logs import ReportReader
 from supervisor_core.diagnosis.reports.files import write_report
 from supervisor_core.host import drive_files, open_folder
 from supervisor_core.host.drive import Drive
@@ -293,7 +293,7 @@ def test_a_report_swapped_after_it_was_written_is_not_passed_on(
     """The thread in Slack got a private key."""
     (tmp_path / "var").mkdir()
     written = write_report(Drive(drive), drive / "logs", tmp_path / "var", lambda: "r.json", {"a": 1}, MODE)
-    reports = Reports(drive, tmp_path / "var")
+    reports = ReportReader(drive, tmp_path / "var")
     assert reports.read(str(written.path), written.sha256) == '{\n  "a": 1\n}\n'
     written.path.unlink()
     trap(written.path, secret)

@@ -17,7 +17,7 @@ from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.host import inbox as inbox_module
 from supervisor_core.intake.inbox import intake as flag_intake
 from supervisor_core.intake.inbox import triage as flag_triage
-from supervisor_core.intake.inbox.intake import FlagIntake, Swept
+from supervisor_core.intake.inbox.intake import FlagIntake, SweepResult
 from supervisor_core.intake.inbox.rejections import EACH
 from supervisor_core.jobs import results
 from supervisor_core.workers.context import Parts
@@ -56,7 +56,7 @@ def litter(scene: Scene, number: int = JUNK) -> set[str]:
     return names
 
 
-def sweep_all(intake: FlagIntake) -> list[Swept]:
+def sweep_all(intake: FlagIntake) -> list[SweepResult]:
     sweeps = [intake.sweep()]
     while sweeps[-1].more:
         sweeps.append(intake.sweep())
@@ -128,7 +128,7 @@ def test_junk_that_was_replaced_by_a_genuine_flag_is_followed(scene: Scene, monk
     monkeypatch.setattr(flag_intake, "CLEARED", 0)
     path = scene.drop(b"[]")
     intake = scene.intake()
-    assert intake.sweep() == Swept()
+    assert intake.sweep() == SweepResult()
     (path.parent / "other").write_text('{"task_id": "genuine"}')
     (path.parent / "other").rename(path)
     assert [job.task_id for job in intake.sweep().filed] == ["genuine"]

@@ -13,7 +13,7 @@ import yaml
 from supervisor_core.commands.flags import Trust, sign
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger, trust_of
-from supervisor_core.intake.inbox.intake import Swept
+from supervisor_core.intake.inbox.intake import SweepResult
 from supervisor_core.workers.context import open_doors
 from tests.integration.intake.test_flag_intake import SECRET, START, Scene
 
@@ -70,7 +70,7 @@ def agreed(*users: str, **more: Any) -> dict[str, Any]:
 def rejected(scene: Scene, body: dict[str, Any]) -> str:
     """The reason, after the flag was dropped; with its audit row, and no job."""
     scene.drop(body, f"supervisor_{body['handler']}_{body['worker_id']}.flag")
-    assert scene.sweep(TRUST) == Swept(rejected=1)
+    assert scene.sweep(TRUST) == SweepResult(rejected=1)
     assert scene.queued() == []
     (row,) = scene.trail()
     assert (row["action"], row["outcome"], row["actor"].partition(":")[0]) == ("REFUSED", "failure", "file")
@@ -138,7 +138,7 @@ def test_an_issuer_without_the_operator_s_right_is_refused(scene: Scene, who: st
 
 def test_a_team_s_operator_has_no_right_on_another_team_s_worker(scene: Scene) -> None:
     scene.drop(by("slack:T1/U0TEAM", worker_id="West"), "supervisor_pause_West.flag")
-    assert scene.intake(("OrionMX", "West"), TRUST).sweep() == Swept(rejected=1)
+    assert scene.intake(("OrionMX", "West"), TRUST).sweep() == SweepResult(rejected=1)
 
 
 @pytest.mark.parametrize("voters", [("slack:T1/U0APP",), ("slack:T1/U0APP", "slack:T1/U0TEAMAPP")])

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.access import people
-from bot.inbound.dispatcher import Dealt
+from bot.inbound.dispatcher import Response
 from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, approval_card
 from slack_playground import Playground
@@ -40,7 +40,7 @@ def filed(desk: Desk) -> list[tuple[str, str]]:
     return desk.ledger.read(lambda connection: [tuple(row) for row in connection.execute(query)])
 
 
-def try_again(dealt: Dealt) -> dict[str, Any]:
+def try_again(dealt: Response) -> dict[str, Any]:
     """The only button of what is told."""
     (told,) = dealt.messages
     content = (told.payload or {})["content"]
@@ -51,11 +51,11 @@ def try_again(dealt: Dealt) -> dict[str, Any]:
     return found
 
 
-async def dealt_with(room: SlackRoom, kind: str, payload: dict[str, Any], at: datetime | None = None) -> Dealt:
+async def dealt_with(room: SlackRoom, kind: str, payload: dict[str, Any], at: datetime | None = None) -> Response:
     return await room.deal(kind, {"team_id": room.workspace, **payload}, at=at)
 
 
-async def slash(room: SlackRoom, text: str, at: datetime | None = None) -> Dealt:
+async def slash(room: SlackRoom, text: str, at: datetime | None = None) -> Response:
     user = room.slack.user("operator").id
     payload = {"command": "/supervisor", "text": text, "user_id": user, "channel_id": "C0OPS"}
     return await dealt_with(room, "slash_commands", payload, at)

@@ -143,7 +143,7 @@ def test_workers_that_share_a_wrong_clock_are_one_alert_of_the_host(looking: Loo
 def test_that_the_bot_was_deaf_is_kept_as_an_alert_that_is_over_and_told_once(looking: Looking) -> None:
     desk, begun = looking.desk, datetime.now(UTC) - timedelta(minutes=5)
     for ended in (begun + timedelta(minutes=1), begun + timedelta(minutes=1), begun + timedelta(minutes=3)):
-        tell = partial(heard.tell_gap, channel="C0OPS", host=HOST, since=begun, until=ended, away=False)
+        tell = partial(heard.notify_gap, channel="C0OPS", host=HOST, since=begun, until=ended, away=False)
         desk.ledger.write(tell)
     found = desk.ledger.read(lambda connection: alerts_of(connection, Target(LINK, HOST)))
     assert [(each.condition, each.state) for each in found] == [(Condition.DEAF, AlertState.CLOSED)] * 2

@@ -15,7 +15,7 @@ from bot.outbound.delivery import Delivery
 from bot.outbound.messages import file_to_person
 from bot.outbound.rate_limits import Pace
 from bot.outbound.slack_api import SlackApi
-from bot.requests.request import Asked
+from bot.requests.request import Request
 from bot.views.files import MOST_BYTES, Attachment
 from slack_playground import Playground
 from slack_playground.values import Json
@@ -88,8 +88,8 @@ def outbox(slack: Playground, tmp_path: Path) -> Any:
     made.ledger.close()
 
 
-def asked_in(channel: str, **about: Any) -> Asked:
-    return Asked("audit", "U0OPERATOR", "T0", channel, datetime.now(UTC), "key", **about)
+def asked_in(channel: str, **about: Any) -> Request:
+    return Request("audit", "U0OPERATOR", "T0", channel, datetime.now(UTC), "key", **about)
 
 
 def said_in(slack: Playground, channel: str) -> list[Json]:

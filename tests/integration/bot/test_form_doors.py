@@ -12,11 +12,11 @@ import yaml
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access.people import UnverifiedError
-from bot.inbound.dispatcher import Dealt
-from bot.inbound.router import Doors as AppDoors
-from bot.inbound.router import Identity, SlackApp
-from bot.requests.form_views import FormDoors
-from bot.requests.request import Asked, Attention, Vote
+from bot.inbound.dispatcher import Response
+from bot.inbound.router import Identity, Router
+from bot.inbound.router import RequestHandlers as AppDoors
+from bot.requests.form_views import FormActions
+from bot.requests.request import AlertAction, Request, VoteRequest
 from bot.views import forms as views
 from slack_playground import Playground
 from supervisor_core.commands.catalog import CATALOG
@@ -32,33 +32,33 @@ class Doors:
 
     def __init__(self, slack: Playground, config: SupervisorConfig) -> None:
         self.slack, self.config = slack, config
-        self.asked: list[Asked] = []
+        self.asked: list[Request] = []
         self.away = False
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
-        self.forms = FormDoors(client, lambda: self.config, self._offered)
+        self.forms = FormActions(client, lambda: self.config, self._offered)
         doors = AppDoors(self._deal, self._voted, self._voted, self._voted, self._attended)
-        self._app = SlackApp(client, Identity("T0", "U0BOT", "B0", "bot", "team"), doors, self.forms)
+        self._app = Router(client, Identity("T0", "U0BOT", "B0", "bot", "team"), doors, self.forms)
 
     async def _offered(self, _user: str) -> Sequence[CommandDefinition]:
         if self.away:
             raise UnverifiedError("Slack is away")
         return list(CATALOG.values())
 
-    async def _attended(self, _attention: Attention) -> Dealt:
+    async def _attended(self, _attention: AlertAction) -> Response:
         raise AssertionError("nobody does anything about an alert")
 
-    async def _voted(self, vote: Vote) -> Dealt:
+    async def _voted(self, vote: VoteRequest) -> Response:
         raise AssertionError(vote)
 
-    async def _deal(self, asked: Asked) -> Dealt:
+    async def _deal(self, asked: Request) -> Response:
         self.asked.append(asked)
-        return Dealt()
+        return Response()
 
     def trigger(self) -> str:
         """Leave to open a form for the operator."""
         return str(self.slack.server.acting._payloads.trigger(self.slack.user("operator").user))  # noqa: SLF001
 
-    async def deal(self, kind: str, at: datetime | None = None, **payload: Any) -> Dealt:
+    async def deal(self, kind: str, at: datetime | None = None, **payload: Any) -> Response:
         """Something that Slack would send of the operator."""
         who = {"id": self.slack.user("operator").id, "team_id": "T0"}
         body = {"type": kind, "user": who, "team": {"id": "T0"}, **payload}
@@ -73,7 +73,7 @@ def config(tmp_path: Path) -> SupervisorConfig:
     return load_supervisor_config(path, environ={})
 
 
-def told(dealt: Dealt) -> list[tuple[str, Any, str]]:
+def told(dealt: Response) -> list[tuple[str, Any, str]]:
     def each(message: Message) -> tuple[str, Any, str]:
         payload = message.payload or {}
         return message.kind, payload["channel"], payload["content"]["text"]
@@ -137,7 +137,7 @@ async def test_of_two_choices_at_once_the_first_is_shown(slack: Playground, conf
     assert view is not None
     seen = {key: view[key] for key in ("id", "hash", "private_metadata")}
 
-    async def chosen(name: str) -> Dealt:
+    async def chosen(name: str) -> Response:
         action = {"type": "static_select", "action_id": views.PICK, "block_id": "pick"}
         return await doors.deal("block_actions", view=seen, actions=[{**action, "selected_option": {"value": name}}])
 

@@ -13,8 +13,8 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection, select
 
-from bot.inbound.dispatcher import Dealing, Dealt, Refusing
-from bot.inbound.intake import Intake, Keeping, key_of
+from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals, Response
+from bot.inbound.intake import EnvelopeWriter, Intake, key_of
 from bot.inbound.link import Link, SlackRefusedError
 from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground, Timings
@@ -42,17 +42,17 @@ class Bot:
         self.breaks_looking = False
         self.looked_at: list[list[tuple[str, str]]] = []
         client = AsyncWebClient(base_url=slack.api_url)
-        keeping = Keeping(self.ledger)
-        self.dealing = Dealing(self.ledger, self._deal, keeping.quiet)
-        self.intake = Intake(keeping, self.dealing, Refusing(SlackApi(client, "B0")), self._answer)
+        keeping = EnvelopeWriter(self.ledger)
+        self.dealing = EnvelopeDispatcher(self.ledger, self._deal, keeping.quiet)
+        self.intake = Intake(keeping, self.dealing, Refusals(SlackApi(client, "B0")), self._answer)
         self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._others)
         self.stopping = asyncio.Event()
 
-    async def _deal(self, received: Received) -> Dealt:
+    async def _deal(self, received: Received) -> Response:
         if self.breaks.is_set():
             await asyncio.Event().wait()  # until the process ends
         self.dealt.append(str(received.payload.get("text", received.kind)))
-        return Dealt()
+        return Response()
 
     async def _answer(self, _kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
         if payload.get("type") == "block_suggestion":
@@ -143,17 +143,17 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_
 ) -> None:
     tries = 0
 
-    async def deal(received: Received) -> Dealt:
+    async def deal(received: Received) -> Response:
         nonlocal tries
         tries += 1
-        return Dealt(messages=(Message("whisper", received.key, {"content": "x" * 100_000}),))
+        return Response(messages=(Message("whisper", received.key, {"content": "x" * 100_000}),))
 
     with Ledger(tmp_path / "ledger.db", "TestHost", HeadFile(tmp_path)) as ledger:
         kept = Received("command:1", "slash_commands", {"user_id": "U1"}, datetime.now(UTC))
         assert ledger.write(lambda connection: keep(connection, [kept])) == [True]
         pages = ledger.read(lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one())
         ledger.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}"))
-        dealing = Dealing(ledger, deal, Keeping(ledger).quiet)
+        dealing = EnvelopeDispatcher(ledger, deal, EnvelopeWriter(ledger).quiet)
         dealing.start(kept)
         await slack.eventually(lambda: "can't be written for now" in caplog.text, "its end can't be written")
         ledger.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count = 1000000"))

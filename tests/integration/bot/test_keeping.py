@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.inbound.intake import MOST_TOGETHER, Keeping
+from bot.inbound.intake import MOST_TOGETHER, EnvelopeWriter
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.envelopes import Received
@@ -65,7 +65,7 @@ def kept(ledger: Ledger) -> list[str]:
     return sorted(received.key for received in ledger.read(envelopes.unhandled))
 
 
-async def begun(keeping: Keeping, *received: Received) -> list[asyncio.Task[bool]]:
+async def begun(keeping: EnvelopeWriter, *received: Received) -> list[asyncio.Task[bool]]:
     """All of them wait to be written."""
     tasks = [asyncio.create_task(keeping.keep(each)) for each in received]
     for _ in range(3):  # until each has been heard of, and the first write is with the ledger
@@ -75,7 +75,7 @@ async def begun(keeping: Keeping, *received: Received) -> list[asyncio.Task[bool
 
 @in_a_loop
 async def test_what_arrives_together_is_kept_and_known_the_next_time(ledger: Ledger) -> None:
-    keeping, many = Keeping(ledger), [arrived(f"k{number:03}") for number in range(MOST_TOGETHER + 50)]
+    keeping, many = EnvelopeWriter(ledger), [arrived(f"k{number:03}") for number in range(MOST_TOGETHER + 50)]
     assert await asyncio.gather(*(keeping.keep(each) for each in many)) == [True] * len(many)
     assert kept(ledger) == [each.key for each in many]
     assert await asyncio.gather(*(keeping.keep(each) for each in many)) == [False] * len(many)
@@ -83,7 +83,7 @@ async def test_what_arrives_together_is_kept_and_known_the_next_time(ledger: Led
 
 @in_a_loop
 async def test_the_same_key_twice_in_one_write_is_kept_once(ledger: Ledger) -> None:
-    keeping = Keeping(ledger)
+    keeping = EnvelopeWriter(ledger)
     with nothing_is_written(ledger):
         tasks = await begun(keeping, arrived("same"), arrived("other"), arrived("same"))
     assert await asyncio.gather(*tasks) == [True, True, False]
@@ -94,7 +94,7 @@ async def test_the_same_key_twice_in_one_write_is_kept_once(ledger: Ledger) -> N
 
 @in_a_loop
 async def test_nobody_is_told_before_it_is_on_disk(ledger: Ledger) -> None:
-    keeping = Keeping(ledger)
+    keeping = EnvelopeWriter(ledger)
     with nothing_is_written(ledger):
         (task,) = await begun(keeping, arrived("one"))
         await keeping.quiet(0.01)
@@ -107,7 +107,7 @@ async def test_nobody_is_told_before_it_is_on_disk(ledger: Ledger) -> None:
 
 @in_a_loop
 async def test_one_that_can_not_be_kept_takes_no_other_with_it(ledger: Ledger) -> None:
-    keeping = Keeping(ledger)
+    keeping = EnvelopeWriter(ledger)
     with nothing_is_written(ledger):
         tasks = await begun(keeping, arrived("before"), arrived("bad", kind=NOT_TEXT), arrived("after"))
     before, bad, after = await asyncio.gather(*tasks, return_exceptions=True)
@@ -118,7 +118,7 @@ async def test_one_that_can_not_be_kept_takes_no_other_with_it(ledger: Ledger) -
 
 @in_a_loop
 async def test_whoever_no_longer_waits_is_kept_all_the_same(ledger: Ledger) -> None:
-    keeping = Keeping(ledger)
+    keeping = EnvelopeWriter(ledger)
     with nothing_is_written(ledger):
         gone, stays = await begun(keeping, arrived("gone"), arrived("stays"))
         gone.cancel()

@@ -9,7 +9,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access import config_ids as listed
-from bot.access.config_ids import troubles
+from bot.access.config_ids import find_unknown_ids
 from slack_playground import Playground
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 
@@ -33,7 +33,7 @@ def configured(folder: Path, **ids: str) -> SupervisorConfig:
 
 async def told(slack: Playground, config: SupervisorConfig) -> list[str]:
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    return await troubles(client, config, slack.server.world.app.team_id, "supervisor")
+    return await find_unknown_ids(client, config, slack.server.world.app.team_id, "supervisor")
 
 
 async def test_where_all_is_well_nothing_is_said(slack: Playground, tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from bot.access.rules import Person
-from bot.answers.audit import AuditLook
-from bot.answers.logs import LogsLook
-from bot.inbound.dispatcher import Dealt
-from bot.requests.commands import Question, Tell
-from bot.requests.request import Asked
+from bot.answers.audit import AuditAnswer
+from bot.answers.logs import LogsAnswer
+from bot.inbound.dispatcher import Response
+from bot.requests.commands import Query, QueryHandler
+from bot.requests.request import Request
 from supervisor_core.cli import main
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.grammar import parse
@@ -109,20 +109,20 @@ def test_what_workers_wrote_and_teams_are_shown_by_send(config: SupervisorConfig
     ]
 
 
-def question(config: SupervisorConfig, text: str, page: str = "", **more: Any) -> Question:
-    asked = Asked(text, "U0OPER", "T0TEAM", "C0OPS", NOW, "key", page=page, **more)
-    return Question(asked, parse(text, grammar_context(config)), Person("U0OPER", "T0TEAM"))
+def question(config: SupervisorConfig, text: str, page: str = "", **more: Any) -> Query:
+    asked = Request(text, "U0OPER", "T0TEAM", "C0OPS", NOW, "key", page=page, **more)
+    return Query(asked, parse(text, grammar_context(config)), Person("U0OPER", "T0TEAM"))
 
 
-def answered(look: Tell, asked: Question) -> Dealt:
-    async def ask() -> Dealt:
+def answered(look: QueryHandler, asked: Query) -> Response:
+    async def ask() -> Response:
         return await look(asked)
 
     return asyncio.run(ask())
 
 
 def test_an_answer_that_is_dealt_with_twice_is_the_same_rows(config: SupervisorConfig, ledger: Ledger) -> None:
-    look = AuditLook(config, ledger, lambda *_: "")
+    look = AuditAnswer(config, ledger, lambda *_: "")
     for page in ("", "csv", "older:4:TestHost"):
         first, second = [answered(look, question(config, "audit", page, response_url="http://x/")) for _ in range(2)]
         assert first == second
@@ -132,7 +132,7 @@ def test_an_answer_that_is_dealt_with_twice_is_the_same_rows(config: SupervisorC
 
 def test_the_file_has_what_fits_the_question_and_no_secret(config: SupervisorConfig, ledger: Ledger) -> None:
     told, file = answered(
-        AuditLook(config, ledger, lambda *_: ""), question(config, "audit team:poles", "csv")
+        AuditAnswer(config, ledger, lambda *_: ""), question(config, "audit team:poles", "csv")
     ).messages
     assert file.payload is not None
     assert told.payload is not None
@@ -151,7 +151,7 @@ def test_a_secret_with_a_quote_in_it_is_no_more_shown_in_the_file(config: Superv
     config = load_supervisor_config(config.path, environ={})
     entry = AuditEntry("cli:anna", "PAUSE", "North", "failure", "anna - x", "task_q", details={"error": secret})
     ledger.write(lambda connection: audit.append(connection, "TestHost", entry, NOW))
-    _, file = answered(AuditLook(config, ledger, lambda *_: ""), question(config, "audit North", "csv")).messages
+    _, file = answered(AuditAnswer(config, ledger, lambda *_: ""), question(config, "audit North", "csv")).messages
     assert file.payload is not None
     table = list(csv.DictReader(io.StringIO(file.payload["content"])))
     assert [json.loads(row["details_json"])["error"] for row in table] == ["****", f"it said {SECRET}"]
@@ -160,7 +160,7 @@ def test_a_secret_with_a_quote_in_it_is_no_more_shown_in_the_file(config: Superv
 def test_what_a_schedule_tells_a_channel_of_the_trail_calls_nobody(config: SupervisorConfig, ledger: Ledger) -> None:
     entry = AuditEntry("slack:T0TEAM/U0BOB", "PAUSE", "North", label="Bob - x", task_id="task_b")
     ledger.write(lambda connection: audit.append(connection, "TestHost", entry, NOW))
-    look = AuditLook(config, ledger, lambda *_: "")
+    look = AuditAnswer(config, ledger, lambda *_: "")
     (alone,) = answered(look, question(config, "audit by <@U0BOB>", direct=True)).messages
     scheduled = replace(question(config, "audit by <@U0BOB>", direct=True), by=Issuer("schedule:daily", "daily"))
     (told,) = answered(look, scheduled).messages
@@ -170,7 +170,7 @@ def test_what_a_schedule_tells_a_channel_of_the_trail_calls_nobody(config: Super
 
 
 def test_of_one_worker_each_row_is_told_once(config: SupervisorConfig, ledger: Ledger, run: Run) -> None:
-    (told,) = answered(AuditLook(config, ledger, lambda *_: ""), question(config, "audit North")).messages
+    (told,) = answered(AuditAnswer(config, ledger, lambda *_: ""), question(config, "audit North")).messages
     assert told.payload is not None
     assert str(told.payload["content"]["blocks"]).count("task_North") == 1
     assert targets(run("audit", "--worker", "North", "--json")[1]) == ["North"]
@@ -185,7 +185,7 @@ def test_lines_that_fit_come_without_a_file_and_more_with_one(config: Supervisor
         return read_lines(drive, config, workers, count)
 
     path.write_text("short\n" * 5)
-    look = LogsLook(config, read)
+    look = LogsAnswer(config, read)
     assert len(answered(look, question(config, "logs North")).messages) == 1
     path.write_text(f"{'x' * 500}\n" * 100)
     answer, file = answered(look, question(config, "logs North 100", message="1.2")).messages

@@ -14,9 +14,9 @@ import pytest
 
 from bot.access.rules import Person
 from bot.answers import charts
-from bot.answers.history import HistoryLook
-from bot.requests.commands import Question
-from bot.requests.request import Asked, shared
+from bot.answers.history import HistoryAnswer
+from bot.requests.commands import Query
+from bot.requests.request import Request, from_share_button
 from bot.views.files import Attachment
 from supervisor_core.commands.command import Command
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
@@ -29,7 +29,7 @@ from tests.support.alerts.condition_changes import flip_to, hours
 from tests.support.intake.handler_hosts import FakeHost
 
 AT = datetime(2026, 2, 5, 14, 30, 15, 123456, tzinfo=UTC)
-ASKED = Asked("history", "U0ANNA", "T0", "C0OPS", AT, "key", response_url="https://x/answer")
+ASKED = Request("history", "U0ANNA", "T0", "C0OPS", AT, "key", response_url="https://x/answer")
 COMMAND = Command("history", "OrionMX", ("OrionMX",), {"span": "24h"})
 ANNA = Person("U0ANNA", "T0", "Anna", zone="Pacific/Auckland")
 
@@ -46,8 +46,8 @@ def ledger(config: SupervisorConfig) -> Iterator[Ledger]:
         yield made
 
 
-def told(config: SupervisorConfig, ledger: Ledger, asked: Asked, person: Person | None = ANNA) -> list[Message]:
-    dealt = asyncio.run(HistoryLook(config, ledger)(Question(asked, COMMAND, person)))
+def told(config: SupervisorConfig, ledger: Ledger, asked: Request, person: Person | None = ANNA) -> list[Message]:
+    dealt = asyncio.run(HistoryAnswer(config, ledger)(Query(asked, COMMAND, person)))
     return list(dealt.messages)
 
 
@@ -56,7 +56,7 @@ def payload(message: Message) -> Any:
     return message.payload
 
 
-def pressed(value: str, key: str) -> Asked:
+def pressed(value: str, key: str) -> Request:
     """A press of the button below the answer."""
     body = {
         "user": {"id": "U0ANNA", "team_id": "T0"},
@@ -65,7 +65,7 @@ def pressed(value: str, key: str) -> Asked:
         "response_url": "https://x/press",
         "actions": [{"value": value}],
     }
-    return shared(Received(key, "interactive", body, AT + timedelta(minutes=5)), "history")
+    return from_share_button(Received(key, "interactive", body, AT + timedelta(minutes=5)), "history")
 
 
 def test_in_a_channel_the_words_are_for_the_asker_and_the_picture_is_theirs_alone(

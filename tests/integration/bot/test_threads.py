@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection
 
 from bot.answers import logs as reports
-from bot.answers.logs import Reports
+from bot.answers.logs import ReportReader
 from slack_playground import Playground
 from slack_playground.values import Json
 from supervisor_core.commands.command import Issuer, Outcome
@@ -115,7 +115,7 @@ async def test_the_reports_of_a_few_come_as_files_and_of_many_it_is_said_where_t
     slack: Playground, road: Road
 ) -> None:
     ops, boss = slack.channel("ops").id, slack.channel("boss").id
-    road.read_report = Reports(road.folder, road.folder / "var").read
+    road.read_report = ReportReader(road.folder, road.folder / "var").read
     few, many = [[f"W{n}" for n in range(number)] for number in (REPORTS, REPORTS + 1)]
     for task, workers, channel in (("few", few, ops), ("many", many, boss)):
         road.files(task, workers, channel, "diagnostics")
@@ -132,7 +132,7 @@ async def test_the_reports_of_a_few_come_as_files_and_of_many_it_is_said_where_t
 
 async def test_a_report_that_can_not_be_read_is_told_in_words_with_its_place(slack: Playground, road: Road) -> None:
     ops = slack.channel("ops").id
-    road.read_report = Reports(road.folder, road.folder / "var").read
+    road.read_report = ReportReader(road.folder, road.folder / "var").read
     outcome = report_of(road.folder, "North")
     (road.folder / "North.json").unlink()
     road.files("t1", ["North"], ops, "diagnostics")
@@ -154,7 +154,7 @@ def test_a_drive_that_hangs_holds_nothing_up_and_other_files_are_not_read(
         folder.mkdir()
         (folder / "a.json").write_text("{}")
     (tmp_path / "secret").write_text("token")
-    reading = Reports(drive, home)
+    reading = ReportReader(drive, home)
     assert reading.read(str(drive / "a.json"), digest) == "{}"
     assert reading.read(str(tmp_path / "secret"), sha256(b"token").hexdigest()) == ""
     assert reading.read(str(drive / ".." / "secret"), sha256(b"token").hexdigest()) == ""

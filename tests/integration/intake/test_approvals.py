@@ -17,7 +17,7 @@ from supervisor_core.intake.approvals.execution import PATIENCE, RETRY
 from supervisor_core.intake.approvals.rights import RightsUnknown, host_rights
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
-from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, NotAsked, VoteRefused
+from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, RequestRefused, VoteRefused
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
 from tests.support.intake.approvals import ANNA, BOB, CARD, CARL, MINUTE, NOW, SHELL, Desk, a_desk
@@ -266,7 +266,7 @@ def test_the_same_question_twice_is_one_and_somebody_elses_task_id_is_nobodys(de
     first, second = desk.ask(), desk.ask()
     assert first.approval_id == second.approval_id
     assert desk.actions() == ["APPROVAL_REQUESTED"]
-    with pytest.raises(NotAsked, match="anna has asked for this already"):
+    with pytest.raises(RequestRefused, match="anna has asked for this already"):
         desk.ask(by=BOB)
 
 
@@ -281,14 +281,14 @@ def test_an_approval_is_found_by_its_own_id_and_by_its_commands(desk: Desk) -> N
 def test_with_nobody_to_approve_it_is_refused_at_once(desk: Desk) -> None:
     desk.document["slack"]["access"]["approvers"] = []
     desk.configure()
-    with pytest.raises(NotAsked, match=r"nobody is configured who could give it.*slack\.access\.approvers"):
+    with pytest.raises(RequestRefused, match=r"nobody is configured who could give it.*slack\.access\.approvers"):
         desk.ask()
     assert (desk.approvals.of_task("task_1"), desk.actions()) == (None, [])
     desk.document["teams"] = {"archive": {"approvers": ["U0BOB"]}}
     desk.document["workers"]["North"] = {**desk.document["workers"]["North"], "team": "archive"}
     desk.configure()
     desk.ask()
-    with pytest.raises(NotAsked):  # South has no team
+    with pytest.raises(RequestRefused):  # South has no team
         desk.ask("restart all", task_id="task_2")
     desk.document["slack"]["approvals"]["doors"] = ["slack", "cli"]  # then a second shell can
     desk.configure()
@@ -364,7 +364,7 @@ def test_a_look_that_fails_for_now_is_tried_again_and_one_that_breaks_keeps_no_o
 
 
 def test_words_of_every_refusal_are_of_one_kind() -> None:
-    for kind in (NotAsked, VoteRefused, NoSuchApproval):
+    for kind in (RequestRefused, VoteRefused, NoSuchApproval):
         assert issubclass(kind, SupervisorError)
         assert not kind.retryable
 

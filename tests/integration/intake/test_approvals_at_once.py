@@ -173,11 +173,11 @@ def test_votes_on_each_engine_are_counted_once_each_and_decide_once(engine: Engi
 def test_a_move_on_each_engine_is_made_from_where_it_may_be_and_once(engine: Engine) -> None:
     database, asked = OfEngine(engine), an_approval()
     database.write(lambda connection: rows.file(connection, asked))
-    why = rows.Decided("supervisor", "late")
+    why = rows.Decision("supervisor", "late")
 
     def made(move: Move) -> bool:
         step = rows.move(asked, move, why, NOW)
-        return database.write(lambda connection: rows.taken(connection, asked, step, NOW))
+        return database.write(lambda connection: rows.take_step(connection, asked, step, NOW))
 
     with pytest.raises(IllegalMove, match="is pending can't execute"):
         made(Move.EXECUTE)

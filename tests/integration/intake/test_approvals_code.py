@@ -13,7 +13,7 @@ from supervisor_core.daemon.execution import execute
 from supervisor_core.intake.approvals.observed_state import effect, observer
 from supervisor_core.intake.approvals.rights import FakeRights
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, to_go_on
-from supervisor_core.intake.approvals.service import Approvals, NotAsked, NothingToDo
+from supervisor_core.intake.approvals.service import Approvals, NothingToDo, RequestRefused
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
@@ -143,7 +143,7 @@ def test_two_checkouts_are_held_to_both_their_states(tmp_path: Path, code: Clone
 
 def test_what_would_fail_as_things_are_is_not_asked_for(place: CodeHost, approvals: Approvals, code: Clones) -> None:
     _edit(place, code)
-    with pytest.raises(NotAsked, match="No approval was asked for: it would fail as things are"):
+    with pytest.raises(RequestRefused, match="No approval was asked for: it would fail as things are"):
         ask(place, approvals)
     assert approvals.waiting() == []
 
@@ -180,7 +180,7 @@ def test_who_holds_a_command_to_a_preview_that_shows_nothing_to_do_is_asked_abou
 
 def test_who_names_a_state_that_is_not_so_is_told_at_once(place: CodeHost, approvals: Approvals) -> None:
     gateway = Gateway(place.config, LocalCarrier(place.ledger), approvals)
-    with pytest.raises(NotAsked, match="not so any more"):
+    with pytest.raises(RequestRefused, match="not so any more"):
         gateway.submit(place.command("rollback North 1", state="0" * 64), ANNA, "slack")
     seen = place.preview("rollback North 1").state
     assert gateway.submit(place.command("rollback North 1", state=seen), ANNA, "slack").approval is not None

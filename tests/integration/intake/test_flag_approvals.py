@@ -13,7 +13,7 @@ import yaml
 from supervisor_core.commands.flags import Trust, sign
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.intake.inbox.intake import Swept
+from supervisor_core.intake.inbox.intake import SweepResult
 from supervisor_core.workers.context import open_doors
 from tests.integration.intake.test_flag_intake import SECRET, Scene
 
@@ -62,7 +62,7 @@ def test_a_signed_flag_with_enough_votes_is_carried_out_and_keeps_them(scene: Sc
 @pytest.mark.parametrize("voters", [(), ("U2",), ("U2", "U2"), ("U1", "U2"), ("T2/U1", "U2")])
 def test_too_few_votes_the_same_twice_or_the_asker_s_own_do_not_do(scene: Scene, voters: tuple[str, ...]) -> None:
     scene.drop(signed(*voters))
-    assert scene.sweep(TRUST) == Swept(rejected=1)
+    assert scene.sweep(TRUST) == SweepResult(rejected=1)
     (reason,) = scene.rejected().values()
     assert "pause needs an approval here, with 2 votes" in reason
     assert scene.queued() == []
@@ -71,4 +71,4 @@ def test_too_few_votes_the_same_twice_or_the_asker_s_own_do_not_do(scene: Scene,
 def test_votes_that_were_added_to_a_signed_flag_do_not_count(scene: Scene) -> None:
     forged = signed("U2")
     scene.drop({**forged, "approvals": [*forged["approvals"], {"id": "slack:T/U3", "name": "x", "at": "now"}]})
-    assert scene.sweep(TRUST) == Swept(rejected=1)
+    assert scene.sweep(TRUST) == SweepResult(rejected=1)

@@ -24,7 +24,7 @@ from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.inbox import Claimed, Inbox, Opened
 from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.intake.inbox import triage as sightings
-from supervisor_core.intake.inbox.intake import FlagIntake, Swept
+from supervisor_core.intake.inbox.intake import FlagIntake, SweepResult
 from supervisor_core.intake.inbox.triage import SETTLE_SECONDS
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
@@ -59,7 +59,7 @@ class Scene:
     def intake(self, workers: Sequence[str] = ("OrionMX",), trust: Trust | None = None) -> FlagIntake:
         return FlagIntake(self.host, self.ledger, workers, trust, now=lambda: self.now)
 
-    def sweep(self, trust: Trust | None = None) -> Swept:
+    def sweep(self, trust: Trust | None = None) -> SweepResult:
         return self.intake(trust=trust).sweep()
 
     def wait(self, seconds: float) -> None:
@@ -110,12 +110,12 @@ def test_a_flag_becomes_a_job_by_its_owner_and_is_gone(scene: Scene) -> None:
     os.utime(path, (1_770_000_000, 1_770_000_000))
     swept = scene.sweep()
     (job,) = scene.queued()
-    assert swept == Swept(filed=(job,))
+    assert swept == SweepResult(filed=(job,))
     assert (job.task_id, job.handler, job.label, job.door) == ("t1", "pause", "hotfix", "flag")
     assert job.issuer.id == f"file:{path.parent.owner()}"
     assert job.filed_at == datetime.fromtimestamp(1_770_000_000, UTC)
     assert scene.lies_in() == scene.lies_in("processing") == scene.lies_in("rejected") == []
-    assert scene.sweep() == Swept()
+    assert scene.sweep() == SweepResult()
 
 
 def test_flags_of_other_workers_and_other_files_are_not_touched(scene: Scene) -> None:
@@ -132,7 +132,7 @@ def test_flags_of_other_workers_and_other_files_are_not_touched(scene: Scene) ->
     (scene.inbox / "processing").mkdir()
     (scene.inbox / "processing" / "supervisor_pause_West.flag.token").touch()
     (scene.inbox / "processing" / "supervisor_pause_West.flag").touch()
-    assert scene.sweep() == Swept()
+    assert scene.sweep() == SweepResult()
     assert sorted(path.name for path in scene.inbox.iterdir() if path.is_file()) == sorted(names)
     assert len(scene.lies_in("processing")) == 2
     assert scene.trail() == []
@@ -161,8 +161,8 @@ def test_a_rejected_flag_is_in_the_trail_once_has_a_result_and_lies_aside_with_i
     scene: Scene, name: str, content: bytes, said: str
 ) -> None:
     scene.drop(content, name)
-    assert scene.sweep() == Swept(rejected=1)
-    assert scene.sweep() == Swept()
+    assert scene.sweep() == SweepResult(rejected=1)
+    assert scene.sweep() == SweepResult()
     ((kept, reason),) = scene.rejected().items()
     assert said in reason
     (row,) = scene.trail()
@@ -187,7 +187,7 @@ def test_a_rejected_flag_is_in_the_trail_once_has_a_result_and_lies_aside_with_i
 def test_what_is_no_file_is_rejected_without_being_opened(scene: Scene, make: Callable[[Path], object]) -> None:
     scene.inbox.mkdir()
     make(scene.inbox / NAME)
-    assert scene.sweep() == Swept(rejected=1)
+    assert scene.sweep() == SweepResult(rejected=1)
     assert list(scene.rejected()) == [NAME]
     assert "root:" not in json.dumps(scene.results())
 
@@ -200,25 +200,25 @@ def test_one_bad_flag_keeps_no_good_one_from_its_job(scene: Scene) -> None:
     assert [job.task_id for job in swept.filed] == ["good"]
     assert len(scene.trail()) == swept.rejected == len({name for name, _, _ in REJECTIONS})
     scene.wait(60)
-    assert scene.sweep() == Swept()
+    assert scene.sweep() == SweepResult()
 
 
 def test_a_flag_half_written_is_left_for_five_seconds_since_we_saw_it_and_then_judged(scene: Scene) -> None:
     path = scene.drop(b'{"task_id": ')
     os.utime(path, (1, 1))  # what its own clock says does not count
-    assert scene.sweep() == Swept(unripe=1)
+    assert scene.sweep() == SweepResult(unripe=1)
     scene.wait(SETTLE_SECONDS - 0.1)
-    assert scene.sweep() == Swept(unripe=1)
+    assert scene.sweep() == SweepResult(unripe=1)
     assert scene.trail() == []
     scene.wait(0.1)
-    assert scene.sweep() == Swept(rejected=1)
+    assert scene.sweep() == SweepResult(rejected=1)
     assert "not JSON" in scene.rejected()[NAME]
 
 
 def test_a_flag_that_goes_on_changing_gets_its_five_seconds_anew(scene: Scene) -> None:
     for number in range(4):
         scene.drop(b'{"task_id": "t' + b"x" * number)
-        assert scene.sweep() == Swept(unripe=1)
+        assert scene.sweep() == SweepResult(unripe=1)
         scene.wait(SETTLE_SECONDS - 0.1)
     scene.drop({"task_id": "t1"})
     assert [job.task_id for job in scene.sweep().filed] == ["t1"]
@@ -226,14 +226,14 @@ def test_a_flag_that_goes_on_changing_gets_its_five_seconds_anew(scene: Scene) -
 
 def test_an_empty_flag_means_no_parameters_after_five_seconds(scene: Scene) -> None:
     scene.drop(b" \n", "supervisor_pause_OrionMX_t7.flag")
-    assert scene.sweep() == Swept(unripe=1)
+    assert scene.sweep() == SweepResult(unripe=1)
     scene.wait(SETTLE_SECONDS)
     assert [job.task_id for job in scene.sweep().filed] == ["t7"]
 
 
 def test_the_five_seconds_go_on_in_the_next_pass(scene: Scene) -> None:
     scene.drop(b"")
-    assert scene.intake().sweep() == Swept(unripe=1)
+    assert scene.intake().sweep() == SweepResult(unripe=1)
     scene.wait(SETTLE_SECONDS)
     assert len(scene.intake().sweep().filed) == 1
 
@@ -242,9 +242,9 @@ def test_a_clock_that_is_set_back_lets_no_flag_wait_for_ever(scene: Scene) -> No
     scene.drop(b"{")
     scene.sweep()
     scene.wait(-86_400)
-    assert scene.sweep() == Swept(unripe=1)
+    assert scene.sweep() == SweepResult(unripe=1)
     scene.wait(SETTLE_SECONDS)
-    assert scene.sweep() == Swept(rejected=1)
+    assert scene.sweep() == SweepResult(rejected=1)
 
 
 def test_a_task_seen_before_is_answered_with_the_first_outcome_and_not_run_again(scene: Scene) -> None:
@@ -255,7 +255,7 @@ def test_a_task_seen_before_is_answered_with_the_first_outcome_and_not_run_again
     (scene.outbox / "supervisor_result_pause_t1.json").unlink()
     for _ in range(2):
         scene.drop({"task_id": "t1", "label": "second"})
-        assert scene.sweep() == Swept()
+        assert scene.sweep() == SweepResult()
         assert scene.results() == [first]
     assert scene.queued() == []
     assert len(scene.trail()) == 1
@@ -274,7 +274,7 @@ def test_a_bad_flag_under_the_id_of_a_good_task_does_not_answer_for_it(scene: Sc
     scene.drop({}, name)
     (job,) = scene.sweep().filed
     scene.drop({"label": "é"}, name)
-    assert scene.sweep() == Swept(rejected=1)
+    assert scene.sweep() == SweepResult(rejected=1)
     scene.finish(job, Outcome.done(message="paused"))
     told = {result["task_id"]: result["success"] for result in scene.results()}
     assert told.pop("t1") is True
@@ -347,7 +347,7 @@ def test_a_rejection_cut_off_before_the_file_is_moved_is_told_once(scene: Scene)
     scene.host = replace(scene.host, inbox=Sabotaged(scene.host.inbox, "reject", OSError(5, "I/O error")))
     with pytest.raises(OSError, match="I/O error"):
         scene.sweep()
-    assert scene.sweep() == Swept(rejected=1)
+    assert scene.sweep() == SweepResult(rejected=1)
     assert len(scene.trail()) == len(scene.results()) == len(scene.rejected()) == 1
 
 
@@ -393,7 +393,7 @@ def test_with_a_secret_only_signed_flags_count_and_they_count_for_their_issuer(s
     assert [vote["id"] for vote in job.approvals] == ["slack:T/U2"]
     scene.drop({**body, "task_id": "t2", "signature": sign(body, SECRET)})
     scene.drop({}, "supervisor_resume_OrionMX.flag")
-    assert scene.sweep(trust) == Swept(rejected=2)
+    assert scene.sweep(trust) == SweepResult(rejected=2)
     assert {row["actor"].partition(":")[0] for row in scene.trail()} == {"file"}
 
 
@@ -412,7 +412,7 @@ def test_no_signed_flag_breaks_the_sweep_or_the_ledger(scene: Scene, body: dict[
     }
     whole.setdefault("signature", sign(whole, SECRET))
     scene.drop(whole)
-    assert scene.sweep(Trust(SECRET, timedelta(hours=1), "TestHost")) == Swept(rejected=1)
+    assert scene.sweep(Trust(SECRET, timedelta(hours=1), "TestHost")) == SweepResult(rejected=1)
     assert len(scene.results()) == 1
 
 

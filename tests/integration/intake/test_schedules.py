@@ -20,8 +20,15 @@ from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.schedules.rows import TOLD
 from supervisor_core.intake.schedules.rules import PATIENCE, RunState, Schedule
-from supervisor_core.intake.schedules.runner import Answered, SchedulesChore
-from supervisor_core.intake.schedules.service import MOST, NameTaken, NoSuchSchedule, Schedules, Standing, TooMany
+from supervisor_core.intake.schedules.runner import ScheduledAnswer, SchedulesChore
+from supervisor_core.intake.schedules.service import (
+    MOST,
+    NameTaken,
+    NoSuchSchedule,
+    Schedules,
+    ScheduleStatus,
+    TooManySchedules,
+)
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.storage import outbox
@@ -53,11 +60,13 @@ class Planned:
         desk = self.desk
         return SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, desk.rights, self._answer)
 
-    def _answer(self, schedule: Schedule, command: Command) -> Answered:
+    def _answer(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
         if self.away:
             raise TemporaryError(self.away)
         self.answers.append((schedule.name, command.task_id))
-        return Answered((Message("notice", command.task_id, {"channel": "C0OPS", "content": {"text": "all is well"}}),))
+        return ScheduledAnswer(
+            (Message("notice", command.task_id, {"channel": "C0OPS", "content": {"text": "all is well"}}),)
+        )
 
     def add(
         self,
@@ -66,12 +75,12 @@ class Planned:
         at: datetime = NOW,
         zone: str = BERLIN,
         card: dict[str, Any] | None = PLACE,
-    ) -> Standing:
+    ) -> ScheduleStatus:
         params = self.desk.gateway.parse(words).params
         target = self.desk.gateway.parse(params["command"]).target
         return self.schedules.add(params, target, by, zone, f"task_of_{params['name']}", card, at)
 
-    def one(self, now: datetime = NOW) -> Standing:
+    def one(self, now: datetime = NOW) -> ScheduleStatus:
         (found,) = self.schedules.list(now)
         return found
 
@@ -145,7 +154,7 @@ def test_a_name_is_taken_in_whatever_case_until_it_is_removed(planned: Planned) 
 def test_there_are_not_too_many(planned: Planned) -> None:
     for number in range(MOST):
         planned.add(f'schedule add n{number} "hourly" status all')
-    with pytest.raises(TooMany, match="Remove one first"):
+    with pytest.raises(TooManySchedules, match="Remove one first"):
         planned.add('schedule add more "hourly" status all')
 
 
@@ -480,7 +489,7 @@ def test_one_that_can_not_be_run_keeps_no_other_from_it(planned: Planned) -> Non
     planned.add('schedule add well "hourly" pause North')
     desk = planned.desk
 
-    def broken(schedule: Schedule, command: Command) -> Answered:
+    def broken(schedule: Schedule, command: Command) -> ScheduledAnswer:
         raise ZeroDivisionError
 
     chore = SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, desk.rights, broken)

@@ -159,7 +159,7 @@ def test_who_is_waited_for_is_told(host: Host) -> None:
     host.run("West")
 
     def waited_for(worker: str) -> list[tuple[str, str]]:
-        found = host.ledger.read(lambda connection: jobs.kept_waiting_by(connection, worker))
+        found = host.ledger.read(lambda connection: jobs.blocked_jobs(connection, worker))
         return [(job.worker_id, first.worker_id) for job, first in found]
 
     assert waited_for("South") == [("South", "North")]

@@ -80,7 +80,7 @@ def test_history_and_why_know_of_it(host: CodeHost) -> None:
     host.start()
     done = host.did("rollback mailer 1 slow reader")
     now = datetime.now(UTC)
-    found = host.ledger.read(lambda connection: jobs.lately(connection, "fetcher", now - timedelta(days=1), 10))
+    found = host.ledger.read(lambda connection: jobs.recent_for(connection, "fetcher", now - timedelta(days=1), 10))
     assert [(job.task_id, job.worker_id) for job in found] == [(done.task_id, "mailer")]
     (history,) = histories(host.ledger, host.config, ["fetcher"], now - timedelta(days=1), now)
     assert history.marks[0].words[0] == "rollback of mailer, which shares its code, by "

@@ -20,7 +20,7 @@ from bot.outbound.messages import KINDS, is_orphaned, with_thread
 from bot.views.cards.alert import alert_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.actions import Alerts, Request
+from supervisor_core.alerts.actions import AlertRequest, Alerts
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.alerts.monitor import Alerting
 from supervisor_core.alerts.rules import Alert
@@ -148,10 +148,10 @@ class AlertDesk:
 
     # --- what people do
 
-    def request(self, reason: str = "") -> Request:
+    def request(self, reason: str = "") -> AlertRequest:
         """Somebody asks for something."""
         self._requests += 1
-        return Request(ANN, "slack", f"task_{self._requests}", reason)
+        return AlertRequest(ANN, "slack", f"task_{self._requests}", reason)
 
     # --- what people see
 

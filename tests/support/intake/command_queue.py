@@ -112,7 +112,7 @@ class Host:
         """In turn means: in order, one at a time, and up to the first failure."""
         for number in range(1, self._tasks + 1):
             siblings = self.of(f"t{number}")
-            if not turns.goes_in_turn(siblings[0]):
+            if not turns.is_sequential(siblings[0]):
                 continue
             at_work = [job for job in siblings if job.state in (JobState.CLAIMED, JobState.STARTED)]
             assert len(at_work) <= 1

@@ -8,9 +8,9 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access.checks import Judging, Offering
+from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.people import People
-from bot.access.rules import Rules
+from bot.access.rules import AccessRules
 from bot.outbound.content import MessageComposer
 from bot.outbound.home_content import HomePages
 from supervisor_core.commands.command import Issuer
@@ -46,7 +46,7 @@ def pages_of(
     async def explain(_workers: Collection[str]) -> list[Explanation]:
         raise AssertionError("nobody asked for that")
 
-    judging = Judging(People(client, ()), Rules(config.slack, config.teams, config.workers, team))
+    judging = AccessChecks(People(client, ()), AccessRules(config.slack, config.teams, config.workers, team))
     heard = partial(EventBus().subscribe, name="home")
     doors = ChatDoors(look, lambda: None, monitoring, versions, heard, written, explain)
-    return HomePages(config, judging, Offering(config, judging), MessageComposer(), ledger, doors)
+    return HomePages(config, judging, AllowedCommands(config, judging), MessageComposer(), ledger, doors)

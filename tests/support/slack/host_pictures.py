@@ -14,7 +14,7 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common.times import to_text
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Terms
-from supervisor_core.jobs.model import Recent
+from supervisor_core.jobs.model import CommandSummary
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=1)
@@ -108,9 +108,9 @@ def recents() -> list[RecentCommand]:
     ]
 
 
-def recent(handler: str, names: tuple[str, ...], count: int, **facts: Any) -> Recent:
+def recent(handler: str, names: tuple[str, ...], count: int, **facts: Any) -> CommandSummary:
     usual = {"issuer": ANNA, "label": None, "filed_at": NOW - timedelta(minutes=3)}
-    return Recent("task_1", handler, workers=names, count=count, **{**usual, **facts})
+    return CommandSummary("task_1", handler, workers=names, count=count, **{**usual, **facts})
 
 
 def picture(count: int, role: str = "operator", **facts: Any) -> HomeData:

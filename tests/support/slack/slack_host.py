@@ -7,19 +7,19 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access.checks import Judging
+from bot.access.checks import AccessChecks
 from bot.access.people import People
-from bot.access.rules import Rules, listed
-from bot.inbound.dispatcher import Dealt
-from bot.inbound.router import Doors, Identity, SlackApp
+from bot.access.rules import AccessRules, configured_ids
+from bot.inbound.dispatcher import Response
+from bot.inbound.router import Identity, RequestHandlers, Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
-from bot.requests.alert_actions import Attending
-from bot.requests.commands import Commands
-from bot.requests.form_views import FormDoors
-from bot.requests.home_actions import HomeDoors
-from bot.requests.request import Asked, Attention, Vote
-from bot.requests.votes import Voting
+from bot.requests.alert_actions import AlertActions
+from bot.requests.commands import CommandRequests
+from bot.requests.form_views import FormActions
+from bot.requests.home_actions import HomeActions
+from bot.requests.request import AlertAction, Request, VoteRequest
+from bot.requests.votes import Votes
 from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
 from supervisor_core.alerts.actions import Alerts
@@ -38,10 +38,10 @@ class SlackRoom:
         self.forms: list[dict[str, object]] = []
         self._client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
-        doors = Doors(self._command, self._vote, self._ask_why, self._ask_how, self._attend)
-        forms = FormDoors(self._client, lambda: self.desk.config, self._offered)
-        homes = HomeDoors(HomeRefresher(desk.ledger), forms, lambda: self.desk.config)
-        self._app = SlackApp(self._client, identity, doors, forms, homes)
+        doors = RequestHandlers(self._command, self._vote, self._ask_why, self._ask_how, self._attend)
+        forms = FormActions(self._client, lambda: self.desk.config, self._offered)
+        homes = HomeActions(HomeRefresher(desk.ledger), forms, lambda: self.desk.config)
+        self._app = Router(self._client, identity, doors, forms, homes)
         self.alone = False
         """Whether what is pressed stands on a message that only its reader sees."""
         self.key = ""
@@ -50,23 +50,23 @@ class SlackRoom:
         self.said_meanwhile: list[Message] = []
         """What was said while the slow part of a request was under way."""
 
-    async def slash(self, name: str, text: str, **more: Any) -> Dealt:
+    async def slash(self, name: str, text: str, **more: Any) -> Response:
         """Somebody types `/supervisor …`."""
         payload = {"command": "/supervisor", "text": text, "user_id": self.slack.user(name).id, "channel_id": "C0OPS"}
         return await self.deal("slash_commands", {**payload, "team_id": self.workspace, **more})
 
-    async def press(self, name: str, button: dict[str, Any], **user: Any) -> Dealt:
+    async def press(self, name: str, button: dict[str, Any], **user: Any) -> Response:
         """Somebody presses this button."""
         action = {key: button[key] for key in ("action_id", "value")} | {"type": "button", "action_ts": "1.0"}
         return await self._act(name, {**action, "block_id": "b"}, user)
 
-    async def choose(self, name: str, menu: dict[str, Any], block_id: str, value: str) -> Dealt:
+    async def choose(self, name: str, menu: dict[str, Any], block_id: str, value: str) -> Response:
         """Somebody chooses this from a menu."""
         option = {"text": {"type": "plain_text", "text": value}, "value": value}
         action = {"type": "static_select", "action_id": menu["action_id"], "selected_option": option}
         return await self._act(name, {**action, "block_id": block_id, "action_ts": "1.0"}, {})
 
-    async def send(self, name: str, view: dict[str, Any], **said: str) -> Dealt:
+    async def send(self, name: str, view: dict[str, Any], **said: str) -> Response:
         """Somebody sends a form in which they say this."""
         values = {block: {block: {"type": "plain_text_input", "value": words}} for block, words in said.items()}
         filled = {**view, "id": "V1", "hash": "1.a", "state": {"values": values}}
@@ -74,7 +74,7 @@ class SlackRoom:
         body = {"type": "view_submission", "user": who, "team": {"id": self.workspace}, "view": filled}
         return await self.deal("interactive", body)
 
-    async def _act(self, name: str, action: dict[str, Any], user: dict[str, Any]) -> Dealt:
+    async def _act(self, name: str, action: dict[str, Any], user: dict[str, Any]) -> Response:
         who = {"id": self.slack.user(name).id, "team_id": self.workspace, **user}
         place = {"type": "message", "message_ts": "1.0", "channel_id": "C0OPS", "is_ephemeral": self.alone}
         body: dict[str, Any] = {
@@ -86,7 +86,7 @@ class SlackRoom:
         body |= {"channel": {"id": "C0OPS"}, "actions": [action], "trigger_id": "t1"}
         return await self.deal("interactive", body)
 
-    async def deal(self, kind: str, payload: dict[str, Any], key: str = "", at: datetime | None = None) -> Dealt:
+    async def deal(self, kind: str, payload: dict[str, Any], key: str = "", at: datetime | None = None) -> Response:
         """One envelope."""
         self._keys += 1
         received = Received(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
@@ -97,29 +97,29 @@ class SlackRoom:
         self.said_meanwhile += messages
         return True
 
-    def _judging(self) -> Judging:
+    def _judging(self) -> AccessChecks:
         config = self.desk.config
-        rules = Rules(config.slack, config.teams, config.workers, self.workspace)
-        return Judging(People(self._client, {who for who, _ in listed(config.slack, config.teams)}), rules)
+        rules = AccessRules(config.slack, config.teams, config.workers, self.workspace)
+        return AccessChecks(People(self._client, {who for who, _ in configured_ids(config.slack, config.teams)}), rules)
 
-    async def _command(self, asked: Asked) -> Dealt:
-        commands = Commands(self.desk.config, self.desk.gateway, self._judging(), {}, lambda: None)
+    async def _command(self, asked: Request) -> Response:
+        commands = CommandRequests(self.desk.config, self.desk.gateway, self._judging(), {}, lambda: None)
         return await commands.deal(asked)
 
-    async def _vote(self, vote: Vote) -> Dealt:
-        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).deal(vote)
+    async def _vote(self, vote: VoteRequest) -> Response:
+        return await Votes(self.desk.approvals, self._judging(), self._open, self._waiting).deal(vote)
 
-    async def _ask_why(self, vote: Vote) -> Dealt:
-        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_why(vote)
+    async def _ask_why(self, vote: VoteRequest) -> Response:
+        return await Votes(self.desk.approvals, self._judging(), self._open, self._waiting).ask_why(vote)
 
     async def _waiting(self) -> list[ApprovalDetails]:
         return self.desk.ledger.read(MessageComposer().waiting)
 
-    async def _ask_how(self, vote: Vote) -> Dealt:
-        return await Voting(self.desk.approvals, self._judging(), self._open, self._waiting).ask_how(vote)
+    async def _ask_how(self, vote: VoteRequest) -> Response:
+        return await Votes(self.desk.approvals, self._judging(), self._open, self._waiting).ask_how(vote)
 
-    async def _attend(self, attention: Attention) -> Dealt:
-        return await Attending(Alerts(self.desk.ledger), self._judging()).deal(attention)
+    async def _attend(self, attention: AlertAction) -> Response:
+        return await AlertActions(Alerts(self.desk.ledger), self._judging()).deal(attention)
 
     async def _open(self, _trigger: str, view: dict[str, object]) -> None:
         self.forms.append(view)
@@ -128,6 +128,6 @@ class SlackRoom:
         return []
 
 
-def texts(dealt: Dealt) -> list[str]:
+def texts(dealt: Response) -> list[str]:
     """What is told."""
     return [str((message.payload or {})["content"]["text"]) for message in dealt.messages]

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from bot.outbound.messages import WHISPER, answer, card_place, whisper
-from bot.requests.request import Asked, is_said_to_us, mentioned, opened, pressed, said, submitted
+from bot.requests.request import (
+    Request,
+    from_button,
+    from_direct_message,
+    from_form,
+    from_form_opening,
+    from_mention,
+    is_direct_message,
+)
 from bot.views.forms import form, picker
 from bot.views.parts import text_message
 from supervisor_core.alerts.messages import NOTICE
@@ -39,10 +47,10 @@ def spoken(**more: Any) -> Received:
     return received({"team_id": "T0TEAM", "event": {**DIRECT, "text": "status &lt;all&gt;", **more}})
 
 
-def sent(channel: str = "", thread: str | None = None, chosen: str | None = None, **more: Any) -> Asked:
+def sent(channel: str = "", thread: str | None = None, chosen: str | None = None, **more: Any) -> Request:
     view = form(CATALOG["pause"], CONTEXT, channel, thread)
     payload = {"type": "view_submission", **WHO, "view": filled(view, {"where": chosen}), **more}
-    return submitted(received(payload), "pause OrionMX")
+    return from_form(received(payload), "pause OrionMX")
 
 
 @pytest.mark.parametrize(
@@ -59,13 +67,13 @@ def sent(channel: str = "", thread: str | None = None, chosen: str | None = None
     ],
 )
 def test_only_what_a_person_says_to_the_bot_alone_is_a_command(other: dict[str, Any]) -> None:
-    assert is_said_to_us(DIRECT)
-    assert is_said_to_us({**DIRECT, "thread_ts": "1.1"})
-    assert not is_said_to_us({**DIRECT, **other})
+    assert is_direct_message(DIRECT)
+    assert is_direct_message({**DIRECT, "thread_ts": "1.1"})
+    assert not is_direct_message({**DIRECT, **other})
 
 
 def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -> None:
-    asked = said(spoken())
+    asked = from_direct_message(spoken())
     assert (asked.text, asked.user, asked.team, asked.channel) == ("status <all>", "U0OPER", "T0TEAM", "D1")
     for message in (answer(asked, CONTENT), whisper(asked, CONTENT)):
         assert message.kind == NOTICE
@@ -75,11 +83,11 @@ def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -
             True,
         )
     assert card_place(asked) == {"channel": "D1", "user": "U0OPER", "thread_ts": None}
-    assert card_place(said(spoken(thread_ts="1.1")))["thread_ts"] == "1.1"
+    assert card_place(from_direct_message(spoken(thread_ts="1.1")))["thread_ts"] == "1.1"
 
 
 def test_a_mention_is_answered_in_its_thread() -> None:
-    asked = mentioned(spoken(channel="C1"))
+    asked = from_mention(spoken(channel="C1"))
     assert told(answer(asked, CONTENT))["thread_ts"] == "1.2"
     assert whisper(asked, CONTENT).kind == WHISPER
 
@@ -101,18 +109,21 @@ def test_a_form_is_answered_by_the_address_that_came_with_it_else_in_its_place()
 
 
 def test_what_opens_a_form_knows_its_place() -> None:
-    shortcut = opened(received({"type": "shortcut", **WHO}))
+    shortcut = from_form_opening(received({"type": "shortcut", **WHO}))
     assert (shortcut.channel, shortcut.thread, shortcut.direct) == ("U0OPER", None, True)
     on: dict[str, Any] = {"type": "message_action", **WHO, "channel": {"id": "C1"}, "response_url": "https://h/2"}
-    first = opened(received({**on, "message": {"ts": "1.2"}}))
+    first = from_form_opening(received({**on, "message": {"ts": "1.2"}}))
     assert (first.channel, first.thread, first.response_url, first.direct) == ("C1", "1.2", "https://h/2", False)
-    assert opened(received({**on, "message": {"ts": "1.3", "thread_ts": "1.2"}})).thread == "1.2"
+    assert from_form_opening(received({**on, "message": {"ts": "1.3", "thread_ts": "1.2"}})).thread == "1.2"
     button = {"type": "block_actions", **WHO, "container": {"channel_id": "C1", "message_ts": "1.3"}}
-    assert (opened(received(button)).channel, opened(received(button)).thread) == ("C1", None)
+    assert (from_form_opening(received(button)).channel, from_form_opening(received(button)).thread) == ("C1", None)
     in_a_view = {"type": "block_actions", **WHO, "container": {"view_id": "V1"}, "view": picker([], "C1", "1.2")}
-    assert opened(received(in_a_view)).channel == "U0OPER", "what may not be asked for has no place"
+    assert from_form_opening(received(in_a_view)).channel == "U0OPER", "what may not be asked for has no place"
     in_a_view["view"] = picker([CATALOG["pause"]], "C1", "1.2")
-    assert (opened(received(in_a_view)).channel, opened(received(in_a_view)).thread) == ("C1", "1.2")
+    assert (from_form_opening(received(in_a_view)).channel, from_form_opening(received(in_a_view)).thread) == (
+        "C1",
+        "1.2",
+    )
 
 
 def test_the_same_submission_is_the_same_command() -> None:
@@ -125,5 +136,5 @@ def test_a_button_of_a_message_that_has_replies_is_pressed_in_the_channel(
 ) -> None:
     container = {"type": "message", "channel_id": "C1", "message_ts": "1.2", "thread_ts": thread}
     action = {"action_id": "command:undo", "value": "n1 OrionMX"}
-    asked = pressed(received({**WHO, "container": container, "actions": [action]}), "undo")
+    asked = from_button(received({**WHO, "container": container, "actions": [action]}), "undo")
     assert card_place(asked) == {"channel": "C1", "user": "U0OPER", "thread_ts": where}

@@ -26,8 +26,8 @@ from supervisor_core.intake.approvals.rules import (
     Terms,
     Vote,
     after,
-    judge,
     may_vote,
+    tally,
 )
 
 S, M = ApprovalState, Move
@@ -101,7 +101,7 @@ ASKER_ELSEWHERE, ONE_ELSEWHERE = (Issuer(who.id.replace("T0", "T1"), who.name) f
     ],
 )
 def test_votes_come_to(needed: int, own: bool, votes: list[Vote], comes_to: ApprovalState) -> None:
-    assert judge(Terms(ASKER.id, needed, own), votes) is comes_to
+    assert tally(Terms(ASKER.id, needed, own), votes) is comes_to
 
 
 @given(
@@ -113,7 +113,7 @@ def test_no_order_of_votes_lets_too_few_people_decide(
     said: list[tuple[Issuer, Choice]], needed: int, own: bool
 ) -> None:
     votes = [vote(who, choice) for who, choice in said]
-    judged = judge(Terms(ASKER.id, needed, own), votes)
+    judged = tally(Terms(ASKER.id, needed, own), votes)
     voters = {who.id for who, choice in said if choice is YES and (own or who is not ASKER)}
     if judged is S.APPROVED:
         assert len(voters) >= needed
@@ -197,7 +197,7 @@ class Voting(RuleBasedStateMachine):
         if may_vote(self.approval, self.votes, who, self.now):
             return
         self.votes.append(Vote(who, choice, self.now))
-        judged = judge(self.approval.terms, self.votes)
+        judged = tally(self.approval.terms, self.votes)
         if judged is not S.PENDING:
             self.go(M.APPROVE if judged is S.APPROVED else M.DENY)
 

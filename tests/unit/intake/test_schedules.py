@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from supervisor_core.common.cron import parse_cron
 from supervisor_core.common.time_zones import next_after
-from supervisor_core.intake.schedules.rules import LATE, Turn, turn
+from supervisor_core.intake.schedules.rules import LATE, DueRun, due_run
 
 NIGHTLY = partial(next_after, parse_cron("0 3 * * *"), "UTC")
 OFTEN = partial(next_after, parse_cron("*/5 * * * *"), "UTC")
@@ -21,21 +21,21 @@ def at(text: str) -> datetime:
 
 
 def test_what_is_due_now_is_run_and_nothing_was_missed() -> None:
-    assert turn(at("05 03:00"), at("05 03:00:01"), NIGHTLY) == Turn(at("05 03:00"), None, at("06 03:00"))
+    assert due_run(at("05 03:00"), at("05 03:00:01"), NIGHTLY) == DueRun(at("05 03:00"), None, at("06 03:00"))
 
 
 def test_what_was_missed_for_less_than_an_hour_is_made_up_for() -> None:
-    assert turn(at("05 03:00"), at("05 03:59"), NIGHTLY) == Turn(at("05 03:00"), None, at("06 03:00"))
+    assert due_run(at("05 03:00"), at("05 03:59"), NIGHTLY) == DueRun(at("05 03:00"), None, at("06 03:00"))
 
 
 def test_what_was_missed_for_longer_is_skipped_and_known() -> None:
-    assert turn(at("05 03:00"), at("05 04:01"), NIGHTLY) == Turn(None, at("05 03:00"), at("06 03:00"))
-    assert turn(at("01 03:00"), at("05 02:00"), NIGHTLY) == Turn(None, at("01 03:00"), at("05 03:00"))
+    assert due_run(at("05 03:00"), at("05 04:01"), NIGHTLY) == DueRun(None, at("05 03:00"), at("06 03:00"))
+    assert due_run(at("01 03:00"), at("05 02:00"), NIGHTLY) == DueRun(None, at("01 03:00"), at("05 03:00"))
 
 
 def test_of_many_times_that_passed_the_newest_is_run_once() -> None:
-    assert turn(at("05 03:00"), at("05 03:32"), OFTEN) == Turn(at("05 03:30"), at("05 03:00"), at("05 03:35"))
-    assert turn(at("01 03:00"), at("05 03:32"), OFTEN) == Turn(at("05 03:30"), at("01 03:00"), at("05 03:35"))
+    assert due_run(at("05 03:00"), at("05 03:32"), OFTEN) == DueRun(at("05 03:30"), at("05 03:00"), at("05 03:35"))
+    assert due_run(at("01 03:00"), at("05 03:32"), OFTEN) == DueRun(at("05 03:30"), at("01 03:00"), at("05 03:35"))
 
 
 @given(
@@ -48,7 +48,7 @@ def test_whenever_somebody_looks_the_next_time_lies_ahead_and_the_run_is_not_lon
     after = partial(next_after, parse_cron(cron), "Europe/Berlin")
     due = after(datetime(2027, 3, 27, tzinfo=UTC))
     now = due + late
-    found = turn(due, now, after)
+    found = due_run(due, now, after)
     assert found.next_at > now
     if found.run_at is not None:
         assert due <= found.run_at <= now <= found.run_at + LATE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.access.rules import Person, Rules, may_see, refusal
+from bot.access.rules import AccessRules, Person, may_see, refusal
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
@@ -31,7 +31,7 @@ GONE = replace(OPERATOR, deleted=True)
 BOT = replace(OPERATOR, is_bot=True)
 UNKNOWN = None
 
-RULES = Rules(
+RULES = AccessRules(
     slack=Slack(
         access=Access(viewers=("*",), operators=("U0OPER", "S0OPS", "U0LISTED"), approvers=("S0ADMINS",)),
     ),
@@ -67,7 +67,7 @@ ASKED = (
 
 
 def allowed(
-    person: Person | None, name: str, workers: tuple[str, ...], rules: Rules = RULES, channel: str = OPS
+    person: Person | None, name: str, workers: tuple[str, ...], rules: AccessRules = RULES, channel: str = OPS
 ) -> bool:
     return refusal(person, CATALOG[name], Command(name, workers=workers), channel, rules) is None
 

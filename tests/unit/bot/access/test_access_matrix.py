@@ -13,7 +13,7 @@ from itertools import product
 
 import pytest
 
-from bot.access.rules import Person, Refusal, Rules, may_approve, may_cancel, may_give, may_see, refusal
+from bot.access.rules import AccessRules, Person, Refusal, may_approve, may_cancel, may_give, may_see, refusal
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import TargetRule
@@ -139,7 +139,7 @@ def has_vote(case: Case) -> bool:
 # The same as configurations, and as calls
 
 
-def rules_for(role: str, way: str, command: str, channels: tuple[str, ...] = ()) -> Rules:
+def rules_for(role: str, way: str, command: str, channels: tuple[str, ...] = ()) -> AccessRules:
     """Everything is somebody else's, but for what this role has in this way."""
     word = WAYS[way]
     named = OUTVOTED.get(role, role)
@@ -167,7 +167,7 @@ def rules_for(role: str, way: str, command: str, channels: tuple[str, ...] = ())
         operators=those("operator of both teams"), approvers=those("approver of intake", "approver of both teams")
     )
     slack = Slack(access=access, channels=channels, approval_channel=APPROVALS)
-    return Rules(slack, {"archive": archive, "intake": intake}, CONFIGURED, HOME)
+    return AccessRules(slack, {"archive": archive, "intake": intake}, CONFIGURED, HOME)
 
 
 CONFIGURED = {name: Worker(command=("sleep", "1"), team=team) for name, team in TEAMS_OF.items()}
@@ -271,7 +271,7 @@ def test_groups_and_channels_are_asked_about_where_they_would_help_and_nowhere_e
 
 
 def test_an_empty_configuration_lets_full_members_look_and_nobody_do_anything() -> None:
-    rules = Rules(Slack(), {"archive": Team()}, CONFIGURED, HOME)
+    rules = AccessRules(Slack(), {"archive": Team()}, CONFIGURED, HOME)
     for (kind, person), command in product(KINDS.items(), CATALOG):
         expected = kind == "full member" and command in LOOKING
         assert (may_give(person, Command(command, "A1", ("A1",)), rules) is None) == expected, (kind, command)
@@ -287,10 +287,10 @@ def test_a_worker_that_is_not_configured_any_more_is_for_the_general_roles_alone
     assert may_approve(FULL, gone, rules_for("approver", "own id", "rollback")) is None
 
 
-_RULES: dict[tuple[str, str, str, tuple[str, ...]], Rules] = {}
+_RULES: dict[tuple[str, str, str, tuple[str, ...]], AccessRules] = {}
 
 
-def cached(role: str, way: str, command: str, channels: tuple[str, ...]) -> Rules:
+def cached(role: str, way: str, command: str, channels: tuple[str, ...]) -> AccessRules:
     """Each configuration is made once."""
     key = (role, way, command, channels)
     if key not in _RULES:

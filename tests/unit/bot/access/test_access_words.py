@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.access.rules import Person, Refusal, Rules, may_approve, may_cancel, may_give, refusal
+from bot.access.rules import AccessRules, Person, Refusal, may_approve, may_cancel, may_give, refusal
 from bot.views.parts import LONGEST, text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG
@@ -32,10 +32,10 @@ WORKERS = {
     name: Worker(command=("sleep", "1"), team=team)
     for name, team in {"North": "archive", "South": "archive", "East": "intake", "West": ""}.items()
 }
-RULES = Rules(SLACK, TEAMS, WORKERS, HOME)
+RULES = AccessRules(SLACK, TEAMS, WORKERS, HOME)
 
 
-def refused(person: Person | None, name: str, *workers: str, rules: Rules = RULES) -> Refusal:
+def refused(person: Person | None, name: str, *workers: str, rules: AccessRules = RULES) -> Refusal:
     found = may_give(person, Command(name, workers=workers), rules)
     assert found is not None
     return found
@@ -123,7 +123,7 @@ def many(letter: str, count: int = 500) -> tuple[str, ...]:
     return tuple(f"{letter}{number:060}" for number in range(count))
 
 
-def crowded() -> Rules:
+def crowded() -> AccessRules:
     """As much of everything as anybody could configure, and with the longest names."""
     everybody = many("U")
     names = [f"{number:03}{'n' * 61}" for number in range(500)]
@@ -133,7 +133,7 @@ def crowded() -> Rules:
     )
     teams = {f"t{name[:63]}": Team(operators=many("S", 20), approvers=many("G", 20)) for name in names}
     workers = {f"w{name[:63]}": Worker(command=("x",), team=team) for name, team in zip(names, teams, strict=True)}
-    return Rules(slack, teams, {**workers, "Mine": Worker(command=("x",), team="mine")}, HOME)
+    return AccessRules(slack, teams, {**workers, "Mine": Worker(command=("x",), team="mine")}, HOME)
 
 
 def test_with_five_hundred_of_everything_it_fits_and_counts_the_rest() -> None:

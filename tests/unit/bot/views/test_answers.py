@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from bot.access.rules import Person, Rules
+from bot.access.rules import AccessRules, Person
 from bot.requests.mistakes import Mistakes
-from bot.requests.request import Asked
+from bot.requests.request import Request
 from bot.views.answers.help import help_message
 from bot.views.answers.overview import overview, pressed_button
 from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, guest_votes, inactive, lacking, unknown
@@ -49,9 +49,9 @@ def config(default: str = "") -> SupervisorConfig:
 
 
 CONFIG = config()
-RULES = Rules(CONFIG.slack, CONFIG.teams, CONFIG.workers, "T0HOME")
+RULES = AccessRules(CONFIG.slack, CONFIG.teams, CONFIG.workers, "T0HOME")
 OPERATOR, VIEWER = Person("U0OPER", "T0HOME"), Person("U0VIEW", "T0HOME")
-ASKED = Asked("", "U0OPER", "T0HOME", "C0OPS", NOW, "envelope")
+ASKED = Request("", "U0OPER", "T0HOME", "C0OPS", NOW, "envelope")
 
 
 def to_mistake(text: str, person: Person | None = OPERATOR, there: SupervisorConfig = CONFIG) -> Mapping[str, Any]:

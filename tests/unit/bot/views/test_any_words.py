@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.requests.request import Asked
+from bot.requests.request import Request
 from bot.views.answers import audit
 from bot.views.answers.alerts import pending_approvals
 from bot.views.answers.help import TargetMenu as Menu
@@ -209,7 +209,7 @@ def test_a_card_that_waits_for_people(asking: ApprovalDetails, clicker: Issuer) 
     is_harmless(approval_card(asking))
     is_harmless(approval_request(asking))
     is_harmless(pending_approvals([asking], "n1"))
-    asked = Asked("", clicker.id, "T0", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 100)
+    asked = Request("", clicker.id, "T0", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 100)
     view = denial_form(asking.approval, asked)
     assert check_view(view) == []
     assert list(alive(view)) == []

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bot.requests.request import Asked
+from bot.requests.request import Request
 from bot.views.answers.alerts import pending_approvals
 from bot.views.cards.approval import approval_card, approval_request, denial_form
 from slack_playground.blockkit.messages import check_message
@@ -177,7 +177,7 @@ def test_of_many_that_wait_the_oldest_have_buttons_and_the_rest_is_on_further_pa
     assert buttons(last)[-1] == "Previous page"
 
 
-ASKED = Asked("", "U0ADA", "T0TEAM", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 200)
+ASKED = Request("", "U0ADA", "T0TEAM", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 200)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.requests.forms import read
+from bot.requests.forms import read_form
 from bot.views import forms as views
 from bot.views.forms import LABEL, MOST_OPTIONS, TARGET, VALUE, block_of, form, form_context, matching, picker, submit
 from slack_playground.blockkit.messages import check_options
@@ -152,7 +152,7 @@ def test_whatever_is_typed_into_the_menu_slack_takes_the_options(query: str) -> 
 def said(name: str, context: GrammarContext = CONTEXT, **values: str | None) -> Any:
     """What is read from this form; `param_N` stands for the field of the parameter N."""
     given_values = {key.replace("param_", "param:"): value for key, value in values.items()}
-    return read(filled(form(CATALOG[name], context), given_values), context)
+    return read_form(filled(form(CATALOG[name], context), given_values), context)
 
 
 def test_what_was_filled_in_becomes_the_canonical_text() -> None:
@@ -221,14 +221,14 @@ def test_every_mistake_is_said_at_once_and_none_is_longer_than_people_read() -> 
 def test_a_form_of_a_command_that_is_gone_says_so() -> None:
     view = filled(form(CATALOG["pause"], CONTEXT), {"target": "vega"})
     view["private_metadata"] = view["private_metadata"].replace('"pause"', '"paws"')
-    assert "open it again" in read(view, CONTEXT)["target"]  # type: ignore[index]
+    assert "open it again" in read_form(view, CONTEXT)["target"]  # type: ignore[index]
     for odd in ("", "[]", "{", '{"x": 1}', "7"):
         assert form_context({"private_metadata": odd}) == views.FormContext()
 
 
 def test_a_worker_that_is_gone_since_the_form_was_opened_is_said_at_its_field() -> None:
     view = filled(form(CATALOG["pause"], CONTEXT), {"target": "vega"})
-    assert "is no target here" in read(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
+    assert "is no target here" in read_form(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
 
 
 WORDS = st.sampled_from(PIECES) | NASTY | FREE | st.text(max_size=40)
@@ -289,7 +289,7 @@ def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stand
 ) -> None:
     definition, context, values = made
     view = filled(form(definition, context), values)
-    answer = read(view, context)
+    answer = read_form(view, context)
     if not isinstance(answer, str):
         inputs = {block["block_id"] for block in view["blocks"] if block["type"] == "input"}
         assert answer
@@ -319,7 +319,7 @@ def test_a_form_that_begins_with_a_command_and_is_sent_as_it_is_gives_that_comma
     if by is not None:
         command = Command(command.name, command.target, command.workers, {**command.params, "by": "U012"})
     view = checked(form(definition, FULL, filled=command))
-    text = read(filled(view), FULL)
+    text = read_form(filled(view), FULL)
     assert isinstance(text, str), text
     assert parse(text, FULL) == command
 

@@ -21,7 +21,7 @@ from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.parameters import MAX_SCHEDULED
 from supervisor_core.intake.schedules.rules import LastRun, RunState, Schedule, ScheduleState
-from supervisor_core.intake.schedules.service import MOST, standing
+from supervisor_core.intake.schedules.service import MOST, schedule_status
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -86,17 +86,19 @@ LONGEST = schedule(
 )
 
 CASES: Mapping[str, Content] = {
-    "added": schedule_card(standing(schedule(), NOW)),
-    "added_without_words": schedule_card(standing(schedule(cron="7,23 */5 * * *"), NOW)),
-    "removed": schedule_card(standing(GONE, NOW)),
+    "added": schedule_card(schedule_status(schedule(), NOW)),
+    "added_without_words": schedule_card(schedule_status(schedule(cron="7,23 */5 * * *"), NOW)),
+    "removed": schedule_card(schedule_status(GONE, NOW)),
     "listed_nothing": listed([], NONCE, removes=True),
     "listed": listed(
-        [standing(RAN, NOW, "succeeded"), standing(MISSED, NOW, "missed: No supervisor was there.")],
+        [schedule_status(RAN, NOW, "succeeded"), schedule_status(MISSED, NOW, "missed: No supervisor was there.")],
         NONCE,
         removes=True,
     ),
-    "listed_for_a_reader": listed([standing(schedule(), NOW)], NONCE, removes=False),
-    "listed_many": listed([standing(schedule(f"n{number}"), NOW) for number in range(MOST)], NONCE, removes=True),
+    "listed_for_a_reader": listed([schedule_status(schedule(), NOW)], NONCE, removes=False),
+    "listed_many": listed(
+        [schedule_status(schedule(f"n{number}"), NOW) for number in range(MOST)], NONCE, removes=True
+    ),
     "refused": refused_run(note()),
     "refused_again": refused_run(note(count=3)),
     "refused_hostile": refused_run(note(command=HOSTILE, why=HOSTILE, owner={"id": "cli:x", "name": HOSTILE})),
@@ -121,9 +123,9 @@ def test_the_longest_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
     long = [replace(LONGEST, name=f"{number:03}{'n' * 61}") for number in range(MOST)]
     why = HOSTILE * 60
     messages = [
-        schedule_card(standing(LONGEST, NOW)),
-        schedule_card(standing(replace(LONGEST, removed_at=NOW, removed_by=LONGEST.owner), NOW)),
-        listed([standing(each, NOW, why) for each in long], NONCE, removes=True),
+        schedule_card(schedule_status(LONGEST, NOW)),
+        schedule_card(schedule_status(replace(LONGEST, removed_at=NOW, removed_by=LONGEST.owner), NOW)),
+        listed([schedule_status(each, NOW, why) for each in long], NONCE, removes=True),
         refused_run(
             note(name="n" * 64, command=LONGEST.command, why=why, count=9999, owner={"id": "cli:x", "name": why})
         ),
