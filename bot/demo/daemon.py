@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from bot.demo.home import STOP_SECONDS, SUPERVISOR, WORKER, DemoError, Home
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 
 LOOK_SECONDS = 0.1
 END_SECONDS = STOP_SECONDS + 10.0
@@ -94,7 +94,7 @@ class Daemon:
         if not self._home.state_dir.is_dir():
             return []  # nothing was ever started
         try:
-            report = Processes(self._home.state_dir).stop(WORKER, timeout=STOP_SECONDS)
+            report = HostProcesses(self._home.state_dir).stop(WORKER, timeout=STOP_SECONDS)
         except (SupervisorError, OSError) as error:
             return [f"Whether {WORKER} has ended is not known: {error}"]
         return [f"{WORKER} could not be ended: {', '.join(map(str, report.survivors))}"] if report.survivors else []

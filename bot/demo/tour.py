@@ -17,7 +17,7 @@ from slack_playground.people import transcript
 from slack_playground.testing.cards import Card
 from slack_playground.testing.people import Person
 from slack_playground.testing.playground import NotSeen
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 
 LABEL = "hotfix test"
 SLOW = "slow since noon"
@@ -98,7 +98,7 @@ class Guide:
 
     async def processes(self) -> list[int]:
         """The PIDs of the worker's process tree, by a fresh look."""
-        members = await asyncio.to_thread(Processes(self.stage.home.state_dir).members, WORKER)
+        members = await asyncio.to_thread(HostProcesses(self.stage.home.state_dir).members, WORKER)
         return [member.pid for member in members]
 
     def expect(self, what: str, found: object, expected: object) -> None:

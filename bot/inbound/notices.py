@@ -62,7 +62,7 @@ def notify_gap(
         if since - earlier[-1][1] < MERGE_WITHIN:
             subject, gaps = found[0], [*earlier, *gaps]
     words = "no program heard Slack" if away else "the link to Slack was cut, and nothing was heard"
-    alerts.happened(connection, host, Target(LINK, host), Condition.DEAF, words, since, until)
+    alerts.record_past_alert(connection, host, Target(LINK, host), Condition.DEAF, words, since, until)
     content = connection_gap_notice(host, gaps, away=away)
     kept = [[to_text(begun), to_text(ended)] for begun, ended in gaps]
     _order(connection, Message(NOTICE, subject, {"channel": channel, "gaps": kept, "away": away, "content": content}))

@@ -35,7 +35,7 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
-from supervisor_core.alerts.grouping.rules import STORM, Members
+from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, PAUSE_FLAG, WEEK
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.alerts.rules import SHOWN, Alert, AlertState
@@ -104,7 +104,7 @@ def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool =
         ),
         hushes=hushes,
         new=new,
-        members=Members() if alone else parents.members_of(connection, alert, storm.NAMED),
+        members=AlertMembers() if alone else parents.members_of(connection, alert, storm.NAMED),
         parent=above,
     )
 
@@ -188,7 +188,9 @@ def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Con
 def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
     host, since, until = str(payload["host"]), from_text(str(payload["since"])), from_text(str(payload["until"]))
     begun = alerts.begun_within(connection, host, since, until)
-    worked = uptimes.of_workers(connection, host, [str(each) for each in payload["workers"]], until, [until - since])
+    worked = uptimes.uptimes_of_workers(
+        connection, host, [str(each) for each in payload["workers"]], until, [until - since]
+    )
     return views.weekly_summary(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})
 
 

@@ -54,7 +54,7 @@ class AlertRequest:
     reason: str = ""
 
 
-class Alerts:
+class AlertActions:
     """The alerts of one host, for people. Safe to be used from any thread, and by several programs at once."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -83,7 +83,7 @@ class Alerts:
             if alert.state is AlertState.ACKNOWLEDGED:
                 return None
             storm = alert.target.kind == STORM
-            return rows.acknowledged(
+            return rows.acknowledge_step(
                 alert, asked.by, _entry(alert, ACKNOWLEDGED, asked), moment, with_members if storm else None
             )
 
@@ -107,7 +107,7 @@ class Alerts:
             if known:
                 return None
             entry = _entry(alert, SNOOZED, asked, until=to_text(until))
-            return rows.snoozed(alert, until, entry, file)
+            return rows.snooze_step(alert, until, entry, file)
 
         return self._moved(alert_id, step, moment)
 
@@ -166,7 +166,7 @@ class Alerts:
     def _follow(self, connection: Connection, target: Target, entry: AuditEntry, now: datetime) -> None:
         """Written down; the alert that is there is decided about anew, and its message says so."""
         alert = rows.live_of(connection, self._ledger.supervisor_id, target)
-        messages = (rows.told_anew(alert.alert_id),) if alert else ()
+        messages = (rows.refresh_message(alert.alert_id),) if alert else ()
         record(connection, self._ledger.supervisor_id, entry, messages, now)
         rows.poke(connection, [target, target_of(target.id)], now)
 

@@ -23,9 +23,9 @@ from supervisor_core.alerts import messages as tidings
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, StormRules, after_members, closes_after
-from supervisor_core.alerts.grouping.service import follow_hosts, gathered, part_of
+from supervisor_core.alerts.grouping.service import follow_hosts, group_alerts, part_of
 from supervisor_core.alerts.outside import webhook_documents as webhooks
-from supervisor_core.alerts.rows import Judged, Pair, Told
+from supervisor_core.alerts.rows import AlertChange, AlertDecision, Told
 from supervisor_core.alerts.rules import Alert, AlertRules, AlertState, Reason, after_decision, decide
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import ALERT, Suppression, holding
@@ -83,7 +83,7 @@ def _channels(taken: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(who for who in taken if who.startswith(CHANNELS)))
 
 
-class Deciding:
+class AlertDecider:
     """Decides by the configuration that is in force. `resting`: whether monitoring is paused."""
 
     def __init__(self, supervisor_id: str, config: Callable[[], SupervisorConfig], resting: Callable[[], bool]) -> None:
@@ -94,7 +94,7 @@ class Deciding:
     def decided(
         self,
         connection: Connection,
-        seen: Sequence[Pair],
+        seen: Sequence[AlertChange],
         hushes: Mapping[Target, Sequence[Suppression]],
         now: datetime,
     ) -> list[Told]:
@@ -105,10 +105,10 @@ class Deciding:
         single = part_of(connection, self._host, [each for each in seen if each.after.target.kind != STORM], now, grace)
         judged = [self._judged(connection, *each, hushes[each.after.target], now) for each in single]
 
-        def judge(alert: Alert) -> Judged:
+        def judge(alert: Alert) -> AlertDecision:
             return self._judged(connection, None, alert, self._hushes(connection, alert, now), now)
 
-        judged = gathered(connection, self._host, judged, now, storms, random_id, judge)
+        judged = group_alerts(connection, self._host, judged, now, storms, random_id, judge)
         told = self._written(connection, judged, now)
         if any(each.before is None and each.after.target.kind == STORM for each in judged):
             crashpoints.reach("alerts_t.storm:after")
@@ -125,15 +125,15 @@ class Deciding:
         hushes: Sequence[Suppression],
         now: datetime,
         rules: AlertRules | None = None,
-    ) -> Judged:
+    ) -> AlertDecision:
         own = Target(ALERT, after.alert_id)
         snoozes = suppressions.about(connection, [own], now)[own] if after.state is AlertState.SNOOZED else []
         resting = self._resting()
         rules = rules or rules_of(self._config())
         decision = decide(after, now, rules, [*hushes, *snoozes], resting=resting, grown=_has_grown(before, after))
-        return Judged(before, after, decision, resting or holding(hushes, now) is not None)
+        return AlertDecision(before, after, decision, resting or holding(hushes, now) is not None)
 
-    def _written(self, connection: Connection, judged: Sequence[Judged], now: datetime) -> list[Told]:
+    def _written(self, connection: Connection, judged: Sequence[AlertDecision], now: datetime) -> list[Told]:
         """A step for each, or one more that is begun where it is new; and the order for its message."""
         config = self._config()
         place, told, begun = place_of(config), list[Told](), list[Alert]()
@@ -143,9 +143,9 @@ class Deciding:
             if decision.reason is Reason.ESCALATED:
                 messages += calls(config, after, final)
             if decision.reason is Reason.HEALED and not quiet:
-                messages += alerts.healed(final, place, now)
+                messages += alerts.recovery_messages(final, place, now)
             if config.alerts.webhook.url and _is_told_beyond(final):
-                messages += webhooks.told(final, decision.reason, now)
+                messages += webhooks.webhook_messages(final, decision.reason, now)
             if before is None:
                 begun.append(final)
                 record(connection, self._host, None, messages, now)
@@ -167,10 +167,10 @@ class Deciding:
             if alert.target.kind == STORM:
                 judged.append(self._of_members(connection, alert, now))
             if not alert.target.worker:  # it says how many they are
-                record(connection, self._host, None, (alerts.told_anew(alert.alert_id),), now)
+                record(connection, self._host, None, (alerts.refresh_message(alert.alert_id),), now)
         return self._written(connection, judged, now)
 
-    def _of_members(self, connection: Connection, alert: Alert, now: datetime) -> Judged:
+    def _of_members(self, connection: Connection, alert: Alert, now: datetime) -> AlertDecision:
         config, members = self._config(), parents.members_of(connection, alert)
         after, rules = after_members(alert, members, now), rules_of(config)
         if after.cleared_at is not None:
@@ -226,7 +226,7 @@ Keep = Callable[[str, Sequence[str]], object]
 log = logging.getLogger(__name__)
 
 
-class Evidence:
+class EvidenceCollector:
     """Looks in a thread of its own, one alert after the other."""
 
     def __init__(self, host: Callable[[], Host]) -> None:

@@ -33,7 +33,7 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ConditionSpan:
     """A span of time in which one condition held; from `since` to before `until`."""
 
     condition: Condition
@@ -64,25 +64,25 @@ class Uptime:
         return (self.well + self.unwell) / counted if counted else None
 
 
-def stretches(flips: Iterable[Flip], since: datetime, until: datetime) -> list[Stretch]:
+def condition_spans(flips: Iterable[Flip], since: datetime, until: datetime) -> list[ConditionSpan]:
     """What held when, between these two moments, without a gap. `flips` are in their order; the last one before the
     span, if it is among them, says how the span begins."""
-    found: list[Stretch] = []
+    found: list[ConditionSpan] = []
     condition, reason, begun = Condition.UNKNOWN, "", since
     for flip in flips:
         at = min(max(flip.at, begun), until)
         if at > begun:
-            found.append(Stretch(condition, begun, at, reason))
+            found.append(ConditionSpan(condition, begun, at, reason))
         condition, reason, begun = flip.new, flip.reason, at
     if until > begun:
-        found.append(Stretch(condition, begun, until, reason))
+        found.append(ConditionSpan(condition, begun, until, reason))
     return found
 
 
 def uptime(flips: Iterable[Flip], since: datetime, until: datetime) -> Uptime:
     """The same span, added up."""
     well = unwell = down = uncounted = timedelta(0)
-    for stretch in stretches(flips, since, until):
+    for stretch in condition_spans(flips, since, until):
         if stretch.condition is Condition.WELL:
             well += stretch.length
         elif stretch.condition in (Condition.PAUSED, Condition.UNKNOWN):
@@ -111,7 +111,7 @@ _MOVE = update(conditions).where(
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CurrentCondition:
     """How a target is, by the newest flip."""
 
     target: Target
@@ -122,18 +122,18 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConditionChange:
     """From what is known of a target (None: nothing) to how it was just seen."""
 
     target: Target
-    known: Standing | None
+    known: CurrentCondition | None
     condition: Condition
     reason: str
     at: datetime
 
 
-def record(
-    connection: Connection, supervisor_id: str, changes: Sequence[Change], seen_at: datetime
+def record_flips(
+    connection: Connection, supervisor_id: str, changes: Sequence[ConditionChange], seen_at: datetime
 ) -> list[Flip | None]:
     """Write these flips of different targets, in one transaction; None in the place of one where somebody else was
     first. What happens to a target happens in an order: no flip is earlier than the one before it, whatever its clock
@@ -165,7 +165,7 @@ def record(
     return made
 
 
-def _next_flip(change: Change, flip_id: int, seen_at: datetime) -> Flip:
+def _next_flip(change: ConditionChange, flip_id: int, seen_at: datetime) -> Flip:
     before = change.known
     at = min(change.at, seen_at)
     at = max(at, before.since) if before else at
@@ -196,28 +196,28 @@ def _among(targets: Sequence[Target]) -> ColumnElement[bool]:
     )
 
 
-def standings(connection: Connection, supervisor_id: str) -> dict[Target, Standing]:
+def current_conditions(connection: Connection, supervisor_id: str) -> dict[Target, CurrentCondition]:
     """How all targets of this host are."""
     query = select(conditions).where(conditions.c.supervisor_id == supervisor_id)
     found = (_standing(row) for row in connection.execute(query).mappings())
     return {each.target: each for each in found}
 
 
-def standings_of_parts(connection: Connection, supervisor_id: str) -> dict[Target, Standing]:
+def current_host_conditions(connection: Connection, supervisor_id: str) -> dict[Target, CurrentCondition]:
     """How everything of this host is that is no worker."""
     mine = (conditions.c.supervisor_id == supervisor_id, conditions.c.target_type.in_(PARTS))
     found = (_standing(row) for row in connection.execute(select(conditions).where(*mine)).mappings())
     return {each.target: each for each in found}
 
 
-def standing_of(connection: Connection, supervisor_id: str, target: Target) -> Standing | None:
+def current_condition(connection: Connection, supervisor_id: str, target: Target) -> CurrentCondition | None:
     """How this target is; None where nobody has looked yet."""
     query = select(conditions).where(*_mine(supervisor_id, target))
     row = connection.execute(query).mappings().first()
     return _standing(row) if row else None
 
 
-def reworded(connection: Connection, supervisor_id: str, standing: Standing, reason: str) -> bool:
+def update_reason(connection: Connection, supervisor_id: str, standing: CurrentCondition, reason: str) -> bool:
     """The same condition for another reason; False where it has flipped meanwhile."""
     mine = (*_mine(supervisor_id, standing.target), conditions.c.flip_id == standing.flip_id)
     words = one_line(storable(unfolded(reason)), REASON)
@@ -231,7 +231,7 @@ def find(connection: Connection, supervisor_id: str, flip_id: int) -> Flip | Non
     return _flip(row) if row else None
 
 
-def of_target(
+def flips_of_target(
     connection: Connection, target: Target, since: datetime, until: datetime, supervisor_id: str | None = None
 ) -> list[Flip]:
     """Its flips between these moments, in their order, the newest where there are too many; and before them the last
@@ -246,7 +246,9 @@ def of_target(
     return [_flip(row) for row in rows]
 
 
-def of_kind(connection: Connection, supervisor_id: str, kind: str, since: datetime, until: datetime) -> list[Flip]:
+def flips_of_kind(
+    connection: Connection, supervisor_id: str, kind: str, since: datetime, until: datetime
+) -> list[Flip]:
     """All flips of this host's targets of this kind between these moments, in their order."""
     mine = (flips.c.supervisor_id == supervisor_id, flips.c.target_type == kind)
     query = select(flips).where(*mine, flips.c.at >= since, flips.c.at < until).order_by(flips.c.at, flips.c.flip_id)
@@ -259,7 +261,7 @@ def any_before(connection: Connection, supervisor_id: str, moment: datetime) -> 
     return connection.execute(query).first() is not None
 
 
-def often(
+def frequent_flippers(
     connection: Connection, supervisor_id: str, kind: str, ids: Collection[str], since: datetime, least: int
 ) -> set[str]:
     """Those of these targets that have flipped at least so often since then."""
@@ -276,9 +278,9 @@ def _mine(supervisor_id: str, target: Target) -> tuple[ColumnElement[bool], ...]
     return tuple(conditions.c[name] == value for name, value in _key(supervisor_id, target).items())
 
 
-def _standing(row: RowMapping) -> Standing:
+def _standing(row: RowMapping) -> CurrentCondition:
     target = Target(row["target_type"], row["target_id"])
-    return Standing(target, Condition(row["condition"]), row["reason"], row["since"], row["flip_id"])
+    return CurrentCondition(target, Condition(row["condition"]), row["reason"], row["since"], row["flip_id"])
 
 
 def _flip(row: RowMapping) -> Flip:
@@ -297,7 +299,7 @@ SPANS: Mapping[str, timedelta] = {"24h": timedelta(days=1), "7d": timedelta(days
 """What people ask for, the longest last."""
 
 
-def of_workers(
+def uptimes_of_workers(
     connection: Connection,
     supervisor_id: str,
     workers: Collection[str],
@@ -307,9 +309,9 @@ def of_workers(
     """Of each of these workers, one for each span; two queries, however many workers."""
     since = until - max(spans)
     past: dict[str, list[Flip]] = {}
-    for flip in of_kind(connection, supervisor_id, WORKER, since, until):
+    for flip in flips_of_kind(connection, supervisor_id, WORKER, since, until):
         past.setdefault(flip.target.id, [_before(flip, since)]).append(flip)
-    for target, standing in standings(connection, supervisor_id).items():
+    for target, standing in current_conditions(connection, supervisor_id).items():
         if target.kind == WORKER and target.id not in past and standing.since < since:
             past[target.id] = [_flip_of(target, standing.condition, since)]
     return {

@@ -23,13 +23,13 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
 from supervisor_core.workers.conditions.host import (
     INTERRUPTED_FOR,
-    CutOff,
-    Facts,
-    Found,
-    Room,
-    Trouble,
-    found,
+    DiskSpace,
+    HostFacts,
+    InterruptedCommand,
+    Outage,
+    TargetReading,
     is_skewed,
+    read_host,
 )
 from supervisor_core.workers.conditions.rules import COMMAND, DRIVE, Condition, Reading, Sight, Target
 from supervisor_core.workers.context import Parts
@@ -41,7 +41,7 @@ SOON_SECONDS = 5.0
 LEAST_SECONDS = 1.0
 """Between two looks, whoever asks for one."""
 
-Observe = Callable[[Iterable[Found]], None]
+Observe = Callable[[Iterable[TargetReading]], None]
 """Takes what was seen; on the event loop."""
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class HostConditions(Service):
         parts: Parts,
         blocking: Blocking,
         observe: Observe,
-        database: Callable[[], Trouble | None] | None = None,
+        database: Callable[[], Outage | None] | None = None,
         silent: Callable[[], Mapping[str, str] | None] = lambda: None,
     ) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class HostConditions(Service):
         except SupervisorError as error:  # the ledger can't be read: what was known holds
             log.warning("the host's own condition can't be told: %s", error)
             return
-        answers = [self._with_its_beginning(each) for each in found(facts)]
+        answers = [self._with_its_beginning(each) for each in read_host(facts)]
         self._known = {**dict(facts.known), **{each.target: each.reading.condition for each in answers}}
         self._observe(answers)
 
@@ -118,16 +118,16 @@ class HostConditions(Service):
         rounds = self._parts.host.config.supervisor.reconcile_seconds
         return min(rounds, SOON_SECONDS) if unwell else rounds
 
-    def _with_its_beginning(self, answer: Found) -> Found:
+    def _with_its_beginning(self, answer: TargetReading) -> TargetReading:
         """It began when it was seen first."""
         target, reading = answer
         if reading.condition.fine or target.kind == COMMAND:
             self._since.pop(target, None)
             return answer
         since = self._since.setdefault(target, reading.since)
-        return Found(target, Reading(reading.condition, reading.reason, min(since, reading.since)))
+        return TargetReading(target, Reading(reading.condition, reading.reason, min(since, reading.since)))
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> HostFacts:
         """In a thread: drives and disks may take their time."""
         host, config = self._parts.host, self._parts.host.config
         now = datetime.now(UTC)
@@ -136,12 +136,12 @@ class HostConditions(Service):
             host.drive.check()
             drive_room = host.drive.call(_room, host.drive.root)
         except (DriveUnavailable, OSError) as error:
-            trouble = Trouble(str(error).rstrip("."), now)
+            trouble = Outage(str(error).rstrip("."), now)
         disk_room = _room(config.state_dir)
         if drive_room is not None and host.drive.call(_device, host.drive.root) == _device(config.state_dir):
             drive_room = None  # one disk, one alert
         known, cut_off = self._parts.ledger.read(partial(_of_the_ledger, supervisor_id=config.supervisor.id, now=now))
-        return Facts(
+        return HostFacts(
             config.supervisor.id,
             now,
             trouble,
@@ -158,9 +158,9 @@ class HostConditions(Service):
         )
 
 
-def _room(folder: Path) -> Room:
+def _room(folder: Path) -> DiskSpace:
     seen = space(folder)
-    return Room(seen.free, seen.total)
+    return DiskSpace(seen.free, seen.total)
 
 
 def _device(folder: Path) -> int:
@@ -169,9 +169,9 @@ def _device(folder: Path) -> int:
 
 def _of_the_ledger(
     connection: Connection, supervisor_id: str, now: datetime
-) -> tuple[dict[Target, Condition], list[CutOff]]:
+) -> tuple[dict[Target, Condition], list[InterruptedCommand]]:
     """How the parts of this host were found last, and the commands that were cut off."""
-    known = flips.standings_of_parts(connection, supervisor_id)
+    known = flips.current_host_conditions(connection, supervisor_id)
     cut_off = []
     for job in jobs.newest_interrupted(connection, now - 2 * INTERRUPTED_FOR):
         if outbox.payload_of(connection, jobs.CARD, job.task_id) is not None:
@@ -183,5 +183,5 @@ def _of_the_ledger(
         told = alert is not None and alert.acknowledged_at is not None and alert.acknowledged_at >= ended
         over = standing is not None and standing.condition.fine and standing.since >= ended
         words = f"{job.handler} ({job.task_id}): {job.outcome.error if job.outcome else 'it was interrupted'}"
-        cut_off.append(CutOff(job.worker_id, words, ended, told or over))
+        cut_off.append(InterruptedCommand(job.worker_id, words, ended, told or over))
     return {target: standing.condition for target, standing in known.items()}, cut_off

@@ -19,20 +19,20 @@ from sqlalchemy import Connection
 
 from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
-from supervisor_core.alerts.decisions import Deciding, Evidence
-from supervisor_core.alerts.flips import Change, Flip, Standing
-from supervisor_core.alerts.grouping.flapping import Flapping
-from supervisor_core.alerts.rows import Pair, Told
+from supervisor_core.alerts.decisions import AlertDecider, EvidenceCollector
+from supervisor_core.alerts.flips import ConditionChange, CurrentCondition, Flip
+from supervisor_core.alerts.grouping.flapping import FlappingMonitor
+from supervisor_core.alerts.rows import AlertChange, Told
 from supervisor_core.alerts.rules import Alert, Reason, after_flip, after_look
 from supervisor_core.alerts.suppression import rows as suppressions
-from supervisor_core.alerts.suppression.quiet_hours import QuietTimes
+from supervisor_core.alerts.suppression.quiet_hours import QuietHoursService
 from supervisor_core.common import crashpoints
 from supervisor_core.common.text import random_id
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Reading, Sight, Target, read
+from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Reading, Sight, Target, read_condition
 
 AT_ONCE = 200
 """So many targets in one transaction: others wait for the write lock meanwhile."""
@@ -61,14 +61,14 @@ class Observed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownCondition:
     """What this program knows of a target: its row, and how it was last seen."""
 
-    standing: Standing
+    standing: CurrentCondition
     reading: Reading | None = None
 
 
-class Alerting:
+class AlertMonitor:
     """All conditions of one host. `see` and `observe` may be called from any thread; all else is the scheduler's."""
 
     name = "alerts"
@@ -78,19 +78,19 @@ class Alerting:
         ledger: Ledger,
         config: Callable[[], SupervisorConfig],
         resting: Callable[[], bool] = lambda: False,
-        evidence: Evidence | None = None,
+        evidence: EvidenceCollector | None = None,
     ) -> None:
         self._ledger = ledger
         self._config = config
         self._resting = resting
-        self._deciding = Deciding(ledger.supervisor_id, config, resting)
+        self._deciding = AlertDecider(ledger.supervisor_id, config, resting)
         self._evidence = evidence
-        self._quiet = QuietTimes(ledger, config)
-        self._flapping = Flapping(ledger.supervisor_id, config)
+        self._quiet = QuietHoursService(ledger, config)
+        self._flapping = FlappingMonitor(ledger.supervisor_id, config)
         self._lock = Lock()
         self._sights: dict[str, list[Sight]] = {}
         self._observed: dict[Target, Observed] = {}
-        self._known: dict[Target, Known] | None = None
+        self._known: dict[Target, KnownCondition] | None = None
         self._rested = False
         self._worked_at: datetime | None = None
         self._restarts: frozenset[int] = frozenset()
@@ -140,11 +140,13 @@ class Alerting:
         self._decide_due(now)
         return False
 
-    def _all_known(self, now: datetime) -> dict[Target, Known]:
+    def _all_known(self, now: datetime) -> dict[Target, KnownCondition]:
         """How all targets were left; who is not in the configuration any more is not missed."""
         if self._known is None:
-            found = self._ledger.read(lambda connection: flips.standings(connection, self._ledger.supervisor_id))
-            self._known = {target: Known(standing) for target, standing in found.items()}
+            found = self._ledger.read(
+                lambda connection: flips.current_conditions(connection, self._ledger.supervisor_id)
+            )
+            self._known = {target: KnownCondition(standing) for target, standing in found.items()}
             self._flapping.begin(found)
             workers = self._config().workers
             gone = Reading(Condition.PAUSED, "it is not in the configuration any more", now)
@@ -161,10 +163,10 @@ class Alerting:
             self._sights = {worker_id: waiting for worker_id, waiting in self._sights.items() if waiting}
             observed, self._observed = list(self._observed.values()), {}
         grace = timedelta(seconds=self._config().alerts.start_grace_seconds)
-        read_so = ((Target(WORKER, sight.worker_id), read(sight, grace)) for sight in sights)
+        read_so = ((Target(WORKER, sight.worker_id), read_condition(sight, grace)) for sight in sights)
         return [*observed, *(Observed(target, reading) for target, reading in read_so if reading is not None)]
 
-    def _write(self, known: dict[Target, Known], some: Sequence[Observed], now: datetime) -> None:
+    def _write(self, known: dict[Target, KnownCondition], some: Sequence[Observed], now: datetime) -> None:
         name = "written" if any(each.target.kind == WORKER for each in some) else "host"
         crashpoints.reach(f"flips_t.{name}:before")
         written, told = self._ledger.write(lambda connection: self._written(connection, known, some, now))
@@ -174,27 +176,29 @@ class Alerting:
             if standing is None:  # another program was first: what it wrote counts, and the next look compares
                 self._known = None
                 continue
-            known[each.target] = Known(standing, each.reading)
+            known[each.target] = KnownCondition(standing, each.reading)
         others = {target: standing for target, standing in written.items() if target.kind == FLAPPING}
-        known |= {target: Known(standing) for target, standing in others.items()}
+        known |= {target: KnownCondition(standing) for target, standing in others.items()}
         self._flapping.follow(written.values())
         self._after(told)
 
     def _written(
-        self, connection: Connection, known: Mapping[Target, Known], some: Sequence[Observed], now: datetime
-    ) -> tuple[dict[Target, Standing], list[Told]]:
+        self, connection: Connection, known: Mapping[Target, KnownCondition], some: Sequence[Observed], now: datetime
+    ) -> tuple[dict[Target, CurrentCondition], list[Told]]:
         """One transaction: how each target is now; and what was decided."""
         host = self._ledger.supervisor_id
         hushes = suppressions.about(connection, [each.target for each in some], now)
         before = {each.target: known.get(each.target) for each in some}
         flipped = [each for each in some if _flips(before[each.target], each.reading)]
         changes = [_change(before[each.target], each) for each in flipped]
-        made = dict(zip((each.target for each in flipped), flips.record(connection, host, changes, now), strict=True))
+        made = dict(
+            zip((each.target for each in flipped), flips.record_flips(connection, host, changes, now), strict=True)
+        )
         flapping = [Observed(*each) for each in self._flapping.changed(connection, made.values(), now)]
         standings, told = self._written(connection, known, flapping, now) if flapping else ({}, [])
         folds = self._flapping.folds(connection, [each.target for each in some], standings)
         live = alerts.live_of_all(connection, host, [each.target for each in some])
-        seen = list[Pair]()
+        seen = list[AlertChange]()
         for each in some:
             target = each.target
             standing, after = self._followed(connection, each, before[target], made.get(target), live.get(target))
@@ -203,20 +207,20 @@ class Alerting:
             standings[target] = standing
             if after is not None:
                 after = replace(after, parent_id=folds.get(target, after.parent_id))
-                seen.append(Pair(live.get(target), after))
+                seen.append(AlertChange(live.get(target), after))
         return standings, told + self._deciding.decided(connection, seen, hushes, now)
 
     def _followed(
-        self, connection: Connection, seen: Observed, was: Known | None, flip: Flip | None, alert: Alert | None
-    ) -> tuple[Standing | None, Alert | None]:
+        self, connection: Connection, seen: Observed, was: KnownCondition | None, flip: Flip | None, alert: Alert | None
+    ) -> tuple[CurrentCondition | None, Alert | None]:
         """How a target is now, and what that makes of its alert; nothing where somebody else was first."""
         target, reading = seen
         if flip is not None:
-            standing = Standing(target, flip.new, flip.reason, flip.at, flip.flip_id)
+            standing = CurrentCondition(target, flip.new, flip.reason, flip.at, flip.flip_id)
             return standing, self._with_id(after_flip(alert, flip, reading, random_id()))
         if was is None or _flips(was, reading):
             return None, None
-        if not flips.reworded(connection, self._ledger.supervisor_id, was.standing, reading.reason):
+        if not flips.update_reason(connection, self._ledger.supervisor_id, was.standing, reading.reason):
             return None, None
         after = after_look(alert, reading) if alert is not None else None
         return replace(was.standing, reason=reading.reason), after
@@ -235,7 +239,7 @@ class Alerting:
         """What there was to see; in any thread."""
         now = datetime.now(UTC)
         self._ledger.write(
-            lambda connection: alerts.shown(connection, self._ledger.supervisor_id, alert_id, lines, now)
+            lambda connection: alerts.write_evidence(connection, self._ledger.supervisor_id, alert_id, lines, now)
         )
 
     def _decide_due(self, now: datetime) -> None:
@@ -255,7 +259,7 @@ class Alerting:
         """In one transaction, with how they stand by then: somebody may have acknowledged one."""
         due = self._due(connection, now)
         hushes = suppressions.about(connection, [alert.target for alert in due], now)
-        return self._deciding.decided(connection, [Pair(alert, alert) for alert in due], hushes, now)
+        return self._deciding.decided(connection, [AlertChange(alert, alert) for alert in due], hushes, now)
 
     def _follow_clock(self, now: datetime) -> None:
         """The clock was set back: what was due by the old one is decided anew, or a first word would wait for it."""
@@ -281,10 +285,10 @@ class Alerting:
         for worker_id in {job.worker_id for job in jobs.by_ids(connection, job_ids)}:
             alert = alerts.live_of(connection, self._ledger.supervisor_id, Target(WORKER, worker_id))
             if alert is not None:
-                record(connection, alert.supervisor_id, None, (alerts.told_anew(alert.alert_id),), now)
+                record(connection, alert.supervisor_id, None, (alerts.refresh_message(alert.alert_id),), now)
 
 
-def _is_as_before(known: Known | None, reading: Reading) -> bool:
+def _is_as_before(known: KnownCondition | None, reading: Reading) -> bool:
     """Whether nothing that counts is different. Figures in a reason are others at each look."""
     if known is None or _flips(known, reading):
         return False
@@ -294,13 +298,15 @@ def _is_as_before(known: Known | None, reading: Reading) -> bool:
     return said and known.reading is not None and known.reading.held_until == reading.held_until
 
 
-def _flips(known: Known | None, reading: Reading) -> bool:
+def _flips(known: KnownCondition | None, reading: Reading) -> bool:
     return known is None or known.standing.condition is not reading.condition
 
 
-def _change(known: Known | None, seen: Observed) -> Change:
+def _change(known: KnownCondition | None, seen: Observed) -> ConditionChange:
     reading = seen.reading
-    return Change(seen.target, known.standing if known else None, reading.condition, reading.reason, reading.since)
+    return ConditionChange(
+        seen.target, known.standing if known else None, reading.condition, reading.reason, reading.since
+    )
 
 
 def _in_parts(seen: Sequence[Observed]) -> Iterator[Sequence[Observed]]:

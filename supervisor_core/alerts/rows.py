@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.flips import REASON, Change, Standing
+from supervisor_core.alerts.flips import REASON, ConditionChange, CurrentCondition
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState, Decision, Reason
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.text import canonical_json, one_line, random_id, storable, unfolded
@@ -142,7 +142,7 @@ def _shown_of(alert: Alert) -> tuple[object, ...]:
     return alert.state, alert.reason, alert.parent_id
 
 
-def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime, follow: Follow | None = None) -> Step:
+def acknowledge_step(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime, follow: Follow | None = None) -> Step:
     """Somebody looks after it; `follow` does so with its members."""
     values = {
         "acknowledged_by": by.id,
@@ -152,26 +152,28 @@ def acknowledged(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime, fol
         "due_at": now,
     }
     key = {"alert_id": alert.alert_id}
-    messages = (told_anew(alert.alert_id),)
+    messages = (refresh_message(alert.alert_id),)
     return Step(alerts, key, (alert.state,), AlertState.ACKNOWLEDGED, values, entry, messages, follow=follow)
 
 
-def snoozed(alert: Alert, until: datetime, entry: AuditEntry, follow: Follow) -> Step:
+def snooze_step(alert: Alert, until: datetime, entry: AuditEntry, follow: Follow) -> Step:
     """Nobody wants to hear of it for a while; `follow` files what says so."""
     values = {"decided": Reason.SNOOZED, "due_at": until, "quieted": Reason.SNOOZED}
-    messages = (told_anew(alert.alert_id),)
+    messages = (refresh_message(alert.alert_id),)
     key = {"alert_id": alert.alert_id}
     return Step(alerts, key, (alert.state,), AlertState.SNOOZED, values, entry, messages, follow=follow)
 
 
-def shown(connection: Connection, supervisor_id: str, alert_id: str, lines: Sequence[str], now: datetime) -> None:
+def write_evidence(
+    connection: Connection, supervisor_id: str, alert_id: str, lines: Sequence[str], now: datetime
+) -> None:
     """What there was to see when it began; its message tells of it from now on."""
     values = {"evidence_json": canonical_json({"lines": list(lines)})}
     connection.execute(update(alerts).where(alerts.c.alert_id == alert_id).values(values))
-    record(connection, supervisor_id, None, (told_anew(alert_id),), now)
+    record(connection, supervisor_id, None, (refresh_message(alert_id),), now)
 
 
-def healed(alert: Alert, place: Place | None, now: datetime) -> tuple[Message, ...]:
+def recovery_messages(alert: Alert, place: Place | None, now: datetime) -> tuple[Message, ...]:
     """It passed by itself: a line that calls nobody, where a worker was down."""
     brought_back = alert.held_why is Reason.WAITING_FOR_RESTART and alert.condition is Condition.DOWN
     if place is None or not brought_back or alert.target.kind != WORKER:
@@ -180,7 +182,7 @@ def healed(alert: Alert, place: Place | None, now: datetime) -> tuple[Message, .
     return (Message(LINE, f"{alert.target.id}/{now:%Y-%m-%d}", {**place, **about}),)
 
 
-def happened(
+def record_past_alert(
     connection: Connection,
     supervisor_id: str,
     target: Target,
@@ -191,14 +193,18 @@ def happened(
 ) -> None:
     """Something that was over when it was found out, and that people hear of in another way: its flips, and an alert
     that is over. The same again changes nothing."""
-    before = flips.standing_of(connection, supervisor_id, target)
+    before = flips.current_condition(connection, supervisor_id, target)
     if before is not None and before.since >= until:
         return
-    begun, *_ = flips.record(connection, supervisor_id, [Change(target, before, condition, words, since)], until)
+    begun, *_ = flips.record_flips(
+        connection, supervisor_id, [ConditionChange(target, before, condition, words, since)], until
+    )
     if begun is None:  # pragma: no cover (just read)
         return
-    there = Standing(target, condition, begun.reason, begun.at, begun.flip_id)
-    ended, *_ = flips.record(connection, supervisor_id, [Change(target, there, Condition.WELL, "", until)], until)
+    there = CurrentCondition(target, condition, begun.reason, begun.at, begun.flip_id)
+    ended, *_ = flips.record_flips(
+        connection, supervisor_id, [ConditionChange(target, there, Condition.WELL, "", until)], until
+    )
     alert = Alert(
         random_id(),
         target,
@@ -244,7 +250,7 @@ def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: d
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
-def told_anew(alert_id: str) -> Message:
+def refresh_message(alert_id: str) -> Message:
     """Its message as it is now, where it was ordered before."""
     return Message(ALERT, alert_id, None)
 
@@ -323,14 +329,14 @@ def from_row(row: RowMapping) -> Alert:
     )
 
 
-class Pair(NamedTuple):
+class AlertChange(NamedTuple):
     """An alert as it stood, nothing where it is new, and as it is after what was seen."""
 
     before: Alert | None
     after: Alert
 
 
-class Judged(NamedTuple):
+class AlertDecision(NamedTuple):
     """The same, with what is decided about it."""
 
     before: Alert | None

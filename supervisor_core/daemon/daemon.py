@@ -33,7 +33,7 @@ from supervisor_core.daemon.configuration.service import ConfigService, ConfigVe
 from supervisor_core.daemon.control.server import Answer, ControlServer, Waiting, stop_answer
 from supervisor_core.daemon.handlers import longest_seconds, stop_seconds
 from supervisor_core.daemon.overview import Noting, as_it_moves, status_document, watched, worker_documents
-from supervisor_core.daemon.reconciliation.observer import OneLook, Senses
+from supervisor_core.daemon.reconciliation.observer import SharedObservation, WorkerObserver
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.replication.rounds import why_not
 from supervisor_core.daemon.services.agent import Living, SupervisorAgent
@@ -49,12 +49,12 @@ from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
-from supervisor_core.workers.conditions.host import Found
+from supervisor_core.workers.conditions.host import TargetReading
 from supervisor_core.workers.conditions.rules import Sight
 from supervisor_core.workers.context import Parts
-from supervisor_core.workers.heartbeats.service import Heartbeats
-from supervisor_core.workers.heartbeats.watch import BeatWatch
-from supervisor_core.workers.observation import Seen
+from supervisor_core.workers.heartbeats.service import HeartbeatService
+from supervisor_core.workers.heartbeats.watch import HeartbeatWatch
+from supervisor_core.workers.observation import WorkerStatus
 from supervisor_core.workers.output.service import WorkerOutputs
 from supervisor_core.workers.worker import stop_watcher_gracefully
 
@@ -99,10 +99,10 @@ class Daemon:
             heartbeat_seconds=config.supervisor.heartbeat_seconds,
             elsewhere=self._blocking,
         )
-        self._shared_look = OneLook(self._look)
+        self._shared_look = SharedObservation(self._look)
         self._waiting = Waiting(parts.ledger, self._blocking, self._stopping)
         self._adapter = ProcessWorkerAdapter(parts.host.processes, parts.host.drive, lambda: parts.host.config)
-        self._senses = Senses(parts)
+        self._senses = WorkerObserver(parts)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
         self._reconciler = Reconciler(
             parts,
@@ -148,7 +148,7 @@ class Daemon:
             self._forwarder.trouble if self._forwarder else None,
             lambda: self._living.silent_by_id,
         )
-        beats = BeatWatch(parts, self._blocking, self._reconciler.fine, self._reconciler.plan_again)
+        beats = HeartbeatWatch(parts, self._blocking, self._reconciler.fine, self._reconciler.plan_again)
         self._outputs = WorkerOutputs(parts)
         behind = (self._senses, self._configuration, self._living, noting, beats, self._conditions, self._outputs)
         self._behind = Registry(behind)
@@ -169,7 +169,7 @@ class Daemon:
         config = self._parts.host.config
         no_forwarder = why_not(config)
         beats = config.supervisor.heartbeat_seconds > 0
-        self._heartbeats = Heartbeats(self._parts, self._blocking, self._look_as_it_moves) if beats else None
+        self._heartbeats = HeartbeatService(self._parts, self._blocking, self._look_as_it_moves) if beats else None
         self._forwarder = None if no_forwarder else Forwarder(self._parts, self._blocking)
         enabled: tuple[Service | None, ...] = (
             self._queue,
@@ -332,7 +332,7 @@ class Daemon:
         if self._scheduler is not None:
             self._scheduler.see(sights)
 
-    def _observed(self, seen: Iterable[Found]) -> None:
+    def _observed(self, seen: Iterable[TargetReading]) -> None:
         if self._scheduler is not None:
             self._scheduler.observe(seen)
 
@@ -374,8 +374,8 @@ class Daemon:
         documents = await self._blocking(worker_documents, self._parts, self._reconciler, looked)
         return await self._blocking(self._explainer, self._parts.host, looked, documents, wanted)
 
-    async def _look_as_it_moves(self) -> list[Seen]:
+    async def _look_as_it_moves(self) -> list[WorkerStatus]:
         return as_it_moves(self._parts, self._reconciler, await self._shared_look())
 
-    async def _look(self) -> list[Seen]:
+    async def _look(self) -> list[WorkerStatus]:
         return await self._blocking(self._senses.look, self._reconciler.workers())

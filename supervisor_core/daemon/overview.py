@@ -24,17 +24,17 @@ from supervisor_core.common.times import to_text
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
-from supervisor_core.daemon.reconciliation.observer import Senses
+from supervisor_core.daemon.reconciliation.observer import WorkerObserver
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import Living, SupervisorAgent
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.context import Parts
 from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.observation import Seen
+from supervisor_core.workers.observation import WorkerStatus
 from supervisor_core.workers.restarts import limits as starts
-from supervisor_core.workers.restarts.history import past_lives
-from supervisor_core.workers.restarts.policy import Next, Reason, automatic_starts
+from supervisor_core.workers.restarts.history import read_history
+from supervisor_core.workers.restarts.policy import Next, RestartReason, automatic_starts
 
 
 def status_document(
@@ -81,7 +81,7 @@ def status_document(
     }
 
 
-def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen]) -> list[dict[str, Any]]:
+def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[WorkerStatus]) -> list[dict[str, Any]]:
     """Each worker as it was just seen, with what its actor does and waits for."""
     changing, now, documents = reconciler.changing_code(), datetime.now(UTC), []
     muted = _muted(parts.ledger, now)
@@ -91,7 +91,7 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
         if hush is not None:
             document |= {"muted_until": to_text(hush.ends_at), "muted_for": str(hush.kind)}
         actor = reconciler.actor(seen.worker.id)
-        noted = starts.noted(parts.host.config.state_dir, seen.worker.id)
+        noted = starts.read_starts(parts.host.config.state_dir, seen.worker.id)
         if seen.worker.id not in parts.host.config.workers and document["pid"] is not None:
             words = "it runs, and is not in the configuration any more"
             document |= {"fine": False, "reason": words}
@@ -120,7 +120,7 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen
     return documents
 
 
-def as_it_moves(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen]) -> list[Seen]:
+def as_it_moves(parts: Parts, reconciler: Reconciler, looked: Iterable[WorkerStatus]) -> list[WorkerStatus]:
     """The same workers, with what is being done about them: one that is just being started isn't missing."""
     changing, told = reconciler.changing_code(), []
     for seen in looked:
@@ -130,7 +130,7 @@ def as_it_moves(parts: Parts, reconciler: Reconciler, looked: Iterable[Seen]) ->
     return told
 
 
-def _moving(parts: Parts, actor: WorkerActor, seen: Seen, changing: Iterable[Worker]) -> WorkerState | None:
+def _moving(parts: Parts, actor: WorkerActor, seen: WorkerStatus, changing: Iterable[Worker]) -> WorkerState | None:
     """What is being done about a worker, by its actor or by a change of its code; None where nothing is."""
     moving = actor.moving if actor.planned or _will_be_started(seen) else None
     if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
@@ -146,7 +146,7 @@ def _muted(ledger: Ledger, now: datetime) -> dict[str, Suppression]:
         return {}
 
 
-def _will_be_started(seen: Seen) -> bool:
+def _will_be_started(seen: WorkerStatus) -> bool:
     """What the first plan will do: a daemon that comes up takes over who runs, and leaves at rest who rests."""
     rests = not seen.worker.enabled or seen.worker.quarantined or seen.quarantine is not None or seen.pause is not None
     return seen.observation.state is WorkerState.STOPPED and not rests
@@ -160,11 +160,13 @@ def _waiting(actor: WorkerActor) -> dict[str, Any]:
     if decision.what is Next.WAIT:
         due = to_text(decision.due_at) if decision.due_at else None
         return {"state": str(WorkerState.BACKING_OFF), "fine": False, "reason": decision.words, "due_at": due}
-    well = decision.reason is Reason.ENDED_WELL
+    well = decision.reason is RestartReason.ENDED_WELL
     return {"fine": well, "reason": decision.words, **({"health": str(Health.UNKNOWN)} if well else {})}
 
 
-def watched(parts: Parts, reconciler: Reconciler, senses: Senses, worker_ids: Collection[str]) -> dict[str, Watched]:
+def watched(
+    parts: Parts, reconciler: Reconciler, senses: WorkerObserver, worker_ids: Collection[str]
+) -> dict[str, Watched]:
     """Those of them that are configured. In a thread: it blocks as a look does."""
     config = parts.host.config
     looked = senses.look([config.workers[each] for each in sorted(worker_ids) if each in config.workers])
@@ -172,12 +174,12 @@ def watched(parts: Parts, reconciler: Reconciler, senses: Senses, worker_ids: Co
     return {seen.worker.id: _watched(seen, shown[seen.worker.id], config.state_dir) for seen in looked}
 
 
-def _watched(seen: Seen, document: Mapping[str, Any], state_dir: Path) -> Watched:
+def _watched(seen: WorkerStatus, document: Mapping[str, Any], state_dir: Path) -> Watched:
     """What is so of one that runs, the judgement of its health says; of any other, its actor knows more."""
     state = WorkerState(document["state"])
     runs = state is WorkerState.RUNNING
     # One from the future was noted by a clock that was wrong.
-    again = [moment for moment in starts.noted(state_dir, seen.worker.id) if moment <= seen.at]
+    again = [moment for moment in starts.read_starts(state_dir, seen.worker.id) if moment <= seen.at]
     return Watched(
         state,
         seen.verdict.health,
@@ -188,11 +190,11 @@ def _watched(seen: Seen, document: Mapping[str, Any], state_dir: Path) -> Watche
         wanted=seen.worker.enabled and not seen.worker.quarantined,
         given_up=seen.quarantine is not None,
         started_again_at=max(again, default=None),
-        lives=tuple(past_lives(state_dir, seen.worker.id)[0]),
+        lives=tuple(read_history(state_dir, seen.worker.id)[0]),
     )
 
 
-def _at_rest(seen: Seen) -> str:
+def _at_rest(seen: WorkerStatus) -> str:
     """Why a person wants it at rest; empty where nobody does."""
     if seen.pause is not None:
         return str(seen.pause)

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from supervisor_core.alerts.decisions import Evidence
-from supervisor_core.alerts.monitor import Alerting
+from supervisor_core.alerts.decisions import EvidenceCollector
+from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.weekly import WeeklyChore
 from supervisor_core.code.watch.service import BakingChore
 from supervisor_core.common.events import Subscription
@@ -51,7 +51,7 @@ def scheduler_of(
     def config() -> SupervisorConfig:
         return parts.host.config
 
-    alerting = Alerting(parts.ledger, config, doors.resting, Evidence(lambda: parts.host))
+    alerting = AlertMonitor(parts.ledger, config, doors.resting, EvidenceCollector(lambda: parts.host))
     baking = BakingChore(parts.ledger, config, doors.look)
     schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering)
     weekly = WeeklyChore(parts.ledger, config)

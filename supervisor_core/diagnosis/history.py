@@ -15,7 +15,7 @@ from enum import StrEnum
 from sqlalchemy import Connection
 
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.flips import Stretch, Uptime, stretches, uptime
+from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans, uptime
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import CODE_HANDLERS, Risk
@@ -74,7 +74,7 @@ class History:
     worker_id: str
     since: datetime
     until: datetime
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[ConditionSpan, ...]
     uptime: Uptime
     samples: tuple[Sample, ...] = ()
     limit_seconds: float = 0.0
@@ -105,16 +105,16 @@ class History:
         return any(stretch.condition is not Condition.UNKNOWN for stretch in self.stretches)
 
     @property
-    def longest_trouble(self) -> Stretch | None:
+    def longest_trouble(self) -> ConditionSpan | None:
         """The longest time in which something was wrong, whatever it was at each moment."""
-        found: list[Stretch] = []
+        found: list[ConditionSpan] = []
         for stretch in self.stretches:
             if stretch.condition.fine or stretch.condition is Condition.UNKNOWN:
                 continue
             last = found[-1] if found else None
             if last is not None and last.until == stretch.since:
                 worse = max(last.condition, stretch.condition, key=lambda each: each.rank)
-                found[-1] = Stretch(worse, last.since, stretch.until, last.reason or stretch.reason)
+                found[-1] = ConditionSpan(worse, last.since, stretch.until, last.reason or stretch.reason)
             else:
                 found.append(stretch)
         return max(found, key=lambda each: each.length, default=None)
@@ -125,7 +125,7 @@ def word_of(condition: Condition) -> str:
     return WORDS.get(condition, condition.value.replace("_", " "))
 
 
-def from_flips(samples: Sequence[Sample], stretches: Sequence[Stretch], limit: float) -> tuple[Sample, ...]:
+def from_flips(samples: Sequence[Sample], stretches: Sequence[ConditionSpan], limit: float) -> tuple[Sample, ...]:
     """The samples, and where there are none in a time in which the heartbeat was too old: how it grew older then. It
     turned stale when it was as old as its limit."""
     found = list(samples)
@@ -205,8 +205,8 @@ def histories(
 
 
 def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since: datetime, until: datetime) -> History:
-    found = flips.of_target(connection, Target(WORKER, worker_id), since, until)
-    held = tuple(stretches(found, since, until))
+    found = flips.flips_of_target(connection, Target(WORKER, worker_id), since, until)
+    held = tuple(condition_spans(found, since, until))
     done = [job for job in jobs.recent_for(connection, worker_id, since, COMMANDS) if _changes(job, since, until)]
     limit = config.workers[worker_id].heartbeat_max_age_seconds
     ages = (

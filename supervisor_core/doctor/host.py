@@ -175,7 +175,7 @@ REMEDY = "One worker is one process: keep one, end the others."
 def check_workers(config: SupervisorConfig) -> Check:
     """A worker that doesn't run is for `status` to tell; two processes of one are damage in the making."""
     workers = list(config.workers.values())
-    looked = observing.look(open_doors(config), workers, search=Search.ALWAYS) if workers else []
+    looked = observing.observe_workers(open_doors(config), workers, search=Search.ALWAYS) if workers else []
     doubtful = [f"{each.worker.id}: {each.verdict.reason}" for each in looked if each.found.others]
     if doubtful:
         return Check(WORKERS, False, " ".join(doubtful), REMEDY)

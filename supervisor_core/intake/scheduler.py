@@ -34,7 +34,7 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.host import Found
+from supervisor_core.workers.conditions.host import TargetReading
 from supervisor_core.workers.conditions.rules import Sight
 
 
@@ -50,7 +50,7 @@ class SchedulerService(Service, ABC):
         """Workers were just looked at; to be called on the event loop, and at once."""
 
     @abstractmethod
-    def observe(self, seen: Iterable[Found]) -> None:
+    def observe(self, seen: Iterable[TargetReading]) -> None:
         """Parts of the host were just looked at; to be called on the event loop."""
 
 
@@ -198,7 +198,7 @@ class Scheduler(SchedulerService):
         *,
         look_again: Callable[[], None] = lambda: None,
         seeing: Callable[[Iterable[Sight]], None] = lambda _: None,
-        observing: Callable[[Iterable[Found]], None] = lambda _: None,
+        observing: Callable[[Iterable[TargetReading]], None] = lambda _: None,
     ) -> None:
         super().__init__()
         self._ledger = ledger
@@ -222,7 +222,7 @@ class Scheduler(SchedulerService):
         self._seeing(sights)
         self.wake()
 
-    def observe(self, seen: Iterable[Found]) -> None:
+    def observe(self, seen: Iterable[TargetReading]) -> None:
         """Parts of the host were just looked at; to be called on the event loop."""
         self._observing(seen)
         self.wake()

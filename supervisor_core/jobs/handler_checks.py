@@ -17,7 +17,7 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError
-from supervisor_core.processes.manager import ProcessDoor
+from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.processes.output.files import make_output_folder
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.context import Host
@@ -122,7 +122,7 @@ def stop_reason(job: Job) -> str:
     return f"{job.handler} of {job.worker_id}, {job.task_id}"
 
 
-def find_stopped(processes: ProcessDoor, worker: Worker) -> FoundWorker:
+def find_stopped(processes: ProcessManager, worker: Worker) -> FoundWorker:
     """The worker by a fresh look; one whose stop a crash cut off is given a moment to end first."""
     found = check_watcher_process(processes, worker)
     if not found.stopping or found.identity is None:

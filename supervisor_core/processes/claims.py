@@ -57,7 +57,7 @@ class Claim(NamedTuple):
     fresh: bool = True
 
 
-class Form(NamedTuple):
+class CommandForm(NamedTuple):
     """One way in which a worker's command line shows: the program, its name as written, and the words after it."""
 
     program: str
@@ -65,12 +65,12 @@ class Form(NamedTuple):
     words: tuple[str, ...]
 
 
-class Profile(NamedTuple):
+class ProcessProfile(NamedTuple):
     """How a worker's process looks, whoever started it. Links are resolved; an unknown program is empty."""
 
     command: tuple[str, ...]
     cwd: str
-    forms: tuple[Form, ...]
+    forms: tuple[CommandForm, ...]
 
 
 class Claimant(NamedTuple):
@@ -89,28 +89,28 @@ class Claimant(NamedTuple):
         return f"pid {self.pid} ({self.name})" if self.name else f"pid {self.pid}"
 
 
-def profile_of(command: Sequence[str], cwd: Path, path: str) -> Profile:
+def profile_of(command: Sequence[str], cwd: Path, path: str) -> ProcessProfile:
     """The profile of a worker with this command and this PATH. It touches the disk, on which the worker may lie."""
     folder = os.path.realpath(cwd)
     found = _found(command[0], folder, path)
     program, rest = os.path.realpath(found) if found else "", tuple(command[1:])
-    forms = [Form(program, command[0], rest)]
+    forms = [CommandForm(program, command[0], rest)]
     if interpreter := _shebang(program):
         runs = _found(interpreter[0], folder, path)
         for script in dict.fromkeys((found, program)):
             words = (*interpreter[1:], script, *rest)
-            forms.append(Form(os.path.realpath(runs) if runs else "", interpreter[0], words))
-    return Profile(tuple(command), folder, tuple(forms))
+            forms.append(CommandForm(os.path.realpath(runs) if runs else "", interpreter[0], words))
+    return ProcessProfile(tuple(command), folder, tuple(forms))
 
 
-def bare_profile(command: Sequence[str], cwd: Path) -> Profile:
+def bare_profile(command: Sequence[str], cwd: Path) -> ProcessProfile:
     """The same without a look at the disk, for a drive that hangs: links aren't resolved."""
     program = command[0] if Path(command[0]).is_absolute() else ""
-    return Profile(tuple(command), str(cwd), (Form(program, command[0], tuple(command[1:])),))
+    return ProcessProfile(tuple(command), str(cwd), (CommandForm(program, command[0], tuple(command[1:])),))
 
 
 def claimants(
-    state_dir: Path, profile: Profile, named: Sequence[Claim], seen: Sequence[ProcessIdentity], *, search: bool
+    state_dir: Path, profile: ProcessProfile, named: Sequence[Claim], seen: Sequence[ProcessIdentity], *, search: bool
 ) -> tuple[Claimant, ...]:
     """Who claims to be the worker: those that its heartbeats name, those `seen` to claim it before and, with a `search`
     of all processes, those with its arguments and working directory. Processes of a launch or an adoption on record
@@ -131,7 +131,7 @@ def claimants(
     return tuple(left[pid] for pid in sorted(left) if not left.keys() & set(_above(pid)))
 
 
-def obstacle(pid: int, profile: Profile) -> str:
+def obstacle(pid: int, profile: ProcessProfile) -> str:
     """Why the process can't be taken for the worker, in words; empty where user, program, arguments and working
     directory all are the worker's."""
     ours, theirs = platform.own_owners(), platform.owners(pid)
@@ -150,7 +150,7 @@ def obstacle(pid: int, profile: Profile) -> str:
     return ""
 
 
-def _named(claim: Claim, profile: Profile) -> Claimant | None:
+def _named(claim: Claim, profile: ProcessProfile) -> Claimant | None:
     """The process of a heartbeat, unless that can't have written it: it ended, is younger, or is the kernel's."""
     try:
         facts = platform.facts(claim.pid)
@@ -166,7 +166,7 @@ def _named(claim: Claim, profile: Profile) -> Claimant | None:
     return _claimant(facts, profile)._replace(alike=False) if claim.fresh else None
 
 
-def _alike(pid: int, profile: Profile) -> Claimant | None:
+def _alike(pid: int, profile: ProcessProfile) -> Claimant | None:
     """The process, if it has the worker's arguments and works in its directory, or may do so."""
     arguments = platform.arguments(pid)
     matching = _matching(arguments, profile)
@@ -182,7 +182,7 @@ def _alike(pid: int, profile: Profile) -> Claimant | None:
     return _claimant(facts, profile)
 
 
-def _claimant(facts: Facts, profile: Profile) -> Claimant:
+def _claimant(facts: Facts, profile: ProcessProfile) -> Claimant:
     why = obstacle(facts.pid, profile)
     again = platform.glance(facts.pid)
     if again is None or again.start != facts.start:
@@ -190,7 +190,7 @@ def _claimant(facts: Facts, profile: Profile) -> Claimant:
     return Claimant(facts.pid, one_line(facts.name, LONGEST_SHOWN), identity_of(facts), why)
 
 
-def _matching(arguments: tuple[str, ...], profile: Profile) -> list[Form]:
+def _matching(arguments: tuple[str, ...], profile: ProcessProfile) -> list[CommandForm]:
     """The forms with these words after the program. A path may be written in another way."""
     return [form for form in profile.forms if arguments and _same(arguments[1:], form.words, profile.cwd)]
 
@@ -306,7 +306,7 @@ LOCK_SECONDS = 0.5
 """Several may look at once, each for some milliseconds. Who starts or stops the worker has the lock for longer."""
 
 
-def adopt(state_dir: Path, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+def adopt(state_dir: Path, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:
     """Put the process on record as this worker, if nothing of it runs; None where it isn't the worker, or not any more.
 
     The record has a generation that no process carries: a stop then ends this process with its descendants, and
@@ -331,7 +331,7 @@ def adopt(state_dir: Path, worker_id: str, profile: Profile, claimant: Claimant)
         return find(state_dir, worker_id)  # whoever starts or stops it now knows better
 
 
-def _record(state_dir: Path, worker_id: str, profile: Profile, facts: Facts) -> WorkerRecord:
+def _record(state_dir: Path, worker_id: str, profile: ProcessProfile, facts: Facts) -> WorkerRecord:
     return WorkerRecord(
         worker_id=worker_id,
         generation=new_generation(state_dir, worker_id),
@@ -346,7 +346,7 @@ def _process_to_adopt(record: WorkerRecord, facts: Facts) -> FoundWorker:
     return FoundWorker(record.worker_id, Presence.RUNNING, record, life_of(facts), adopted=True)
 
 
-def _verified(profile: Profile, claimant: Claimant) -> Facts | None:
+def _verified(profile: ProcessProfile, claimant: Claimant) -> Facts | None:
     """The process, if it is still the one that claimed to be the worker, and nothing speaks against that."""
     before = platform.glance(claimant.pid)
     if before is None or life_of(before).ended or identity_of(before) != claimant.identity:

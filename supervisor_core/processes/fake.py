@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdentity
-from supervisor_core.processes.claims import Claim, Claimant, Profile
+from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import Exit, order
@@ -146,7 +146,7 @@ class FakeProcesses:
         return FoundWorker(worker_id, Presence.STOPPED, worker.record, leftovers=tuple(worker.helpers))
 
     def claimants(
-        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+        self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
     ) -> tuple[Claimant, ...]:
         """Those started by hand that are on record as no worker. Nobody's clock runs here: any beat will do."""
         pids = {claim.pid for claim in named}
@@ -169,7 +169,7 @@ class FakeProcesses:
         """Whether an earlier look has found somebody who looked like this worker."""
         return bool(self._suspects.get(worker_id))
 
-    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+    def adopt(self, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:
         """Take a process that was started by hand for this worker."""
         found, identity = self.find(worker_id), self.identify(claimant.pid)
         if found.presence is not Presence.STOPPED or found.leftovers or identity is None:

@@ -181,7 +181,7 @@ def _complete(state_dir: Path, record: WorkerRecord, *, instead_of: WorkerRecord
         pass  # whoever starts or stops it now writes the record as well
 
 
-class Scan:
+class ProcessScan:
     """What one walk has found. It is shared by threads, and nobody changes it."""
 
     def __init__(self, table: Mapping[int, Facts], tokens: Mapping[int, str], *, quiet: bool) -> None:
@@ -214,7 +214,7 @@ class Scan:
             yield token, self.table[pid]
 
 
-def walk(on_sight: Callable[[Facts, str], object] | None = None) -> Scan:
+def walk(on_sight: Callable[[Facts, str], object] | None = None) -> ProcessScan:
     """Walk through all processes, now; each that carries a generation is told at the moment it is seen."""
     newest = platform.newest_pid()
     table: dict[int, Facts] = {}
@@ -228,7 +228,7 @@ def walk(on_sight: Callable[[Facts, str], object] | None = None) -> Scan:
             tokens[pid] = token
             if on_sight:
                 on_sight(*seen)
-    return Scan(table, tokens, quiet=platform.newest_pid() == newest)
+    return ProcessScan(table, tokens, quiet=platform.newest_pid() == newest)
 
 
 def line_of(glance: Callable[[int], Facts | None]) -> frozenset[int]:
@@ -242,19 +242,19 @@ def line_of(glance: Callable[[int], Facts | None]) -> frozenset[int]:
     return frozenset(line)
 
 
-class SharedWalks:
+class SharedScans:
     """At most one walk at a time, for all threads of this program."""
 
-    def __init__(self, walks: Callable[[], Scan] = walk) -> None:
+    def __init__(self, walks: Callable[[], ProcessScan] = walk) -> None:
         self._walks = walks
         self._turn = threading.Condition()
         self._begun = 0
         self._waiting = 0
         self._under_way = False
-        self._newest: tuple[int, Scan] | None = None
+        self._newest: tuple[int, ProcessScan] | None = None
         """Which walk came last, kept only while somebody waits for it."""
 
-    def scan(self) -> Scan:
+    def scan(self) -> ProcessScan:
         """A walk that begins after this call. Where one fails, its error goes to one who asked, and the next tries."""
         with self._turn:
             wanted = self._begun + 1
@@ -280,7 +280,7 @@ class SharedWalks:
     def _answers(self, wanted: int) -> bool:
         return self._newest is not None and self._newest[0] >= wanted
 
-    def _walked(self) -> Scan:
+    def _walked(self) -> ProcessScan:
         """Walk for all who wait. Only one thread is here at a time."""
         scan = None
         try:
@@ -301,10 +301,10 @@ def _grouped(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
     return groups
 
 
-_walks = SharedWalks()
+_walks = SharedScans()
 
 
-def scan() -> Scan:
+def scan() -> ProcessScan:
     """All processes of this host, by a walk that begins after this call."""
     return _walks.scan()
 
@@ -312,7 +312,7 @@ def scan() -> Scan:
 def _forget_in_child() -> None:
     """After a fork: the walk that was under way goes on in the parent only."""
     global _walks  # noqa: PLW0603 (a condition held across a fork can't be waited for any more)
-    _walks = SharedWalks()
+    _walks = SharedScans()
 
 
 if hasattr(os, "register_at_fork"):
@@ -323,7 +323,7 @@ def process_set(
     generation: str,
     leader: ProcessIdentity | None = None,
     known: Iterable[ProcessIdentity] = (),
-    among: Scan | None = None,
+    among: ProcessScan | None = None,
 ) -> tuple[Member, ...]:
     """Who belongs to this launch and lives, the leader first: by a fresh look, or `among` those of one just made.
 
@@ -343,7 +343,7 @@ def process_set(
     return tuple(Member(identity_of(found), found.name, found.state) for found in alive if not life_of(found).ended)
 
 
-def walk_with(generation: str, on_sight: Callable[[ProcessIdentity], object]) -> Scan:
+def walk_with(generation: str, on_sight: Callable[[ProcessIdentity], object]) -> ProcessScan:
     """A walk of one's own, told of each carrier of the generation at the moment it is seen.
 
     One that forks and ends all the time would be gone after the walk.
@@ -363,7 +363,7 @@ def carriers(prefix: str) -> tuple[tuple[str, Facts], ...]:
     return tuple((token, found) for token, found in among.carriers(prefix) if found.pid not in among.never)
 
 
-def related(among: Scan, seeds: set[int], *, session: int) -> set[int]:
+def related(among: ProcessScan, seeds: set[int], *, session: int) -> set[int]:
     """The seeds with all that hangs on them: descendants, and the members of sessions that are theirs.
 
     A session is theirs where its leader is one of them; that of the worker itself (`session`) also after its

@@ -20,7 +20,14 @@ from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes import manager as processes_children
 from supervisor_core.processes.finding import Presence, find
 from supervisor_core.processes.output.files import FOLDER_MODE, opened_output
-from supervisor_core.processes.records import STARTING, Order, WorkerRecord, forget_record, new_generation, write_record
+from supervisor_core.processes.records import (
+    STARTING,
+    StopOrder,
+    WorkerRecord,
+    forget_record,
+    new_generation,
+    write_record,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,7 @@ class LaunchSpec:
     env: Mapping[str, str]
     log_path: Path
     spec_hash: str = ""
-    order: Order | None = None
+    order: StopOrder | None = None
     """Set for a launch on trial."""
 
 

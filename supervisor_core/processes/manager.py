@@ -1,6 +1,6 @@
 """The one door to worker processes: starting, finding, watching and ending them.
 
-`ProcessDoor` is what the rest of the house knows. `Processes` is the real one; `processes_fake` ships a fake
+`ProcessManager` is what the rest of the house knows. `Processes` is the real one; `processes_fake` ships a fake
 that passes the same tests. What only `start` and `stop` need is imported when they are called.
 
 Our own children: reaped one by one when they end, their exit codes kept, left alone when we end first.
@@ -29,9 +29,9 @@ from supervisor_core.processes.finding import FoundWorker, Presence, find
 
 if TYPE_CHECKING:
     from supervisor_core.host.locks import FileLock
-    from supervisor_core.processes.claims import Claim, Claimant, Profile
+    from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
     from supervisor_core.processes.launch import LaunchSpec
-    from supervisor_core.processes.records import Order, WorkerRecord
+    from supervisor_core.processes.records import StopOrder, WorkerRecord
     from supervisor_core.processes.stopping import StopReport
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ ORDER_MARGIN_SECONDS = 30.0
 LOCK_WAIT_SECONDS = 60.0
 
 
-class ProcessDoor(Protocol):
+class ProcessManager(Protocol):
     """What can be done with worker processes. Every call may block; none of them belongs on an event loop."""
 
     def identify(self, pid: int) -> ProcessIdentity | None:
@@ -62,7 +62,7 @@ class ProcessDoor(Protocol):
         """Look for a worker, adopting one that runs without its record."""
 
     def claimants(
-        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+        self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
     ) -> tuple[Claimant, ...]:
         """Live processes that claim to be this worker, and are on record as none: those that its heartbeats name, those
         that an earlier search has found and, with a `search` of all processes, those that look like it."""
@@ -70,7 +70,7 @@ class ProcessDoor(Protocol):
     def suspected(self, worker_id: str) -> bool:
         """Whether an earlier look has found somebody who looked like this worker."""
 
-    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+    def adopt(self, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:
         """Take a process that was started by hand for this worker, if none runs and nothing speaks against it."""
 
     def members(self, worker_id: str) -> tuple[Member, ...]:
@@ -93,14 +93,14 @@ class ProcessDoor(Protocol):
         """The exit code of a child of this program, negative for a signal; None where unknown."""
 
 
-def order(what: str, why: str, seconds: float) -> Order:
+def order(what: str, why: str, seconds: float) -> StopOrder:
     """An order that is given now and takes so long at most."""
-    from supervisor_core.processes.records import Order
+    from supervisor_core.processes.records import StopOrder
 
-    return Order(what, why, processes_identity.platform.since_boot() + seconds + ORDER_MARGIN_SECONDS)
+    return StopOrder(what, why, processes_identity.platform.since_boot() + seconds + ORDER_MARGIN_SECONDS)
 
 
-class Processes:
+class HostProcesses:
     """The real door. The records lie in `<state_dir>/workers/`."""
 
     def __init__(self, state_dir: Path) -> None:
@@ -134,7 +134,7 @@ class Processes:
         return find(self._state_dir, worker_id)
 
     def claimants(
-        self, worker_id: str, profile: Profile, named: Sequence[Claim], *, search: bool
+        self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
     ) -> tuple[Claimant, ...]:
         """Live processes that claim to be this worker, and are on record as none."""
         from supervisor_core.processes.claims import claimants
@@ -147,7 +147,7 @@ class Processes:
         """Whether an earlier look has found somebody who looked like this worker."""
         return bool(self._suspects.get(worker_id))
 
-    def adopt(self, worker_id: str, profile: Profile, claimant: Claimant) -> FoundWorker | None:
+    def adopt(self, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:
         """Take a process that was started by hand for this worker, if none runs and nothing speaks against it."""
         from supervisor_core.processes.claims import adopt
 
@@ -311,4 +311,4 @@ def _forget_in_child() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
 
-__all__ = ["FoundWorker", "Life", "Member", "Presence", "ProcessDoor", "ProcessIdentity", "Processes"]
+__all__ = ["FoundWorker", "HostProcesses", "Life", "Member", "Presence", "ProcessIdentity", "ProcessManager"]

@@ -27,7 +27,7 @@ _WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 STOP, TRIAL = "stop", "trial"
 
 
-class Order(NamedTuple):
+class StopOrder(NamedTuple):
     """What the supervisor itself does to a launch, on record before it does it: the end of that launch is no trouble.
 
     A `STOP` ends it; a `TRIAL` starts it for a command that reports its end itself and puts things right.
@@ -50,7 +50,7 @@ class WorkerRecord(NamedTuple):
     log_path: str = ""
     spec_hash: str = ""
     identity: ProcessIdentity | None = None
-    order: Order | None = None
+    order: StopOrder | None = None
 
     def running_as(self, identity: ProcessIdentity) -> WorkerRecord:
         """The same launch, now with its process."""
@@ -145,10 +145,10 @@ def _from_document(document: dict[str, Any]) -> WorkerRecord:
     )
 
 
-def _order(document: dict[str, Any] | None) -> Order | None:
+def _order(document: dict[str, Any] | None) -> StopOrder | None:
     if not document:
         return None
-    return Order(str(document["what"]), str(document["why"]), float(document["until"]))
+    return StopOrder(str(document["what"]), str(document["why"]), float(document["until"]))
 
 
 def _in_folder(state_dir: Path, worker_id: str, ending: str) -> Path:

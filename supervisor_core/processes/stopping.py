@@ -16,7 +16,7 @@ from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdenti
 from supervisor_core.host.process_facts.identity import state
 from supervisor_core.host.process_facts.signals import CONTINUE, FREEZE, KILL, TERMINATE, send, wait_ended
 from supervisor_core.processes import manager as processes_children
-from supervisor_core.processes.finding import Scan, own_line, process_set, scan, walk_with
+from supervisor_core.processes.finding import ProcessScan, own_line, process_set, scan, walk_with
 
 REST_GRACE_SECONDS = 2.0  # for those who were not asked before: long enough to flush a file, short for a person
 FREEZE_BOUND_SECONDS = 2.0  # freezing takes milliseconds; a set that forks faster than this is killed unfrozen
@@ -118,7 +118,7 @@ class _Ending:
             survivors=survivors,
         )
 
-    def look(self, among: Scan | None = None) -> tuple[Member, ...]:
+    def look(self, among: ProcessScan | None = None) -> tuple[Member, ...]:
         """Who lives now, by a fresh look."""
         members = process_set(self.generation, self.leader, self.known, among)
         self.known.update({member.identity: member for member in members})

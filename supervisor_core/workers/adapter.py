@@ -17,7 +17,7 @@ from supervisor_core.host.drive import Drive
 from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
 from supervisor_core.processes.exits import ExitWatch
 from supervisor_core.processes.finding import FoundWorker, Presence
-from supervisor_core.processes.manager import ProcessDoor
+from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.worker import (
     Search,
@@ -183,7 +183,7 @@ class ProcessWorkerAdapter:
     `config` gives the configuration that is in force; it is asked at each call.
     """
 
-    def __init__(self, processes: ProcessDoor, drive: Drive, config: Callable[[], SupervisorConfig]) -> None:
+    def __init__(self, processes: ProcessManager, drive: Drive, config: Callable[[], SupervisorConfig]) -> None:
         self._processes = processes
         self._drive = drive
         self._config = config

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host.drive import Drive, DriveIdentity
 from supervisor_core.host.inbox import Inbox
-from supervisor_core.processes.manager import ProcessDoor, Processes
+from supervisor_core.processes.manager import HostProcesses, ProcessManager
 from supervisor_core.workers.pauses import Pauses
 from supervisor_core.workers.restarts.limits import Quarantines
 
@@ -36,7 +36,7 @@ class Host:
     drive: Drive
     inbox: Inbox
     pauses: Pauses
-    processes: ProcessDoor
+    processes: ProcessManager
     quarantines: Quarantines
     ledger: Ledger | None = None
     """What was done before; None for whoever only looks at workers."""
@@ -86,6 +86,6 @@ def open_doors(config: SupervisorConfig) -> Host:
             secret=config.inbox.secret.get_secret_value(),
             supervisor_id=config.supervisor.id,
         ),
-        processes=Processes(config.state_dir),
+        processes=HostProcesses(config.state_dir),
         quarantines=Quarantines(config.state_dir),
     )

@@ -26,7 +26,7 @@ from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
 from supervisor_core.processes.finding import FoundWorker, Presence
-from supervisor_core.processes.manager import ProcessDoor
+from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.workers.context import Host
 from supervisor_core.workers.health import Heartbeat, Observation, Verdict, WorkerState, hangs, health
 from supervisor_core.workers.heartbeats.files import in_words, last_beat
@@ -54,9 +54,9 @@ def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | 
     return 0.0
 
 
-def observe(
+def observe_worker(
     config: SupervisorConfig,
-    processes: ProcessDoor,
+    processes: ProcessManager,
     drive: Drive,
     pauses: Pauses,
     worker: Worker,
@@ -96,7 +96,7 @@ def observe(
     )
 
 
-def state_of(found: FoundWorker) -> WorkerState:
+def process_state(found: FoundWorker) -> WorkerState:
     """Where a worker's life stands, by its processes alone. One that has ended and left helpers behind is stopped: who
     starts it ends them first."""
     if found.stuck or found.presence is Presence.UNVERIFIABLE:
@@ -106,7 +106,7 @@ def state_of(found: FoundWorker) -> WorkerState:
 
 def _state(worker: Worker, found: FoundWorker, quarantine: str) -> WorkerState:
     """A quarantined worker that does not run rests there; one that somebody has running all the same runs."""
-    state = state_of(found)
+    state = process_state(found)
     rests = worker.quarantined or bool(quarantine)
     return WorkerState.QUARANTINED if rests and state is WorkerState.STOPPED else state
 
@@ -121,7 +121,7 @@ def _started_at(found: FoundWorker) -> datetime | None:
 
 def _find(
     config: SupervisorConfig,
-    processes: ProcessDoor,
+    processes: ProcessManager,
     drive: Drive,
     worker: Worker,
     beat: Heartbeat | None,
@@ -152,7 +152,7 @@ DRIVE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WorkerStatus:
     """One worker, as it was found."""
 
     worker: Worker
@@ -185,7 +185,7 @@ class Seen:
             "last_error": None,
         }
 
-    def under_way(self, moving: WorkerState) -> Seen:
+    def under_way(self, moving: WorkerState) -> WorkerStatus:
         """The same worker while it is being started or stopped."""
         observation = self.observation._replace(state=moving)
         return replace(self, observation=observation, verdict=health(observation, self.at))
@@ -205,7 +205,7 @@ class Seen:
         return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
 
 
-def look(
+def observe_workers(
     host: Host,
     workers: Sequence[Worker],
     *,
@@ -213,7 +213,7 @@ def look(
     search: Search = Search.NEVER,
     lag: Callable[[float], float] | None = None,
     probes: Callable[[str, ProcessIdentity], str] | None = None,
-) -> list[Seen]:
+) -> list[WorkerStatus]:
     """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs.
 
     A patient look gives the drive the time that all else gives it: a slow one does not count as hanging. `search` says
@@ -238,7 +238,7 @@ def look(
         beat = beats.get(worker.id)
         late = lag(worker.heartbeat_max_age_seconds) if lag else 0.0
         given_up = host.quarantines.read(worker.id)
-        found, observation = observe(
+        found, observation = observe_worker(
             host.config,
             host.processes,
             host.drive,
@@ -253,7 +253,7 @@ def look(
             probes=probes,
         )
         differs = known and host.pauses.differs(worker.id, flags.get(worker.id))
-        seen.append(Seen(worker, found, pause, given_up, observation, health(observation, now), now, differs))
+        seen.append(WorkerStatus(worker, found, pause, given_up, observation, health(observation, now), now, differs))
     return seen
 
 

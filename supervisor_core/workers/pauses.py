@@ -68,7 +68,7 @@ def _readable(moment: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class HandMade:
+class PauseFlagChange:
     """A change of a pause flag on the drive that no command made."""
 
     worker_id: str
@@ -81,7 +81,7 @@ class HandMade:
     """Whether the flag was put back, because a secret is configured."""
 
 
-class Written(NamedTuple):
+class PauseResult(NamedTuple):
     """What came of a change: in force at once, and on the drive as soon as that can be reached."""
 
     on_drive: bool
@@ -126,7 +126,7 @@ class Pauses:
         self._mode = file_mode
         self._secret = secret
         self._supervisor_id = supervisor_id
-        self.hand_made: Callable[[HandMade], object] | None = None
+        self.hand_made: Callable[[PauseFlagChange], object] | None = None
         """Keeps the record of what no command did; called before the flag or the copy is changed."""
 
     def look(self, worker_id: str, flag: Pause | None, *, flag_known: bool) -> Pause | None:
@@ -231,7 +231,7 @@ class Pauses:
             return True
         path = pause_flag_path(self._folder, worker_id)
         try:
-            self.hand_made(HandMade(worker_id, path, found, held, refused))
+            self.hand_made(PauseFlagChange(worker_id, path, found, held, refused))
         except SupervisorError as error:
             log.warning("that the pause flag of %s was changed by hand can't be recorded: %s", worker_id, error)
             return False
@@ -244,18 +244,18 @@ class Pauses:
         about = {"supervisor_id": self._supervisor_id, "worker_id": worker_id}
         return pause._replace(signature=sign({**pause.facts(), **about}, self._secret))
 
-    def set(self, worker_id: str, pause: Pause | None) -> Written:
+    def set(self, worker_id: str, pause: Pause | None) -> PauseResult:
         """Let the worker rest, or no longer. It holds from now on, whether or not the drive can be told yet."""
         pause = self._signed(worker_id, pause) if pause else None
         self._write_copy(worker_id, pause, waits=True)
         crashpoints.reach("pause.copy:after")
         return self._tell(worker_id, pause)
 
-    def settle(self, worker_id: str) -> Written:
+    def settle(self, worker_id: str) -> PauseResult:
         """Tell the drive what it does not know yet."""
         copy = self._copy(worker_id)
         if not copy.get("waits"):
-            return Written(on_drive=True)
+            return PauseResult(on_drive=True)
         return self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at"))
 
     def _ask(self, worker_id: str) -> Pause | None:
@@ -276,15 +276,15 @@ class Pauses:
         except DriveUnavailable:
             return ""
 
-    def _tell(self, worker_id: str, pause: Pause | None, restored_at: object = None) -> Written:
+    def _tell(self, worker_id: str, pause: Pause | None, restored_at: object = None) -> PauseResult:
         try:
             self._drive.make_folder(self._folder)
             self._drive.call(_write_flag, self._drive.root, self._folder, worker_id, pause, self._mode)
         except (DriveUnavailable, OSError) as error:
-            return Written(on_drive=False, problem=str(error))
+            return PauseResult(on_drive=False, problem=str(error))
         crashpoints.reach("pause.flag:after")
         self._write_copy(worker_id, pause, waits=False, restored_at=restored_at)
-        return Written(on_drive=True)
+        return PauseResult(on_drive=True)
 
     def _copy(self, worker_id: str) -> Mapping[str, Any]:
         return read_json(self._home / f"{worker_id}.json", tolerant=True) or {}

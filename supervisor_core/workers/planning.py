@@ -22,7 +22,7 @@ from typing import NamedTuple
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import require_aware
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.restarts.policy import Decision, Next
+from supervisor_core.workers.restarts.policy import Next, RestartDecision
 
 
 class ActionKind(StrEnum):
@@ -164,7 +164,7 @@ class IllegalMove(SupervisorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Lifecycle:
     """One worker. A move gives the next value, or raises `IllegalMove` and changes nothing."""
 
     seen: WorkerState = WorkerState.STOPPED
@@ -172,7 +172,7 @@ class Standing:
     """What is being done about it, in a word; never two things at a time."""
     moving: WorkerState | None = None
     """What that does to it: it is starting or stopping; None where it leaves the processes alone."""
-    waits: Decision | None = None
+    waits: RestartDecision | None = None
     """For what it waits, or why it rests, after it ended by itself."""
     quarantined: bool = False
 
@@ -193,7 +193,7 @@ class Standing:
         """Whether it ended by itself and its policy leaves it so."""
         return self.waits is not None and self.waits.what is Next.REST
 
-    def begin(self, what: str, moving: WorkerState | None = None) -> Standing:
+    def begin(self, what: str, moving: WorkerState | None = None) -> Lifecycle:
         """Take something in hand. What it waited for is over with a start or a stop."""
         if self.in_hand:
             raise IllegalMove(f"{what} can't begin: {self.in_hand} is under way.")
@@ -201,34 +201,34 @@ class Standing:
             raise IllegalMove(f"what begins is named, and starts or stops the worker, or neither; not {moving}")
         return replace(self, in_hand=what, moving=moving, waits=None if moving else self.waits)
 
-    def done(self, seen: WorkerState, *, quarantined: bool | None = None) -> Standing:
+    def done(self, seen: WorkerState, *, quarantined: bool | None = None) -> Lifecycle:
         """What was in hand is over, and this is what a fresh look shows."""
         if not self.in_hand:
             raise IllegalMove("nothing was in hand that could be over")
         still = self.quarantined if quarantined is None else quarantined
         return replace(self, in_hand="", moving=None, quarantined=still).see(seen)
 
-    def see(self, seen: WorkerState, *, anew: bool = False) -> Standing:
+    def see(self, seen: WorkerState, *, anew: bool = False) -> Lifecycle:
         """A look has shown it. While something is in hand, a look shows only how far that is. One that stays stopped
         waits on, unless it is to be thought about `anew`."""
         if seen not in SEEN:
             raise IllegalMove(f"nobody can see that a worker is {seen}")
         return replace(self, seen=seen, waits=self.waits if seen is WorkerState.STOPPED and not anew else None)
 
-    def wait(self, decision: Decision) -> Standing:
+    def wait(self, decision: RestartDecision) -> Lifecycle:
         """It ended by itself, and this was decided: it waits for its next start, or rests."""
         self._must_be_stopped(f"wait ({decision.what})")
         if decision.what not in (Next.WAIT, Next.REST):
             raise IllegalMove(f"{decision.what} is nothing to wait for")
         return replace(self, waits=decision)
 
-    def give_up(self) -> Standing:
+    def give_up(self) -> Lifecycle:
         """It is not started by itself any more, until a person says so. One that runs may go on."""
         if self.in_hand:
             raise IllegalMove(f"it can't be quarantined: {self.in_hand} is under way")
         return replace(self, quarantined=True, waits=None)
 
-    def release(self) -> Standing:
+    def release(self) -> Lifecycle:
         """A person has ended its quarantine."""
         return replace(self, quarantined=False)
 

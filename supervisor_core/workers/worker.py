@@ -21,7 +21,7 @@ from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdenti
 from supervisor_core.host.web import MASK
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
-from supervisor_core.processes.manager import ProcessDoor, order
+from supervisor_core.processes.manager import ProcessManager, order
 from supervisor_core.processes.output.files import output_path, read_output_end, size_of
 from supervisor_core.processes.records import TRIAL
 from supervisor_core.processes.stopping import StopReport
@@ -29,7 +29,7 @@ from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
 from supervisor_core.workers.heartbeats.files import last_beat
 
 if TYPE_CHECKING:
-    from supervisor_core.processes.claims import Claim, Claimant, Profile
+    from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
 
 MOST_COPIES = 3
 """So many of one worker are stopped in one go; who starts them faster than that has to be found by a person."""
@@ -50,7 +50,7 @@ def worker_log(config: SupervisorConfig, worker: Worker) -> Path:
     return output_path(config.state_dir, worker.id)
 
 
-def check_watcher_process(processes: ProcessDoor, worker: Worker) -> FoundWorker:
+def check_watcher_process(processes: ProcessManager, worker: Worker) -> FoundWorker:
     """Whether this worker runs, by the exact identity of its process."""
     return processes.find(worker.id)
 
@@ -66,7 +66,7 @@ class Search(Enum):
     """Also for copies beside one that is."""
 
 
-class Sighting(NamedTuple):
+class SearchResult(NamedTuple):
     """A worker, looked for by its record and by its last beat."""
 
     found: FoundWorker
@@ -75,23 +75,23 @@ class Sighting(NamedTuple):
     """Why its beat could not be read: one that was started by hand may then run without being seen."""
 
 
-def find_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker) -> FoundWorker:
+def find_watcher(processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: Worker) -> FoundWorker:
     """The same, with the process that its heartbeat names where none is on record."""
     found = check_watcher_process(processes, worker)
     return look_for_watcher(processes, drive, config, worker).found if is_stopped(found) else found
 
 
 def look_for_watcher(
-    processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker, search: Search = Search.NEVER
-) -> Sighting:
+    processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: Worker, search: Search = Search.NEVER
+) -> SearchResult:
     """The same, for whoever must know whether that look was a whole one. Whoever is about to start or stop the worker
     has all processes searched."""
     beat, problem = _read_beat(drive, config, worker)
-    return Sighting(adopt_watcher(processes, drive, config, worker, beat, search), beat, problem)
+    return SearchResult(adopt_watcher(processes, drive, config, worker, beat, search), beat, problem)
 
 
 def adopt_watcher(
-    processes: ProcessDoor,
+    processes: ProcessManager,
     drive: Drive,
     config: SupervisorConfig,
     worker: Worker,
@@ -121,7 +121,7 @@ def adopt_watcher(
     )
 
 
-def watcher_profile(drive: Drive, config: SupervisorConfig, worker: Worker) -> Profile:
+def watcher_profile(drive: Drive, config: SupervisorConfig, worker: Worker) -> ProcessProfile:
     """How this worker's process looks. Its program may lie on the drive, which may hang."""
     from supervisor_core.processes.claims import bare_profile, profile_of
 
@@ -132,7 +132,7 @@ def watcher_profile(drive: Drive, config: SupervisorConfig, worker: Worker) -> P
         return bare_profile(command, worker.cwd)
 
 
-class Ended(NamedTuple):
+class StopResult(NamedTuple):
     """A worker that was stopped, with the copies of it that somebody had started beside it."""
 
     report: StopReport
@@ -148,7 +148,9 @@ class Ended(NamedTuple):
         return _why(worker, self.left) if self.left else ""
 
 
-def end_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, worker: Worker, why: str = "") -> Ended:
+def end_watcher(
+    processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: Worker, why: str = ""
+) -> StopResult:
     """Stop the worker, and then each copy of it that can be adopted; whoever is left is told."""
     before, _ = _read_beat(drive, config, worker)
     copies: list[int] = []
@@ -162,7 +164,7 @@ def end_watcher(processes: ProcessDoor, drive: Drive, config: SupervisorConfig, 
         claiming = _claimants(processes, drive, config, worker, named, everywhere=True) if report.stopped else ()
         next_one = next((each for each in claiming if not each.obstacle), None)
         if next_one is None or len(copies) >= MOST_COPIES - 1:
-            return Ended(replace(report, killed=killed), tuple(copies), claiming, problem)
+            return StopResult(replace(report, killed=killed), tuple(copies), claiming, problem)
         processes.adopt(worker.id, watcher_profile(drive, config, worker), next_one)
         copies.append(next_one.pid)
 
@@ -182,7 +184,7 @@ def is_stopped(found: FoundWorker) -> bool:
 
 
 def start_watcher(
-    processes: ProcessDoor,
+    processes: ProcessManager,
     drive: Drive,
     config: SupervisorConfig,
     worker: Worker,
@@ -237,7 +239,7 @@ def start_watcher(
     return identity
 
 
-def stop_watcher_gracefully(processes: ProcessDoor, worker: Worker, why: str = "") -> StopReport:
+def stop_watcher_gracefully(processes: ProcessManager, worker: Worker, why: str = "") -> StopReport:
     """Ask the worker to end, wait as long as is configured, make it end, and look again. `why` goes on record first."""
     crashpoints.reach("worker.stop:before")
     report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
@@ -273,7 +275,7 @@ def _last_beat(drive: Drive, config: SupervisorConfig, worker: Worker) -> Heartb
 
 
 def _claim(
-    processes: ProcessDoor, worker: Worker, beat: Heartbeat | None, found: FoundWorker | None
+    processes: ProcessManager, worker: Worker, beat: Heartbeat | None, found: FoundWorker | None
 ) -> tuple[Claim, ...]:
     """The live process that a heartbeat of this host names, unless that is the worker as it was found."""
     if beat is None or beat.pid is None or beat.at is None or beat.hostname.casefold() != host_name().casefold():
@@ -292,7 +294,7 @@ def _claim(
 
 
 def _claimants(
-    processes: ProcessDoor,
+    processes: ProcessManager,
     drive: Drive,
     config: SupervisorConfig,
     worker: Worker,

@@ -23,7 +23,7 @@ from bot.answers.workers import WhyAnswer, WorkerAnswers
 from bot.requests.commands import Query, QueryHandler
 from bot.requests.request import Request
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.flips import Change
+from supervisor_core.alerts.flips import ConditionChange
 from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.diagnosis.why.gathering import Explainer
@@ -33,8 +33,8 @@ from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 from supervisor_core.workers.context import open_doors
-from supervisor_core.workers.observation import look
-from supervisor_core.workers.restarts.history import Past
+from supervisor_core.workers.observation import observe_workers
+from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.worker import worker_log
 from tests.benchmarks.timing import table
 from tests.support.alerts.alert_service import NEVER
@@ -76,7 +76,7 @@ def _fill(config: SupervisorConfig, ledger: Ledger) -> None:
     """Each of them has died, and has flapped before."""
     now = datetime.now(UTC)
     for worker in config.workers.values():
-        past = Past(config.state_dir, worker.id)
+        past = RestartHistory(config.state_dir, worker.id)
         for number in range(LIVES):
             at = now - timedelta(minutes=10 - number)
             past.ended(WorkerRecord(worker.id, "g1", RUNNING)._replace(started_at=at.isoformat()), 1, now)
@@ -91,21 +91,21 @@ def _fill(config: SupervisorConfig, ledger: Ledger) -> None:
 
 
 def _flip(connection: Connection, workers: Sequence[str], new: Condition, at: datetime) -> None:
-    known = flips.standings(connection, "TestHost")
+    known = flips.current_conditions(connection, "TestHost")
     targets = [Target(WORKER, name) for name in workers]
-    changes = [Change(target, known.get(target), new, f"it is {new}", at) for target in targets]
-    flips.record(connection, "TestHost", changes, at)
+    changes = [ConditionChange(target, known.get(target), new, f"it is {new}", at) for target in targets]
+    flips.record_flips(connection, "TestHost", changes, at)
 
 
 async def _times(config: SupervisorConfig, ledger: Ledger) -> dict[str, list[float]]:
     host, explainer, newest = open_doors(config), Explainer(ledger), NewestLines()
 
     async def seen() -> list[dict[str, Any]]:
-        looked = await asyncio.to_thread(look, host, list(config.workers.values()))
+        looked = await asyncio.to_thread(observe_workers, host, list(config.workers.values()))
         return [each.as_json() for each in looked]
 
     async def explain(wanted: Collection[str]) -> list[Explanation]:
-        looked = await asyncio.to_thread(look, host, list(config.workers.values()))
+        looked = await asyncio.to_thread(observe_workers, host, list(config.workers.values()))
         return await asyncio.to_thread(explainer, host, looked, [each.as_json() for each in looked], wanted)
 
     async def written(workers: Sequence[str], count: int) -> list[Written]:

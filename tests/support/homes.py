@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 from tests.support.processes import process_backends
 from tests.support.programs import warm
 from tests.support.waiting import wait_until
@@ -179,7 +179,7 @@ class Home:
             daemon.wait()
         if not self.state_dir.exists():
             return  # nothing was ever started
-        processes = Processes(self.state_dir)
+        processes = HostProcesses(self.state_dir)
         for worker_id in self.worker_ids:
             report = processes.stop(worker_id, timeout=0.1)
             assert report.stopped, report

@@ -10,7 +10,7 @@ from bot.views.parts import Content, context, list_page, moment, page_buttons, s
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
-from supervisor_core.workers.teams.manager import Member, TeamPicture
+from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
 from supervisor_core.workers.teams.rows import MemberRole
 
 PAGE = 8
@@ -66,7 +66,7 @@ def _team(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _member(member: Member, workers: Mapping[str, Mapping[str, Any]]) -> str:
+def _member(member: TeamMember, workers: Mapping[str, Mapping[str, Any]]) -> str:
     role = f" ({_in_words(member.role)})" if member.role != MemberRole.MEMBER else ""
     worker = workers.get(member.agent_id)
     trouble = "" if worker is None or worker["fine"] else f" :x: {_how(worker)}"
@@ -111,7 +111,7 @@ def _sign(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
     return ":white_check_mark:" if all(_fine(member, workers) for member in team.members) else ":x:"
 
 
-def _fine(member: Member, workers: Mapping[str, Mapping[str, Any]]) -> bool:
+def _fine(member: TeamMember, workers: Mapping[str, Mapping[str, Any]]) -> bool:
     worker = workers.get(member.agent_id)
     return worker is None or bool(worker["fine"])
 

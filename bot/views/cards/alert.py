@@ -11,7 +11,7 @@ from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
 from bot.views.parts import Content, context, mention, moment, section, text_message
 from bot.views.text import escape, fit
-from supervisor_core.alerts.grouping.rules import STORM, Members
+from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
 from supervisor_core.commands.catalog import by_handler
@@ -126,7 +126,7 @@ class AlertDetails:
     """What keeps it quiet at the moment."""
     new: bool = False
     """Whether nothing was said of it yet."""
-    members: Members = field(default_factory=Members)
+    members: AlertMembers = field(default_factory=AlertMembers)
     """What there is to say of the alerts that it stands for."""
     parent: Alert | None = None
     """The one that stands for it."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from bot.views.parts import context, section
 from bot.views.text import escape, fit
-from supervisor_core.alerts.grouping.rules import Members
+from supervisor_core.alerts.grouping.rules import AlertMembers
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.workers.conditions.rules import Condition
 
@@ -33,7 +33,7 @@ STORM_WORDS = {
 """What is said of several workers that are so."""
 
 
-def counts(members: Members) -> str:
+def counts(members: AlertMembers) -> str:
     """How many are how."""
     found = [
         f"{count:,} {STORM_WORDS.get(condition, str(condition))}" for condition, count in members.by_condition.items()
@@ -42,7 +42,7 @@ def counts(members: Members) -> str:
     return " · ".join([*found, *([f"{over:,} well again"] if over else [])])
 
 
-def details(members: Members) -> list[dict[str, object]]:
+def details(members: AlertMembers) -> list[dict[str, object]]:
     """Which they are, as blocks."""
     blocks: list[dict[str, object]] = []
     if named := names(members):
@@ -55,7 +55,7 @@ def details(members: Members) -> list[dict[str, object]]:
     return blocks
 
 
-def folded_workers(members: Members) -> str:
+def folded_workers(members: AlertMembers) -> str:
     """What an alert of the host says of the workers that are silent because of it."""
     if not members.holding:
         return ""
@@ -72,7 +72,7 @@ def parent_link(parent: Alert, link: str) -> str:
     return f":link: Part of {there}: it is told, acknowledged and repeated there."
 
 
-def names(members: Members) -> str:
+def names(members: AlertMembers) -> str:
     """Some of those that hold, and how many more there are."""
     if not members.first:
         return ""

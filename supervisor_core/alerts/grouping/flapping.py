@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
-from supervisor_core.alerts.flips import Flip, Standing
+from supervisor_core.alerts.flips import CurrentCondition, Flip
 from supervisor_core.commands.phrases import span
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Reading, Severity, Target
@@ -79,7 +79,7 @@ def _words(counted: Sequence[Flip]) -> str:
 AN_INSTANT = timedelta(microseconds=1)
 
 
-class Flapping:
+class FlappingMonitor:
     """What is known of those that flap, read from the ledger once and followed from then on."""
 
     def __init__(self, supervisor_id: str, config: Callable[[], SupervisorConfig]) -> None:
@@ -87,16 +87,16 @@ class Flapping:
         self._config = config
         self._since: dict[str, datetime] = {}
         """The workers that flap, each since when."""
-        self._last: dict[str, Standing] = {}
+        self._last: dict[str, CurrentCondition] = {}
         """How each of them is."""
 
-    def begin(self, standings: Mapping[Target, Standing]) -> None:
+    def begin(self, standings: Mapping[Target, CurrentCondition]) -> None:
         """This is how all targets are."""
         self._since, self._last = {}, {}
         self.follow(standings.values())
         self.follow(standings[worker_of(each)] for each in self._since if worker_of(each) in standings)
 
-    def follow(self, standings: Iterable[Standing]) -> None:
+    def follow(self, standings: Iterable[CurrentCondition]) -> None:
         """These are as they are from now on."""
         workers = []
         for each in standings:
@@ -131,13 +131,13 @@ class Flapping:
             return []
         rules = self._rules()
         begun = now - rules.within
-        often = flips.often(connection, self._host, WORKER, workers, begun, rules.flips) | (
+        often = flips.frequent_flippers(connection, self._host, WORKER, workers, begun, rules.flips) | (
             workers & self._since.keys()
         )
         found = []
         for worker_id in sorted(often):
             since = self._since.get(worker_id)
-            past = flips.of_target(connection, worker_of(worker_id), since or begun, now + AN_INSTANT, self._host)
+            past = flips.flips_of_target(connection, worker_of(worker_id), since or begun, now + AN_INSTANT, self._host)
             reading = flaps(past, now, rules, since)
             if reading is not None:
                 found.append((target_of(worker_id), reading))

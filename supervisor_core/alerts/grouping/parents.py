@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
-from supervisor_core.alerts.grouping.rules import FOLDABLE, FOLDS, KINDS, STORM, Members
-from supervisor_core.alerts.rows import from_row, told_anew
+from supervisor_core.alerts.grouping.rules import FOLDABLE, FOLDS, KINDS, STORM, AlertMembers
+from supervisor_core.alerts.rows import from_row, refresh_message
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState, Reason
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import Suppression
@@ -58,7 +58,7 @@ def growing(connection: Connection, supervisor_id: str, since: datetime) -> Aler
     return None
 
 
-def members_of(connection: Connection, alert: Alert, shown: int = 0) -> Members:
+def members_of(connection: Connection, alert: Alert, shown: int = 0) -> AlertMembers:
     """What there is to say of its members, and so many of those that hold, the worst first."""
     holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None)
     mine = _of(alert.alert_id)
@@ -79,7 +79,7 @@ def members_of(connection: Connection, alert: Alert, shown: int = 0) -> Members:
         first = [from_row(row) for row in connection.execute(query).mappings()]
         by_team = _by_team(connection, alert)
     holding = sum(by_condition.values())
-    return Members(total, holding, first, by_condition, joined_at, cleared_at, by_team)
+    return AlertMembers(total, holding, first, by_condition, joined_at, cleared_at, by_team)
 
 
 def _by_team(connection: Connection, alert: Alert) -> dict[str, int]:
@@ -116,7 +116,7 @@ def acknowledge_members(connection: Connection, supervisor_id: str, alert_id: st
     }
     for alert in children(connection, alert_id):
         if alert.state is not AlertState.ACKNOWLEDGED:
-            key, messages = {"alert_id": alert.alert_id}, (told_anew(alert.alert_id),)
+            key, messages = {"alert_id": alert.alert_id}, (refresh_message(alert.alert_id),)
             step = Step(alerts, key, (alert.state,), AlertState.ACKNOWLEDGED, values, outbox=messages)
             take(connection, supervisor_id, step, now)
 

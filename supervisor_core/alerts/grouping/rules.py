@@ -33,7 +33,7 @@ class StormRules:
     window: timedelta = timedelta(seconds=30)
 
 
-class Lately(NamedTuple):
+class RecentAlerts(NamedTuple):
     """What people heard within the window, and what waits to be told."""
 
     told: Sequence[datetime] = ()
@@ -42,7 +42,7 @@ class Lately(NamedTuple):
     """How many others are being gathered."""
 
 
-class Gathered(NamedTuple):
+class StormGrouping(NamedTuple):
     """How these alerts, each of which would be told now, are told."""
 
     alone: Sequence[Alert] = ()
@@ -54,20 +54,20 @@ class Gathered(NamedTuple):
     """By a digest."""
 
 
-def gather(opening: Sequence[Alert], lately: Lately, now: datetime, rules: StormRules) -> Gathered:
+def group_storm(opening: Sequence[Alert], lately: RecentAlerts, now: datetime, rules: StormRules) -> StormGrouping:
     """How these are told, whose first word is due: each alone, later, or all by one digest."""
     if not opening:
-        return Gathered()
+        return StormGrouping()
     told = [moment for moment in lately.told if now - rules.window < moment <= now]  # later: the clock was set back
     if len(told) + lately.waiting + len(opening) > rules.threshold:
-        return Gathered(members=opening)
+        return StormGrouping(members=opening)
     alone = [alert for alert in opening if _has_waited(alert, now)]
     rest = [alert for alert in opening if not _has_waited(alert, now)]
     last = max(told, default=None)
     if not alone and (last is None or last + GATHER <= now):
         alone, rest, last = rest[:1], rest[1:], now
     begun = last if last is not None and last + GATHER > now else now
-    return Gathered(alone, rest, begun + GATHER if rest else None)
+    return StormGrouping(alone, rest, begun + GATHER if rest else None)
 
 
 def takes_part(alert: Alert) -> bool:
@@ -80,7 +80,7 @@ def _has_waited(alert: Alert, now: datetime) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class AlertMembers:
     """What there is to say of the alerts that another one stands for."""
 
     total: int = 0
@@ -120,7 +120,7 @@ def digest(alert_id: str, members: Sequence[Alert], supervisor_id: str) -> Alert
     )
 
 
-def after_members(alert: Alert, members: Members, now: datetime) -> Alert:
+def after_members(alert: Alert, members: AlertMembers, now: datetime) -> Alert:
     """The digest as its members make it: over when none of them holds any more."""
     words = in_words(members.total, members.holding)
     if members.holding:
@@ -128,7 +128,7 @@ def after_members(alert: Alert, members: Members, now: datetime) -> Alert:
     return replace(alert, reason=words, cleared_at=alert.cleared_at or members.cleared_at or now)
 
 
-def closes_after(members: Members, cleared_at: datetime, rules: StormRules, otherwise: timedelta) -> timedelta:
+def closes_after(members: AlertMembers, cleared_at: datetime, rules: StormRules, otherwise: timedelta) -> timedelta:
     """How long after the last of its members was well a digest is over: while others may still join, they join it."""
     quiet_at = members.joined_at + rules.window if members.joined_at else cleared_at
     return max(otherwise, quiet_at - cleared_at)

@@ -19,35 +19,35 @@ from supervisor_core.alerts.grouping.rules import (
     FOLDABLE,
     FOLDS,
     KINDS,
-    Gathered,
-    Lately,
+    RecentAlerts,
+    StormGrouping,
     StormRules,
     digest,
-    gather,
+    group_storm,
     parent_of,
     placed,
     released,
     takes_part,
 )
-from supervisor_core.alerts.rows import Judged, Pair
+from supervisor_core.alerts.rows import AlertChange, AlertDecision
 from supervisor_core.alerts.rules import Alert, AlertState, Decision, Reason
 from supervisor_core.common import crashpoints
 from supervisor_core.storage.steps import take
 from supervisor_core.workers.conditions.rules import WORKER
 
 NewId = Callable[[], str]
-Judge = Callable[[Alert], Judged]
+Judge = Callable[[Alert], AlertDecision]
 
 
-def gathered(
+def group_alerts(
     connection: Connection,
     supervisor_id: str,
-    judged: Sequence[Judged],
+    judged: Sequence[AlertDecision],
     now: datetime,
     rules: StormRules,
     new_id: NewId,
     judge: Judge,
-) -> list[Judged]:
+) -> list[AlertDecision]:
     """What becomes of these, of which some would be told for the first time: those that wait, wait; those of a storm
     join it, and with them whoever was told lately. A digest that begins comes first; `judge` decides about it."""
     opening = {each.after.alert_id: each for each in judged if _opens(each)}
@@ -58,8 +58,8 @@ def gathered(
     there = [each for each in parents.may_join(connection, supervisor_id, since) if each.alert_id not in here]
     others = [each for each in there if each.told is not None or judge(each).decision.reason is Reason.FIRST]
     waiting = sum(1 for each in others if each.decided == Reason.GATHERED)
-    lately = Lately(parents.told_since(connection, supervisor_id, since), waiting)
-    found = gather([each.after for each in opening.values()], lately, now, rules)
+    lately = RecentAlerts(parents.told_since(connection, supervisor_id, since), waiting)
+    found = group_storm([each.after for each in opening.values()], lately, now, rules)
     if not found.members:
         waits = {each.alert_id for each in found.waiting}
         return [_waiting(each, found, waits) for each in judged]
@@ -70,15 +70,15 @@ def gathered(
         _joined(each, one) if each.after.alert_id in opening or _was_told_lately(each, since) else each
         for each in judged
     ]
-    joined += [_joined(Judged(each, each, Decision(Reason.STORM, each.state)), one) for each in others]
+    joined += [_joined(AlertDecision(each, each, Decision(Reason.STORM, each.state)), one) for each in others]
     return joined if grown else [judge(one), *joined]
 
 
-def _opens(each: Judged) -> bool:
+def _opens(each: AlertDecision) -> bool:
     return each.decision.reason is Reason.FIRST and takes_part(each.after)
 
 
-def _was_told_lately(each: Judged, since: datetime) -> bool:
+def _was_told_lately(each: AlertDecision, since: datetime) -> bool:
     """Whether this one, about which something else is decided now, belongs to a storm that begins."""
     after = each.after
     fresh = after.told_at is not None and after.told_at > since and not after.reminders and not after.escalated
@@ -86,7 +86,7 @@ def _was_told_lately(each: Judged, since: datetime) -> bool:
     return takes_part(after) and after.parent_id is None and fresh and holds
 
 
-def _waiting(each: Judged, found: Gathered, waits: set[str]) -> Judged:
+def _waiting(each: AlertDecision, found: StormGrouping, waits: set[str]) -> AlertDecision:
     """To be decided about when the second is over, and not put off by whoever comes after it."""
     if each.after.alert_id not in waits:
         return each
@@ -95,15 +95,15 @@ def _waiting(each: Judged, found: Gathered, waits: set[str]) -> Judged:
     return each._replace(decision=Decision(Reason.GATHERED, each.after.state, until))
 
 
-def _joined(each: Judged, one: Alert) -> Judged:
+def _joined(each: AlertDecision, one: Alert) -> AlertDecision:
     state = AlertState.OPEN if each.after.state is AlertState.PENDING else each.after.state
     after = replace(each.after, parent_id=one.alert_id)
     return each._replace(after=after, decision=Decision(Reason.STORM, state))
 
 
 def part_of(
-    connection: Connection, supervisor_id: str, seen: Sequence[Pair], now: datetime, grace: timedelta
-) -> list[Pair]:
+    connection: Connection, supervisor_id: str, seen: Sequence[AlertChange], now: datetime, grace: timedelta
+) -> list[AlertChange]:
     """These alerts, each as part of what it follows from."""
     if not any(_may_follow(each.after) for each in seen):
         return list(seen)
@@ -116,7 +116,7 @@ def part_of(
 
 
 def follow_hosts(
-    connection: Connection, supervisor_id: str, judged: Sequence[Judged], now: datetime, grace: timedelta
+    connection: Connection, supervisor_id: str, judged: Sequence[AlertDecision], now: datetime, grace: timedelta
 ) -> None:
     """A trouble of the host began: what follows from it, and began shortly before, is part of it. Or it is over: what
     was part of it is looked at anew."""
@@ -133,7 +133,7 @@ def follow_hosts(
         else:
             continue
         for was, now_so in moved:
-            step = alerts.move(was, replace(now_so, due_at=now), (alerts.told_anew(was.alert_id),))
+            step = alerts.move(was, replace(now_so, due_at=now), (alerts.refresh_message(was.alert_id),))
             take(connection, supervisor_id, step, now)
 
 

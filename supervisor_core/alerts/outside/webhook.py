@@ -17,12 +17,12 @@ from supervisor_core.alerts.outside import webhook_documents as webhooks
 from supervisor_core.alerts.outside.webhook_documents import (
     PATIENCE,
     WEBHOOK,
-    Judged,
-    Verdict,
+    WebhookResult,
+    WebhookVerdict,
     body_of,
     delivery_id,
     headers_of,
-    judge,
+    judge_answer,
     retry_seconds,
 )
 from supervisor_core.common import crashpoints
@@ -153,11 +153,11 @@ class Webhook(Service):
         judged = await self._asked(body, delivery)
         crashpoints.reach("webhook.post:after")
         now = datetime.now(UTC)
-        if judged.verdict is Verdict.TAKEN:
+        if judged.verdict is WebhookVerdict.TAKEN:
             await self._blocking(self._ledger.step, outbox.sent(message, now))
             self._well()
             return True
-        if judged.verdict is Verdict.REFUSED:
+        if judged.verdict is WebhookVerdict.REFUSED:
             await self._given_up(message, judged, now)
             return True
         self._pause(judged)
@@ -167,30 +167,30 @@ class Webhook(Service):
             await self._later(message, judged, now)
         return False
 
-    async def _asked(self, body: bytes, delivery: str) -> Judged:
+    async def _asked(self, body: bytes, delivery: str) -> WebhookResult:
         now = datetime.now(UTC)
         headers = headers_of(body, delivery, self._secret, now)
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
                 answer: Answer = await self._asking(web.ask, "POST", self._url, body, headers)
         except TimeoutError:
-            return Judged(Verdict.AGAIN, f"it was not done answering within {LONGEST_SECONDS:.0f} s")
+            return WebhookResult(WebhookVerdict.AGAIN, f"it was not done answering within {LONGEST_SECONDS:.0f} s")
         except NoAnswer as error:
-            return Judged(Verdict.AGAIN, str(error))
-        return judge(answer.status, answer.retry_after, now)
+            return WebhookResult(WebhookVerdict.AGAIN, str(error))
+        return judge_answer(answer.status, answer.retry_after, now)
 
     def _well(self) -> None:
         if self._problem:
             log.info("alerts are sent to %s again", self._shown)
         self._failures, self._problem, self._lost = 0, "", ""
 
-    def _pause(self, judged: Judged) -> None:
+    def _pause(self, judged: WebhookResult) -> None:
         """The receiver has other troubles: nothing is sent for a while, longer each time or as long as it asks."""
         pause = min(retry_seconds(self._failures), LONGEST_PAUSE_SECONDS)
         self._failures += 1
         self._pause_until = self._clock() + (judged.seconds or pause)
 
-    async def _given_up(self, message: Waiting, judged: Judged, now: datetime) -> None:
+    async def _given_up(self, message: Waiting, judged: WebhookResult, now: datetime) -> None:
         """It is not told there any more: its row and the log say so, and `status` until another gets through."""
         what = f"{message.payload['event']} of {message.payload['target']['id']}, alert {message.payload['alert']}"
         reason = f"{judged.words} ({what})"
@@ -201,7 +201,7 @@ class Webhook(Service):
     def _loss(self, reason: str) -> str:
         return f"an alert for {self._shown} was given up: {reason}"
 
-    async def _later(self, message: Waiting, judged: Judged, now: datetime) -> None:
+    async def _later(self, message: Waiting, judged: WebhookResult, now: datetime) -> None:
         """Those of its alert wait behind it; the others until the receiver had a moment."""
         own = retry_seconds(message.attempts)
         seconds = own if judged.seconds is None else max(judged.seconds, SHORTEST_SECONDS)

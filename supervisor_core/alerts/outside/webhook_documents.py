@@ -56,7 +56,7 @@ _SAID: Mapping[Reason, str] = {
 }
 
 
-class Verdict(Enum):
+class WebhookVerdict(Enum):
     """What an answer means for what was sent."""
 
     TAKEN = "taken"
@@ -65,10 +65,10 @@ class Verdict(Enum):
     REFUSED = "refused"
 
 
-class Judged(NamedTuple):
+class WebhookResult(NamedTuple):
     """A verdict, the reason in words, and how long the receiver asked us to wait, where it did."""
 
-    verdict: Verdict
+    verdict: WebhookVerdict
     words: str = ""
     seconds: float | None = None
 
@@ -135,14 +135,14 @@ def headers_of(body: bytes, delivery: str, secret: str, now: datetime) -> dict[s
     return {**headers, SIGNATURE: signature(secret, timestamp, body)} if secret else headers
 
 
-def judge(status: int, retry_after: str, now: datetime) -> Judged:
+def judge_answer(status: int, retry_after: str, now: datetime) -> WebhookResult:
     """What an answer means."""
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-        return Judged(Verdict.TAKEN)
+        return WebhookResult(WebhookVerdict.TAKEN)
     words = f"it answers {status_words(status)}"
     if status in _TRY_AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Judged(Verdict.AGAIN, words, _asked(retry_after, now))
-    return Judged(Verdict.REFUSED, words)
+        return WebhookResult(WebhookVerdict.AGAIN, words, _asked(retry_after, now))
+    return WebhookResult(WebhookVerdict.REFUSED, words)
 
 
 def retry_seconds(tries: int) -> float:
@@ -178,7 +178,7 @@ AT_ONCE = 1000
 """Documents that are looked at together."""
 
 
-def told(alert: Alert, reason: Reason, now: datetime) -> list[Message]:
+def webhook_messages(alert: Alert, reason: Reason, now: datetime) -> list[Message]:
     """The document of a decision that tells people something; that it is over, only where somebody has heard of it."""
     if not reason.tells or (reason is Reason.RESOLVED and alert.told is None):
         return []

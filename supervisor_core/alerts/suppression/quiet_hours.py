@@ -42,7 +42,7 @@ WEEK = 7  # days
 ONE = timedelta(days=1)
 
 
-class Window(NamedTuple):
+class QuietWindow(NamedTuple):
     """A span of time: from `since` to before `until`, in UTC."""
 
     since: datetime
@@ -54,7 +54,7 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Hours:
+class QuietSchedule:
     """From one time of day to another, on the days on which they begin; 0 is Monday."""
 
     days: frozenset[int]
@@ -62,14 +62,14 @@ class Hours:
     end: time
     zone: tzinfo
 
-    def on(self, day: date) -> Window:
+    def on(self, day: date) -> QuietWindow:
         """Those that begin on this day, whatever day it is. Where the end is before the start, it is a day later."""
         last = day if self.end > self.start else day + ONE
         since = datetime.combine(day, self.start, self.zone)
         ends = (datetime.combine(last, self.end, self.zone).replace(fold=fold).astimezone(UTC) for fold in (0, 1))
-        return Window(since.astimezone(UTC), max(ends))
+        return QuietWindow(since.astimezone(UTC), max(ends))
 
-    def at(self, now: datetime) -> Window | None:
+    def at(self, now: datetime) -> QuietWindow | None:
         """Those that hold at this moment."""
         today = now.astimezone(self.zone).date()
         found = (self.on(day) for day in (today - ONE, today) if day.weekday() in self.days)
@@ -89,7 +89,7 @@ LOOK_AGAIN = timedelta(hours=1)
 """The net beneath: a clock that was set."""
 
 
-class QuietTimes:
+class QuietHoursService:
     """Files what begins and ends what is over; looked at before anything is decided."""
 
     def __init__(self, ledger: Ledger, config: Callable[[], SupervisorConfig]) -> None:
@@ -164,10 +164,10 @@ class QuietTimes:
             record(connection, self._ledger.supervisor_id, None, (message,), now)
 
 
-def hours_of(said: QuietHours) -> Hours:
+def hours_of(said: QuietHours) -> QuietSchedule:
     """One rule of the configuration. The last minute of a day stands for its end: whole days follow on each other."""
     end = time() if said.end == LAST_MINUTE else said.end
-    return Hours(frozenset(map(DAYS.index, said.days)), said.start, end, ZoneInfo(said.zone))
+    return QuietSchedule(frozenset(map(DAYS.index, said.days)), said.start, end, ZoneInfo(said.zone))
 
 
 def windows_at(config: SupervisorConfig, now: datetime) -> Iterator[Suppression]:
@@ -190,12 +190,12 @@ def next_begins(config: SupervisorConfig, now: datetime) -> Iterator[datetime | 
         yield next_after(parse_cron(planned.cron), planned.zone, now)
 
 
-def maintained_at(planned: Maintenance, now: datetime) -> Iterator[Window]:
+def maintained_at(planned: Maintenance, now: datetime) -> Iterator[QuietWindow]:
     """The windows of this maintenance that hold at this moment; one may begin before another has ended."""
     length, cron = timedelta(minutes=planned.minutes), parse_cron(planned.cron)
     begin = next_after(cron, planned.zone, now - length)
     while begin <= now:
-        yield Window(begin, begin + length)
+        yield QuietWindow(begin, begin + length)
         begin = next_after(cron, planned.zone, begin)
 
 
@@ -210,7 +210,7 @@ def targets_of(config: SupervisorConfig, target: str) -> list[Target]:
     return [Target(WORKER, worker_id) for worker_id in workers]
 
 
-def _filed(kind: Hush, target: Target, window: Window, rule: str) -> Suppression:
+def _filed(kind: Hush, target: Target, window: QuietWindow, rule: str) -> Suppression:
     name = hashlib.sha256(rule.encode()).hexdigest()[:12]
     task_id = f"{kind}_{name}_{compact(window.since)}"
     return Suppression(task_id, target, kind, window.since, window.until, CONFIGURATION)

@@ -36,7 +36,7 @@ from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Event, Explanation, Found
 from supervisor_core.diagnosis.worker_logs import NewestLines, Written
 from supervisor_core.workers.context import open_doors, open_drive
-from supervisor_core.workers.observation import look
+from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
 from supervisor_core.workers.worker import Search
 
@@ -165,7 +165,7 @@ def explain(command: Command, config: str | None, *, as_json: bool) -> int:
     """Explain each of them, those in trouble first; 1 where one is unwell."""
     loaded = load_supervisor_config(config)
     host = open_doors(loaded)
-    looked = look(host, [loaded.workers[each] for each in command.workers], search=Search.ALWAYS)
+    looked = observe_workers(host, [loaded.workers[each] for each in command.workers], search=Search.ALWAYS)
     documents = _told_by_the_daemon(str(loaded.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
     with opened_ledger(loaded) as ledger:
         found = Explainer(ledger)(host, looked, list(documents.values()), command.workers)

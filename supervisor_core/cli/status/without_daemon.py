@@ -16,7 +16,7 @@ from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
 from supervisor_core.storage.ledger_file import FILE_NAME, file_state
 from supervisor_core.workers.context import open_doors
-from supervisor_core.workers.observation import look
+from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.worker import Search
 
 NEVER = {"last_health_at": None, "last_error": None}
@@ -56,7 +56,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
         standing = _standing(config.state_dir)
     state, holder, said = standing
     host = open_doors(config)
-    looked = look(host, list(config.workers.values()), search=Search.IF_STOPPED) if config.workers else []
+    looked = observe_workers(host, list(config.workers.values()), search=Search.IF_STOPPED) if config.workers else []
     return {
         "healthy": False,
         "supervisor": {

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from supervisor_core.common.text import times
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.restarts.policy import Life, from_outside
+from supervisor_core.workers.restarts.policy import WorkerRun, from_outside
 
 LATE = timedelta(minutes=1)
 """Who looks so long after the end has not watched: what is so then may have come of anything."""
@@ -77,7 +77,7 @@ class Watched(NamedTuple):
     """Quarantined because it could not live."""
     started_again_at: datetime | None = None
     """When it was last started by itself, after it had ended or hung."""
-    lives: tuple[Life, ...] = ()
+    lives: tuple[WorkerRun, ...] = ()
     """Its last lives that ended by themselves, the newest last."""
 
 

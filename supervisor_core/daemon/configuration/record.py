@@ -200,7 +200,7 @@ class ConfigRecord:
             for worker_id, role in entry.affected.items():
                 alert = alerts.live_of(connection, ledger.supervisor_id, Target(WORKER, worker_id))
                 if role == Role.FAILED and alert is not None:
-                    record(connection, ledger.supervisor_id, None, (alerts.told_anew(alert.alert_id),), now)
+                    record(connection, ledger.supervisor_id, None, (alerts.refresh_message(alert.alert_id),), now)
 
         ledger.write(work)
 

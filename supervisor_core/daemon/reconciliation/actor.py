@@ -18,7 +18,7 @@ from supervisor_core.common.service import Blocking, wait_until
 from supervisor_core.common.threads import Turn
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.daemon.execution import Patience, execute
-from supervisor_core.daemon.reconciliation.operations import NotNow, Tended, Tending
+from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
 from supervisor_core.host.logging.log import about_worker
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows as jobs
@@ -27,9 +27,9 @@ from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import Parts
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.observation import state_of
-from supervisor_core.workers.planning import Action, ActionKind, Standing, Why
-from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+from supervisor_core.workers.observation import process_state
+from supervisor_core.workers.planning import Action, ActionKind, Lifecycle, Why
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
@@ -79,7 +79,7 @@ class WorkerActor:
         self, worker: Worker, parts: Parts, adapter: WorkerAdapter, blocking: Blocking, hooks: Hooks, turn: Turn
     ) -> None:
         self.worker = worker
-        self.standing = Standing()
+        self.standing = Lifecycle()
         self.planned = False
         """Whether a plan has been made for it: until then it is coming up."""
         self.gone = False
@@ -99,7 +99,7 @@ class WorkerActor:
         self._blocking = blocking
         self._hooks = hooks
         self._turn = turn
-        self._tending = Tending(worker.id, parts, adapter)
+        self._tending = WorkerOperations(worker.id, parts, adapter)
         self._woken = asyncio.Event()
         self._next: Action | None = None
         self._due: float | None = None
@@ -132,7 +132,7 @@ class WorkerActor:
         return self._tending.error
 
     @property
-    def decision(self) -> Decision | None:
+    def decision(self) -> RestartDecision | None:
         """For what it waits, or why it rests, after it has ended by itself."""
         return self.standing.waits
 
@@ -161,7 +161,7 @@ class WorkerActor:
 
     def saw(self, found: FoundWorker, *, quarantined: bool) -> None:
         """A look from outside has shown this, and nothing was taken in hand since."""
-        state, pid = state_of(found), found.identity.pid if found.identity else None
+        state, pid = process_state(found), found.identity.pid if found.identity else None
         if not self.planned and pid is not None:
             log.info("%s runs already, as pid %d", self.worker.id, pid)
         standing = self.standing if state is self.standing.seen else self.standing.see(state)
@@ -293,7 +293,7 @@ class WorkerActor:
         self.acting, self.has_turn = True, in_turn
         try:
             await self._do(action, told)
-        except NotNow:
+        except OperationCancelled:
             if self.standing.in_hand:
                 self._stand(self.standing.done(self.standing.seen))
         finally:
@@ -330,7 +330,7 @@ class WorkerActor:
         self._begin("start", WorkerState.STARTING)
         self._done(await self._blocking(self._tending.start, self.worker, told))
 
-    async def _rest(self, decision: Decision) -> None:
+    async def _rest(self, decision: RestartDecision) -> None:
         """It is not started now: it waits, it rests, or it is given up."""
         if decision.what is Next.QUARANTINE:
             await self._blocking(self._tending.give_up, decision)
@@ -342,7 +342,7 @@ class WorkerActor:
         waits = decision.what is Next.WAIT
         self._due = asyncio.get_running_loop().time() + decision.pause_seconds if waits else None
         if (decision.words, decision.due_at) != self._said:  # each round plans anew what can't be begun yet
-            level = logging.INFO if decision.reason is Reason.ENDED_WELL else logging.WARNING
+            level = logging.INFO if decision.reason is RestartReason.ENDED_WELL else logging.WARNING
             log.log(level, "%s: %s", self.worker.id, decision.words)
             self._said = (decision.words, decision.due_at)
         self._stand(self.standing.wait(decision), reason=decision.words)
@@ -357,7 +357,7 @@ class WorkerActor:
         self._due = None if moving else self._due
         self._stand(self.standing.begin(what, moving))
 
-    def _done(self, tended: Tended) -> None:
+    def _done(self, tended: OperationResult) -> None:
         """It is over. What it has changed is looked at anew, so that the picture shows all of it."""
         self.begun += 1
         changed = tended.state is not self.standing.seen
@@ -366,7 +366,7 @@ class WorkerActor:
         if tended.plan_again or changed:
             self._hooks.plan_again(self.worker.id)
 
-    def _stand(self, standing: Standing, **payload: object) -> None:
+    def _stand(self, standing: Lifecycle, **payload: object) -> None:
         """The new standing, told to whoever wants to know."""
         before, self.standing = self.standing, standing
         if before != standing:

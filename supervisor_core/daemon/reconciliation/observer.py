@@ -17,7 +17,7 @@ from supervisor_core.common.service import Blocking, Service
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.workers.context import Parts
-from supervisor_core.workers.observation import Seen, look
+from supervisor_core.workers.observation import WorkerStatus, observe_workers
 from supervisor_core.workers.probes.service import THREADS, Prober
 
 TICK_SECONDS = 1.0
@@ -31,7 +31,7 @@ KEPT = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class SchedulingLag:
     """The late ticks, as a value. All times are on one clock."""
 
     planned: float | None = None
@@ -39,13 +39,13 @@ class Lag:
     late: tuple[tuple[float, float], ...] = ()
     """When a late one came, and by how much."""
 
-    def woken(self, now: float) -> Lag:
+    def woken(self, now: float) -> SchedulingLag:
         """A tick came; the next one is planned from it."""
-        return Lag(now + TICK_SECONDS, self._all(now)[-KEPT:])
+        return SchedulingLag(now + TICK_SECONDS, self._all(now)[-KEPT:])
 
-    def rested(self, now: float) -> Lag:
+    def rested(self, now: float) -> SchedulingLag:
         """It ticks no more: what follows is no lag."""
-        return Lag(None, self._all(now)[-KEPT:])
+        return SchedulingLag(None, self._all(now)[-KEPT:])
 
     def within(self, seconds: float, now: float) -> float:
         """The whole lag of all ticks that came late in the last so many seconds, and of one that is overdue.
@@ -71,7 +71,7 @@ class LagMeter:
     ) -> None:
         self._clock = clock
         self._ticked = ticked
-        self._lag = Lag()  # replaced as a whole, never changed
+        self._lag = SchedulingLag()  # replaced as a whole, never changed
         self._next: asyncio.TimerHandle | None = None
 
     def tick(self) -> None:
@@ -84,7 +84,7 @@ class LagMeter:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Tick until asked to stop."""
-        self._lag = Lag(None, self._lag.late)
+        self._lag = SchedulingLag(None, self._lag.late)
         self._go_on()
         try:
             await stopping.wait()
@@ -103,7 +103,7 @@ class LagMeter:
 T = TypeVar("T")
 
 
-class Senses(Service):
+class WorkerObserver(Service):
     """A service of the daemon that works behind the others."""
 
     name = "senses"
@@ -116,11 +116,11 @@ class Senses(Service):
         self.changed: Callable[[str], None] = lambda _: None
         """Called with a worker whose probes have begun to fail, or are well again."""
 
-    def look(self, workers: Sequence[Worker]) -> list[Seen]:
+    def look(self, workers: Sequence[Worker]) -> list[WorkerStatus]:
         """Look at these workers. In a thread: it blocks."""
-        return look(self._parts.host, workers, lag=self._meter.within, probes=self._prober.failing)
+        return observe_workers(self._parts.host, workers, lag=self._meter.within, probes=self._prober.failing)
 
-    def follow(self, looked: Iterable[Seen]) -> None:
+    def follow(self, looked: Iterable[WorkerStatus]) -> None:
         """From now on ask the processes that were seen. On the event loop."""
         for seen in looked:
             self._prober.worker(seen.worker.id, seen.worker, seen.found.identity)
@@ -142,7 +142,7 @@ class Senses(Service):
             raise failed.exceptions[0] from failed
 
 
-class OneLook(Generic[T]):
+class SharedObservation(Generic[T]):
     """One look at a time, however many callers ask: a call during a look gets the next one. For one event loop."""
 
     def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
@@ -166,7 +166,7 @@ class OneLook(Generic[T]):
 log = logging.getLogger(__name__)
 
 
-def tell_changes(earlier: Mapping[str, Seen], looked: Mapping[str, Seen]) -> None:
+def log_health_changes(earlier: Mapping[str, WorkerStatus], looked: Mapping[str, WorkerStatus]) -> None:
     """Compare these looks with the ones before."""
     for worker_id, seen in looked.items():
         before = earlier.get(worker_id)

@@ -25,27 +25,27 @@ from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import Parts
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.observation import state_of
+from supervisor_core.workers.observation import process_state
 from supervisor_core.workers.planning import Why
 from supervisor_core.workers.restarts import limits as starts
-from supervisor_core.workers.restarts.history import Past
+from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.limits import TooManyStarts, note_start
-from supervisor_core.workers.restarts.policy import Decision, Next, automatic_starts, decide
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, automatic_starts, decide
 
 LOOK_HOLDS_SECONDS = 0.2
 """For so long the search with which an end was judged also serves the start that follows."""
 
 log = logging.getLogger(__name__)
 
-Told = Callable[[], bool]
+StopRequested = Callable[[], bool]
 """Whether this program was told to stop."""
 
 
-class NotNow(Exception):
+class OperationCancelled(Exception):
     """This program was told to stop before the action could begin; the next one plans anew."""
 
 
-class Tended(NamedTuple):
+class OperationResult(NamedTuple):
     """What a fresh look shows, after something was done."""
 
     state: WorkerState
@@ -55,7 +55,7 @@ class Tended(NamedTuple):
     """It is not as it was meant to be, and something can be done about that at once."""
 
 
-class Tending:
+class WorkerOperations:
     """For the actor of this worker, one call at a time. Every call may block."""
 
     def __init__(self, worker_id: str, parts: Parts, adapter: WorkerAdapter) -> None:
@@ -68,7 +68,7 @@ class Tending:
         self._worker_id = worker_id
         self._parts = parts
         self._adapter = adapter
-        self._past: Past | None = None
+        self._past: RestartHistory | None = None
         self._automatic = False
         """Whether the start that comes next is by itself, and so is counted."""
         self._looked: tuple[float, FoundWorker] | None = None
@@ -80,7 +80,7 @@ class Tending:
         """A process of it has ended just now. One assignment: called on the event loop."""
         self._heard = ended, time.monotonic()
 
-    def decide(self, worker: Worker, told: Told) -> Decision | None:
+    def decide(self, worker: Worker, told: StopRequested) -> RestartDecision | None:
         """What follows on its end; None where it did not end by itself, so that nothing keeps it from being started.
 
         Judged while nobody changes its code: whoever does stops it as well, and that is no end by itself.
@@ -97,22 +97,22 @@ class Tending:
             return None
         if past.decision is not None and past.decision.what is not Next.QUARANTINE:  # that a person has ended
             return _rest_of(past.decision, now)
-        count = automatic_starts(starts.noted(self._state_dir, worker.id), now)
+        count = automatic_starts(starts.read_starts(self._state_dir, worker.id), now)
         decision = decide(worker.restart, past.lives, count, now, random.random())  # noqa: S311 (jitter, no secret)
         past.decided(decision)
         return decision
 
-    def give_up(self, decision: Decision) -> None:
+    def give_up(self, decision: RestartDecision) -> None:
         """It can't live: quarantined from now on, until a person resumes or restarts it."""
         self._parts.host.quarantines.begin(self._worker_id, decision.words, self._parts.host.now())
         log.error("%s is %s", self._worker_id, decision.words)
 
-    def start(self, worker: Worker, told: Told) -> Tended:
+    def start(self, worker: Worker, told: StopRequested) -> OperationResult:
         """Bring it up, unless somebody wants it to rest since the plan was made."""
         with self._its_code_at_rest(worker, told):
             return self._start(worker)
 
-    def _start(self, worker: Worker) -> Tended:
+    def _start(self, worker: Worker) -> OperationResult:
         host, automatic, failed = self._parts.host, self._automatic, self._failed_to_start
         self._failed_to_start = self.may_start = self._automatic = False
         try:
@@ -149,7 +149,7 @@ class Tending:
         self.error = None
         return self._look(asked=not automatic)
 
-    def stop(self, worker: Worker, told: Told) -> Tended:
+    def stop(self, worker: Worker, told: StopRequested) -> OperationResult:
         """End all of it, unless it is wanted again since the plan was made."""
         with self._its_code_at_rest(worker, told):
             wanted = self._parts.host.config.workers.get(worker.id)
@@ -157,7 +157,7 @@ class Tending:
                 return self._look()._replace(plan_again=True)
             return self._ended(self._adapter.stop(self._worker_id, Why.NOT_ENABLED))
 
-    def remove(self, worker: Worker, told: Told) -> Tended:
+    def remove(self, worker: Worker, told: StopRequested) -> OperationResult:
         """End all of it and forget it, unless it was put back since the plan was made."""
         with self._its_code_at_rest(worker, told):
             if worker.id in self._parts.host.config.workers:
@@ -167,21 +167,21 @@ class Tending:
         if report.stopped:  # a namesake begins with nothing held against it
             self._parts.host.quarantines.end(self._worker_id)
         state = WorkerState.STOPPED if report.stopped else WorkerState.STUCK
-        return Tended(state, quarantined=False)
+        return OperationResult(state, quarantined=False)
 
-    def restart(self, worker: Worker, why: Why, told: Told) -> Tended:
+    def restart(self, worker: Worker, why: Why, told: StopRequested) -> OperationResult:
         """Stop it and start it; nothing is stopped where the start would fail for sure, or where it hangs too often."""
         with self._its_code_at_rest(worker, told):
             return self._restart(worker, why)
 
-    def _restart(self, worker: Worker, why: Why) -> Tended:
+    def _restart(self, worker: Worker, why: Why) -> OperationResult:
         found = self._adapter.search(worker.id)
         record = found.record
         if why is Why.CHANGED and record and record.spec_hash == self._parts.host.config.spec_hash(worker):
             return self._look()  # a person's restart has brought it about already
         if why is Why.HUNG:
             now = self._parts.host.now()
-            count = automatic_starts(starts.noted(self._state_dir, worker.id), now)
+            count = automatic_starts(starts.read_starts(self._state_dir, worker.id), now)
             if count >= worker.restart.max_per_hour:
                 words = f"quarantined: it hangs again, and was started by itself {count} times within the last hour"
                 self._parts.host.quarantines.begin(worker.id, words, now)
@@ -200,7 +200,7 @@ class Tending:
         time.sleep(BETWEEN_SECONDS)
         return self._start(worker)
 
-    def after_command(self, *, moved: bool) -> Tended:
+    def after_command(self, *, moved: bool) -> OperationResult:
         """A command has been carried out; where it `moved` the worker, whatever runs now was asked for."""
         if not moved:
             return self._look()
@@ -212,29 +212,29 @@ class Tending:
         self._its_past().forget_decision()
 
     @contextmanager
-    def _its_code_at_rest(self, worker: Worker, told: Told) -> Iterator[None]:
+    def _its_code_at_rest(self, worker: Worker, told: StopRequested) -> Iterator[None]:
         """While nobody changes its code; `NotNow` where this program was told to stop before that."""
         with checkout_shared(self._parts.host, worker, wait=True, told=told) as ours:
             if not ours:
-                raise NotNow
+                raise OperationCancelled
             yield
 
     @property
     def _state_dir(self) -> Path:
         return self._parts.host.config.state_dir
 
-    def _its_past(self) -> Past:
+    def _its_past(self) -> RestartHistory:
         if self._past is None:
-            self._past = Past(self._state_dir, self._worker_id)
+            self._past = RestartHistory(self._state_dir, self._worker_id)
         return self._past
 
-    def _ended_by_itself(self, past: Past, now: datetime) -> bool:
+    def _ended_by_itself(self, past: RestartHistory, now: datetime) -> bool:
         """Whether it ran and nobody stopped it: whoever does puts that on record first, and forgets the record after.
         What the host took with it when it went down did not end by itself."""
         begun, found = time.monotonic(), self._adapter.search(self._worker_id)
         self._looked = begun, found
         identity = found.record.identity if found.record else None
-        if found.record is None or identity is None or state_of(found) is not WorkerState.STOPPED or found.ordered:
+        if found.record is None or identity is None or process_state(found) is not WorkerState.STOPPED or found.ordered:
             return False
         me = self._parts.host.processes.identify(os.getpid())
         if me is not None and me.boot_id != identity.boot_id:
@@ -258,7 +258,7 @@ class Tending:
             return heard.exit_code
         return self._parts.host.processes.exit_code(identity)
 
-    def _ended(self, report: StopReport) -> Tended:
+    def _ended(self, report: StopReport) -> OperationResult:
         self._say(report)
         return self._look()
 
@@ -269,25 +269,25 @@ class Tending:
             survivors = ", ".join(map(str, report.survivors))
             log.error("%s is stuck: %s could not be ended", report.worker_id, survivors)
 
-    def _failed(self, error: Exception, *, again: bool = False, what: str = "could not be started") -> Tended:
+    def _failed(self, error: Exception, *, again: bool = False, what: str = "could not be started") -> OperationResult:
         if str(error) != self.error:
             log.error("%s %s: %s", self._worker_id, what, error)
         self.error = str(error)
         return self._look()._replace(plan_again=again)
 
-    def _look(self, *, asked: bool | None = None) -> Tended:
+    def _look(self, *, asked: bool | None = None) -> OperationResult:
         """How it is now; a launch that is new is on record from here on, with who wanted it."""
         found: FoundWorker = self._adapter.state(self._worker_id)
         if found.record is not None and found.record.identity is not None and asked is not None:  # dead or alive
             self._its_past().began(found.record, self._parts.host.now(), asked=asked)
-        return Tended(
-            state_of(found),
+        return OperationResult(
+            process_state(found),
             quarantined=self._parts.host.quarantines.read(self._worker_id) is not None,
             pid=found.identity.pid if found.identity else None,
         )
 
 
-def _rest_of(decision: Decision, now: datetime) -> Decision:
+def _rest_of(decision: RestartDecision, now: datetime) -> RestartDecision:
     """What is left of a pause that began earlier, perhaps with the daemon before this one."""
     decision = decision.at(now)
     if decision.due_at is None:

@@ -25,11 +25,11 @@ from supervisor_core.config.changes import Progress
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.daemon.configuration.service import ConfigVersion, Rollout
 from supervisor_core.daemon.reconciliation.actor import Hooks, WorkerActor
-from supervisor_core.daemon.reconciliation.observer import Senses, tell_changes
-from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_strays, strangers
+from supervisor_core.daemon.reconciliation.observer import WorkerObserver, log_health_changes
+from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
 from supervisor_core.daemon.reconciliation.worker_pictures import (
     Reconciled,
-    Sightings,
+    StatusPublisher,
     Tell,
     actual_of,
     picture_of,
@@ -40,7 +40,7 @@ from supervisor_core.processes.finding import Presence
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import Parts
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.observation import Seen
+from supervisor_core.workers.observation import WorkerStatus
 from supervisor_core.workers.planning import Action, ActionKind, Why, plan
 from supervisor_core.workers.snapshots import Snapshot, WorkerSnapshot
 
@@ -69,7 +69,7 @@ class Reconciler(Service):
         told: Callable[[], object] = lambda: False,
         sighted: Tell = lambda _: None,
         bus: EventBus | None = None,
-        senses: Senses | None = None,
+        senses: WorkerObserver | None = None,
     ) -> None:
         super().__init__()
         self._parts = parts
@@ -79,7 +79,7 @@ class Reconciler(Service):
         self._resting = resting
         self._told = told
         self.bus = bus or EventBus()
-        self._senses = senses or Senses(parts)
+        self._senses = senses or WorkerObserver(parts)
         self._senses.changed = self.plan_again
         self._hooks = Hooks(
             finished, self.wake, progressed, self.plan_again, self._settled, self._repaint, self._publish, resting
@@ -92,8 +92,8 @@ class Reconciler(Service):
         self._version = 1
         self._snapshot = Snapshot(0, datetime.now(UTC))
         self._reconciled: dict[str, Reconciled] = {}
-        self._seen: dict[str, Seen] = {}
-        self._sightings = Sightings(sighted)
+        self._seen: dict[str, WorkerStatus] = {}
+        self._sightings = StatusPublisher(sighted)
         self._due: set[str] = set()
         self._skipped: set[str] = set()
         """Of whom the last look said nothing, because something was just being done."""
@@ -200,7 +200,7 @@ class Reconciler(Service):
         if self._recovered:
             return
         host, ledger = self._parts.host, self._parts.ledger
-        for worker in await self._blocking(strangers, host.config):
+        for worker in await self._blocking(unconfigured_workers, host.config):
             self._add(worker)
         report = partial(report_interrupted, plans=True)
         ended = await self._blocking(report, host, ledger, list(self._actors), self._told)
@@ -307,7 +307,7 @@ class Reconciler(Service):
         try:
             await self._round(due)
             if whole:
-                refused = await self._blocking(refuse_strays, self._parts, frozenset(self._actors))
+                refused = await self._blocking(refuse_orphaned_jobs, self._parts, frozenset(self._actors))
                 for job in refused:
                     self._finished(job)
                 if refused:
@@ -343,7 +343,7 @@ class Reconciler(Service):
             actors[worker_id].saw(seen.found, quarantined=seen.quarantine is not None)
             if seen.pause_differs:
                 actors[worker_id].look_at_pause()
-        tell_changes(self._seen, fresh)
+        log_health_changes(self._seen, fresh)
         self._seen |= fresh
         self._senses.follow(fresh.values())
         desired = {
@@ -370,7 +370,7 @@ class Reconciler(Service):
         self._publish(EventType.RECONCILE_COMPLETED, config.supervisor.id, payload)
         self._moved()
 
-    def _look(self, workers: Sequence[Worker]) -> tuple[list[Seen], list[str]]:
+    def _look(self, workers: Sequence[Worker]) -> tuple[list[WorkerStatus], list[str]]:
         """Look at them, in a thread; the second answer is who has ended just after.
 
         Who runs and was not known to, as after a restart of the daemon, is looked at through the adapter as well: from

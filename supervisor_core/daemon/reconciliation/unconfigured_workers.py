@@ -23,7 +23,7 @@ from supervisor_core.workers.context import Host, Parts
 log = logging.getLogger(__name__)
 
 
-def strangers(config: SupervisorConfig) -> list[Worker]:
+def unconfigured_workers(config: SupervisorConfig) -> list[Worker]:
     """Who was removed from it while no daemon ran: one with the default settings for each, so that it can be ended."""
     found = []
     for path in sorted((config.state_dir / "workers").glob("*.json")):
@@ -41,7 +41,7 @@ def strangers(config: SupervisorConfig) -> list[Worker]:
     return found
 
 
-def refuse_strays(parts: Parts, known: Collection[str]) -> list[Job]:
+def refuse_orphaned_jobs(parts: Parts, known: Collection[str]) -> list[Job]:
     """End what waits for workers that nobody looks after any more, as failures that say so; which these were.
 
     Else it would wait until a worker of that name is configured again, and then be done, months later.
@@ -58,7 +58,7 @@ def refuse_strays(parts: Parts, known: Collection[str]) -> list[Job]:
     return refused
 
 
-def make_way(host: Host, ledger: Ledger, worker_id: str) -> None:
+def unblock_worker(host: Host, ledger: Ledger, worker_id: str) -> None:
     """For a pass: say for whom this worker's commands wait; who is no worker here any more keeps nobody waiting."""
     gone: set[str] = set()
     while True:

@@ -22,8 +22,8 @@ from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.workers.adapter import WorkerEnded
 from supervisor_core.workers.conditions.rules import Sight, changes_at
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.observation import Seen, state_of
-from supervisor_core.workers.planning import Actual, Standing, Wanted
+from supervisor_core.workers.observation import WorkerStatus, process_state
+from supervisor_core.workers.planning import Actual, Lifecycle, Wanted
 from supervisor_core.workers.restarts.policy import exit_in_words
 from supervisor_core.workers.snapshots import ActualState, DesiredState, Reconciliation, WorkerSnapshot
 
@@ -41,15 +41,15 @@ class Reconciled:
         return Reconciled(version if applied else self.version, now, self.count + 1)
 
 
-def wanted_of(config: SupervisorConfig, worker: Worker, seen: Seen) -> Wanted:
+def wanted_of(config: SupervisorConfig, worker: Worker, seen: WorkerStatus) -> Wanted:
     """What is wanted of this worker, by its configuration, by its pause, and by whether it was given up."""
     quarantined = worker.quarantined or seen.quarantine is not None
     return Wanted(worker.enabled, quarantined, seen.pause is not None, config.spec_hash(worker))
 
 
-def actual_of(seen: Seen, standing: Standing) -> Actual:
+def actual_of(seen: WorkerStatus, standing: Lifecycle) -> Actual:
     """What is there of this worker: its processes as they were seen, and what its actor knows besides."""
-    state = state_of(seen.found)
+    state = process_state(seen.found)
     if state is WorkerState.STOPPED and standing.state is WorkerState.BACKING_OFF:
         state = WorkerState.BACKING_OFF
     record = seen.found.record
@@ -57,7 +57,7 @@ def actual_of(seen: Seen, standing: Standing) -> Actual:
     return Actual(state, spec_hash, ended=standing.rests, hung=seen.worker.restart.on_hang and bool(seen.hangs))
 
 
-def picture_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, done: Reconciled) -> WorkerSnapshot:
+def picture_of(config: SupervisorConfig, actor: WorkerActor, seen: WorkerStatus, done: Reconciled) -> WorkerSnapshot:
     """This worker in the picture."""
     worker, found = seen.worker, seen.found
     state, given_up = actor.standing.state, worker.quarantined or actor.standing.quarantined
@@ -87,7 +87,7 @@ def picture_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, done: R
 SHORTEST_SECONDS = 0.001
 
 
-class Agenda:
+class ObservationSchedule:
     """One moment for each worker. What is noted anew takes the place of what was noted before."""
 
     def __init__(self) -> None:
@@ -137,13 +137,13 @@ Tell = Callable[[Sequence[Sight]], None]
 """Whoever follows the conditions of workers; called on the event loop."""
 
 
-class Sightings:
+class StatusPublisher:
     """Hands on what each look shows. On the event loop alone."""
 
     def __init__(self, tell: Tell = lambda _: None) -> None:
         self._tell = tell
         self._ends: dict[str, tuple[WorkerEnded, datetime]] = {}
-        self.agenda = Agenda()
+        self.agenda = ObservationSchedule()
         """Who must be looked at when, although nothing happens."""
 
     def heard(self, ended: WorkerEnded) -> None:
@@ -155,7 +155,7 @@ class Sightings:
         self._ends.pop(worker_id, None)
         self.agenda.forget(worker_id)
 
-    def show(self, config: SupervisorConfig, looked: Iterable[tuple[WorkerActor, Seen]]) -> None:
+    def show(self, config: SupervisorConfig, looked: Iterable[tuple[WorkerActor, WorkerStatus]]) -> None:
         """The newest look at each of these."""
         now, sights = datetime.now(UTC), []
         for actor, seen in looked:
@@ -163,7 +163,7 @@ class Sightings:
             self.agenda.note(seen.worker.id, changes_at(seen.observation, seen.at))
         self._tell(sights)
 
-    def _end_of(self, seen: Seen) -> Ending:
+    def _end_of(self, seen: WorkerStatus) -> Ending:
         """How and when the process of its record ended, where that was heard."""
         heard, record = self._ends.get(seen.worker.id), seen.found.record
         if heard is None or record is None or record.identity != heard[0].identity:
@@ -172,7 +172,7 @@ class Sightings:
         return heard[1], "" if code is None else f"it {exit_in_words(code)}"
 
 
-def sight_of(config: SupervisorConfig, actor: WorkerActor, seen: Seen, end: Ending, now: datetime) -> Sight:
+def sight_of(config: SupervisorConfig, actor: WorkerActor, seen: WorkerStatus, end: Ending, now: datetime) -> Sight:
     """What is known of this worker now."""
     return Sight(
         seen.worker.id,
@@ -196,7 +196,7 @@ def _died(found: FoundWorker) -> bool:
     )
 
 
-def _rests(config: SupervisorConfig, seen: Seen) -> str:
+def _rests(config: SupervisorConfig, seen: WorkerStatus) -> str:
     """Why nobody wants it to run; empty where somebody does."""
     worker = config.workers.get(seen.worker.id)
     if worker is None:

@@ -34,7 +34,7 @@ from supervisor_core.storage.store import Ledger, Transactions, transactions
 from supervisor_core.storage.supervisors import ALIVE, Move, SupervisorRow, SupervisorStatus, Unresponsive, after
 from supervisor_core.storage.tables import REASON
 from supervisor_core.version import __version__
-from supervisor_core.workers.heartbeats.service import Heartbeat
+from supervisor_core.workers.heartbeats.service import HeartbeatLoop
 from supervisor_core.workers.teams.manager import TeamManager
 from supervisor_core.workers.worker import host_name
 
@@ -90,7 +90,7 @@ class SupervisorAgent:
         self._publish = bus
         self._clock = clock
         self._elsewhere = elsewhere or Blocking(THREADS)
-        self._heartbeat = Heartbeat(self._beat, heartbeat_seconds)
+        self._heartbeat = HeartbeatLoop(self._beat, heartbeat_seconds)
         self._status = SupervisorStatus.SPAWNING
         self._row: SupervisorRow | None = None
         self._was_paused = False

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
 from supervisor_core.common.service_names import FORWARDER
 from supervisor_core.daemon.replication.rounds import Round, Rounds, counted, forwarding_of
-from supervisor_core.workers.conditions.host import Trouble
+from supervisor_core.workers.conditions.host import Outage
 from supervisor_core.workers.context import Parts
 
 TICK_SECONDS = 10.0
@@ -64,9 +64,9 @@ class Forwarder(Service):
             return ""
         return f"{self._last.problem} Since {self._away_since:%Y-%m-%d %H:%M:%S} UTC; {self._waits()}"
 
-    def trouble(self) -> Trouble | None:
+    def trouble(self) -> Outage | None:
         """Why the database can't be reached, and since when."""
-        return Trouble(self._last.problem.rstrip("."), self._away_since) if self._away_since else None
+        return Outage(self._last.problem.rstrip("."), self._away_since) if self._away_since else None
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Bring what is new, wait; until asked to stop."""

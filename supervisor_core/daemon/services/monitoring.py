@@ -21,7 +21,7 @@ from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
-from supervisor_core.workers.pauses import HandMade
+from supervisor_core.workers.pauses import PauseFlagChange
 
 UNKNOWN = "file:unknown"
 """The actor: whoever can write to the drive. A file says nothing of who removed it."""
@@ -29,7 +29,9 @@ UNKNOWN = "file:unknown"
 DOOR = "drive"
 
 
-def note_hand_made(config: Callable[[], SupervisorConfig], ledger: Callable[[], Ledger], change: HandMade) -> None:
+def note_hand_made(
+    config: Callable[[], SupervisorConfig], ledger: Callable[[], Ledger], change: PauseFlagChange
+) -> None:
     """Write it down; comes back once that is on disk."""
     now, settings, kept = datetime.now(UTC), config(), ledger()
     if change.refused:
@@ -61,7 +63,7 @@ def note_hand_made(config: Callable[[], SupervisorConfig], ledger: Callable[[], 
     kept.write(work)
 
 
-def _refusal(change: HandMade) -> str:
+def _refusal(change: PauseFlagChange) -> str:
     if change.flag is None:
         return "its pause flag was deleted without a command. It was restored, and the worker stays paused"
     if change.restored is None:

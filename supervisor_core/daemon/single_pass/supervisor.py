@@ -27,10 +27,10 @@ from supervisor_core.jobs.handler_checks import check_alone
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.health import FROZEN_SECONDS, Health
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
-from supervisor_core.workers.heartbeats.writer import tell_drive, tell_ledger, unwell
-from supervisor_core.workers.observation import Seen, look
-from supervisor_core.workers.output.delivery import tend_output
-from supervisor_core.workers.pauses import HandMade
+from supervisor_core.workers.heartbeats.writer import problem_text, write_heartbeat_files, write_heartbeat_rows
+from supervisor_core.workers.observation import WorkerStatus, observe_workers
+from supervisor_core.workers.output.delivery import maintain_output
+from supervisor_core.workers.pauses import PauseFlagChange
 from supervisor_core.workers.planning import ActionKind, Actual, Wanted, plan
 from supervisor_core.workers.restarts.limits import note_start
 from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher
@@ -80,31 +80,31 @@ class Supervisor:
             return INTERRUPTED
         return WELL if self.findings.well else UNWELL
 
-    def check_watcher_health(self) -> Seen:
+    def check_watcher_health(self) -> WorkerStatus:
         """The worker as it is now: its processes, its pause, its heartbeat, and what that means."""
-        return look(self.host, [self.worker], patient=True)[0]
+        return observe_workers(self.host, [self.worker], patient=True)[0]
 
     def check_control_flags(self) -> list[str]:
         """Take this worker's flags and do what waits for it; the actions taken. What failed is among the findings."""
         with self._owning():
             return check_control_flags(self.host, self.worker, self._ledger, self.findings, self._told)
 
-    def write_heartbeat_file(self, seen: Seen | None = None) -> bool:
+    def write_heartbeat_file(self, seen: WorkerStatus | None = None) -> bool:
         """Say on the drive how this supervisor is; False, and a finding, where the drive does not take it."""
         said = self._heartbeat(seen)
         try:
-            tell_drive(self.host, [said])
+            write_heartbeat_files(self.host, [said])
         except (DriveUnavailable, OSError) as error:
             self.findings.failed(str(error))
             return False
         return True
 
-    def report_heartbeat_to_database(self, seen: Seen | None = None) -> bool:
+    def report_heartbeat_to_database(self, seen: WorkerStatus | None = None) -> bool:
         """Say in the ledger how this supervisor is, and what its worker last said; False, and a finding, if not."""
         seen = seen or self._seen_if_possible()
         said = self._heartbeat(seen)
         try:
-            self._ledger.write(partial(tell_ledger, said=said, seen=seen))
+            self._ledger.write(partial(write_heartbeat_rows, said=said, seen=seen))
         except Exception as error:  # noqa: BLE001 (the edge: the file must still be written, and say so)
             self.findings.failed(f"The heartbeat could not be written down. {in_words(error)}")
             return False
@@ -113,21 +113,21 @@ class Supervisor:
                 self._ledger.close()
         return True
 
-    def _settle_pause(self, before: Seen | None) -> None:
+    def _settle_pause(self, before: WorkerStatus | None) -> None:
         """Tell the drive of our pause; what was changed there by hand is followed, or put back."""
         self.host.pauses.settle(self.worker.id)
         if before is not None and before.pause_differs:
             self.host.pauses.read(self.worker.id)
 
-    def _note_hand_made(self, change: HandMade) -> None:
+    def _note_hand_made(self, change: PauseFlagChange) -> None:
         from supervisor_core.daemon.services.monitoring import note_hand_made  # with the whole ledger: dear to import
 
         note_hand_made(lambda: self.config, self._ledger.open, change)
 
     def _pass(self, *, heal: bool) -> None:
         begun = time.monotonic()
-        before: Seen | None = None
-        after: Seen | None = None
+        before: WorkerStatus | None = None
+        after: WorkerStatus | None = None
         tended = False
         with self.findings.going_on():
             for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
@@ -153,11 +153,11 @@ class Supervisor:
     def _tend_output(self) -> None:
         """What doesn't reach the drive waits: that is no finding, because the drive's own trouble is one."""
         try:
-            tend_output(self.host, self.worker.id)
+            maintain_output(self.host, self.worker.id)
         except (SupervisorError, OSError) as error:
             log.warning("the output of %s waits in the state folder: %s", self.worker.id, error)
 
-    def _say_how_it_went(self, seen: Seen | None) -> None:
+    def _say_how_it_went(self, seen: WorkerStatus | None) -> None:
         """The row first, so that the file tells where that failed; and once more where the file is what failed."""
         in_database = self.report_heartbeat_to_database(seen)
         if not self.write_heartbeat_file(seen) and in_database:
@@ -187,7 +187,7 @@ class Supervisor:
         finally:
             self._ledger.close()
 
-    def _look_again(self) -> Seen:
+    def _look_again(self) -> WorkerStatus:
         """The look that decides. One that has just been stopped by a signal is watched until it counts as frozen."""
         deadline = time.monotonic() + FROZEN_SECONDS + LOOK_AGAIN_SECONDS
         while True:
@@ -197,7 +197,7 @@ class Supervisor:
                 return seen
             time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
 
-    def _bring_up(self, seen: Seen) -> Seen:
+    def _bring_up(self, seen: WorkerStatus) -> WorkerStatus:
         """Start a worker that should run and does not, once, and within its `restart.max_per_hour`."""
         worker = self.worker
         given_up = seen.quarantine is not None
@@ -223,24 +223,24 @@ class Supervisor:
             self.findings.failed(f"{worker.id} could not be started: {error}")
         return self.check_watcher_health()
 
-    def _judge(self, before: Seen | None, after: Seen | None) -> None:
+    def _judge(self, before: WorkerStatus | None, after: WorkerStatus | None) -> None:
         """Find what is wrong with the worker as it is at the end; what was wrong at the beginning is only told."""
         if before and after and before.in_words() != after.in_words():
             log.info("%s was %s before this pass, and is %s now", self.worker.id, before.in_words(), after.in_words())
         if after and not after.verdict.fine:
             level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
-            self.findings.failed(unwell(after), level)
+            self.findings.failed(problem_text(after), level)
         if self._told:
             self.findings.failed(f"Told to stop by {self._told.by}; the next pass does what waits.", logging.WARNING)
 
-    def _seen_if_possible(self) -> Seen | None:
+    def _seen_if_possible(self) -> WorkerStatus | None:
         try:
             return self.check_watcher_health()
         except Exception as error:  # noqa: BLE001 (the edge: the heartbeat must still be written)
             self.findings.failed(in_words(error))
             return None
 
-    def _heartbeat(self, seen: Seen | None) -> SupervisorHeartbeat:
+    def _heartbeat(self, seen: WorkerStatus | None) -> SupervisorHeartbeat:
         seen = seen or self._seen_if_possible()
         return SupervisorHeartbeat(
             supervisor_id=self.config.supervisor.id,

@@ -7,7 +7,7 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.environment import trust_of
 from supervisor_core.daemon.execution import NotWrittenDown, Patience, execute
-from supervisor_core.daemon.reconciliation.unconfigured_workers import make_way
+from supervisor_core.daemon.reconciliation.unconfigured_workers import unblock_worker
 from supervisor_core.daemon.single_pass.work import Findings
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.interrupts import Told
@@ -27,7 +27,7 @@ def do_what_waits(
     if sweep and not told:
         _take_flags(host, worker, ledger, findings)
     if not told:
-        make_way(host, ledger, worker.id)
+        unblock_worker(host, ledger, worker.id)
     patience = Patience(lambda: told, executing.PASS_PATIENCE_SECONDS)
     while not told and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
         try:

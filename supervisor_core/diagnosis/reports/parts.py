@@ -40,7 +40,7 @@ from supervisor_core.version import __version__
 from supervisor_core.workers.context import Host
 from supervisor_core.workers.health import Health, Heartbeat, health
 from supervisor_core.workers.heartbeats.files import last_beat
-from supervisor_core.workers.observation import observe
+from supervisor_core.workers.observation import observe_worker
 from supervisor_core.workers.pauses import Pause, read_flag
 from supervisor_core.workers.worker import check_watcher_process
 
@@ -51,7 +51,7 @@ def heartbeat(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
     beat, flag = host.drive.call(_on_drive, host.drive.root, host.config.folder("state"), worker.id)
     pause = host.pauses.look(worker.id, flag, flag_known=True)
     now = host.now()
-    observation = observe(host.config, host.processes, host.drive, host.pauses, worker, beat, pause)[1]
+    observation = observe_worker(host.config, host.processes, host.drive, host.pauses, worker, beat, pause)[1]
     verdict = health(observation, now)
     age = (now - beat.at).total_seconds() if beat and beat.at else None
     limit = worker.heartbeat_max_age_seconds

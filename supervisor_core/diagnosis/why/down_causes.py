@@ -10,7 +10,7 @@ from supervisor_core.diagnosis.why.code_causes import cleared
 from supervisor_core.diagnosis.why.model import Cause, Facts, Found, began, failing, in_words, was_killed
 from supervisor_core.host.logging import excerpts as log_lines
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.restarts.policy import Life
+from supervisor_core.workers.restarts.policy import WorkerRun
 
 READ_IT = "What it wrote says more, and a restart tries it at once."
 MENDED = "Once that is mended, a restart ends the quarantine and starts it."
@@ -71,7 +71,7 @@ def _killed_by_somebody(facts: Facts) -> Found | None:
     return Found(Cause.KILLED, words, (todo,), (facts.command("restart"),), began(facts), also)
 
 
-def _who_killed(life: Life) -> str:
+def _who_killed(life: WorkerRun) -> str:
     """What is known of who did it."""
     if life.memory_kills == 0:
         return "not by the supervisor, no out-of-memory kill recorded"

@@ -38,7 +38,7 @@ from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.open_folder import End
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
-from supervisor_core.processes.output.files import Source, source_of, written_to
+from supervisor_core.processes.output.files import OutputSource, source_of, written_to
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.search import DAMAGED
@@ -46,9 +46,9 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import Host
 from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.observation import DRIVE_SECONDS, Seen
+from supervisor_core.workers.observation import DRIVE_SECONDS, WorkerStatus
 from supervisor_core.workers.restarts import limits as starts
-from supervisor_core.workers.restarts.history import past_lives
+from supervisor_core.workers.restarts.history import read_history
 from supervisor_core.workers.restarts.policy import automatic_starts
 
 T = TypeVar("T")
@@ -94,7 +94,11 @@ class Explainer:
         self._threads = DaemonThreads("why", 2)
 
     def __call__(
-        self, host: Host, looked: Sequence[Seen], documents: Sequence[Mapping[str, Any]], wanted: Collection[str]
+        self,
+        host: Host,
+        looked: Sequence[WorkerStatus],
+        documents: Sequence[Mapping[str, Any]],
+        wanted: Collection[str],
     ) -> list[Explanation]:
         """Those that are wanted, in trouble first. `looked` and `documents` are the same look, as it was and as
         `status` shows it."""
@@ -126,7 +130,7 @@ class Explainer:
         around = Surroundings(problem, tuple(disk for disk in disks if disk is not None))
 
         def read(connection: Connection) -> Surroundings:
-            standing = flips.standings(connection, config.supervisor.id)
+            standing = flips.current_conditions(connection, config.supervisor.id)
             bad = {
                 each.target.id: each.since
                 for each in standing.values()
@@ -144,12 +148,12 @@ class Explainer:
 
         return self._ledger.read(read)
 
-    def _recorded(self, seen: Seen, facts: Facts) -> Facts:
+    def _recorded(self, seen: WorkerStatus, facts: Facts) -> Facts:
         """With what the ledger knows of it."""
         worker_id, now = seen.worker.id, seen.at
 
         def read(connection: Connection) -> tuple[list[Flip], list[Job], CodeChange | None, NewSettings | None]:
-            found = flips.of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now)
+            found = flips.flips_of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now)
             asked = jobs.recent_for(connection, worker_id, now - SINCE, JOBS)
             change = _newest_change(connection, worker_id, now - SINCE)
             return found, asked, change, _newest_settings(connection, worker_id, now - SINCE)
@@ -178,10 +182,10 @@ class Explainer:
             return None
 
 
-def facts_of(config: SupervisorConfig, seen: Seen, document: Mapping[str, Any], around: Surroundings) -> Facts:
+def facts_of(config: SupervisorConfig, seen: WorkerStatus, document: Mapping[str, Any], around: Surroundings) -> Facts:
     """What a look says of one worker, with what is so for all."""
     worker_id = seen.worker.id
-    lives, _ = past_lives(config.state_dir, worker_id)
+    lives, _ = read_history(config.state_dir, worker_id)
     due, given_up = document.get("due_at"), seen.quarantine
     leader = seen.found.identity
     stuck = seen.observation.state is WorkerState.STUCK
@@ -204,7 +208,7 @@ def facts_of(config: SupervisorConfig, seen: Seen, document: Mapping[str, Any], 
         drive_problem=around.drive_problem,
         disks=around.disks,
         lives=tuple(lives),
-        starts=automatic_starts(starts.noted(config.state_dir, worker_id), seen.at),
+        starts=automatic_starts(starts.read_starts(config.state_dir, worker_id), seen.at),
         policy=seen.worker.restart.policy,
         resting=around.resting,
         resting_by=around.resting_by,
@@ -214,7 +218,7 @@ def facts_of(config: SupervisorConfig, seen: Seen, document: Mapping[str, Any], 
     )
 
 
-def _paused(seen: Seen) -> Paused | None:
+def _paused(seen: WorkerStatus) -> Paused | None:
     pause = seen.pause
     if pause is None:
         return None
@@ -223,7 +227,7 @@ def _paused(seen: Seen) -> Paused | None:
     return Paused(by, _moment(pause.at), pause.label.partition(" - ")[2])
 
 
-def _with_job(paused: Paused | None, seen: Seen, asked: Sequence[Job]) -> Paused | None:
+def _with_job(paused: Paused | None, seen: WorkerStatus, asked: Sequence[Job]) -> Paused | None:
     """With the label as it was given: in the flag it may be cut."""
     if paused is None or seen.pause is None or not seen.pause.task_id:
         return paused
@@ -283,7 +287,7 @@ def _with_log(facts: Facts, config: SupervisorConfig, worker: Worker, end: End |
     return replace(facts, lines=tuple(last_lines(end, LINES, masking).lines))
 
 
-def _read_all(sources: Mapping[str, Source]) -> dict[str, End | str]:
+def _read_all(sources: Mapping[str, OutputSource]) -> dict[str, End | str]:
     found: dict[str, End | str] = {}
     for name, source in sources.items():
         try:

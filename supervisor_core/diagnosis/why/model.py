@@ -17,7 +17,7 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import Phrase, span
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.health import Health, Observation, WorkerState
-from supervisor_core.workers.restarts.policy import Life
+from supervisor_core.workers.restarts.policy import WorkerRun
 
 FULL_BYTES = 10_000_000
 FULL_PERCENT = 0.5
@@ -141,7 +141,7 @@ class Facts:
     drive_problem: str = ""
     """Why it can't be reached; empty where it can."""
     disks: tuple[Disk, ...] = ()
-    lives: tuple[Life, ...] = ()
+    lives: tuple[WorkerRun, ...] = ()
     """Those that ended by themselves, the newest last."""
     starts: int = 0
     """By itself, within the last hour."""
@@ -171,7 +171,7 @@ class Facts:
         return self.seen.state is WorkerState.RUNNING
 
     @property
-    def last(self) -> Life | None:
+    def last(self) -> WorkerRun | None:
         """Its newest end by itself, unless somebody started it since and it runs."""
         return self.lives[-1] if self.lives else None
 
@@ -238,14 +238,14 @@ KILLED = (-9, 137)
 """SIGKILL as Python tells of it, and as a shell does that ran the worker."""
 
 
-def was_killed(life: Life) -> bool:
+def was_killed(life: WorkerRun) -> bool:
     """Whether it was ended by SIGKILL, which no program can send itself by mistake, nor catch."""
     return life.exit_code in KILLED
 
 
-def failing(facts: Facts) -> Sequence[Life]:
+def failing(facts: Facts) -> Sequence[WorkerRun]:
     """The last lives that ended badly, one after the other, without a person's start or a good end between."""
-    row: list[Life] = []
+    row: list[WorkerRun] = []
     for life in reversed(facts.lives):
         if not life.failed:
             break
@@ -261,7 +261,7 @@ def began(facts: Facts) -> datetime | None:
     return row[0].ended_at if row else None
 
 
-def in_words(life: Life) -> str:
+def in_words(life: WorkerRun) -> str:
     """`ended with exit code 1 after 2 s`."""
     lived = f" after {span(life.seconds)}" if life.seconds else " at its start"
     if life.exit_code is None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor_core.processes.output.files import (
-    Attempt,
-    Cut,
-    Progress,
+    DeliveryAttempt,
+    OutputCut,
+    OutputProgress,
     block_size,
     cut_beginning,
     numbered,
@@ -43,7 +43,7 @@ worker that prints the same line again and again), such a cut may happen twice."
 log = logging.getLogger(__name__)
 
 
-class Piece(NamedTuple):
+class OutputPiece(NamedTuple):
     """Output that waits for the drive."""
 
     data: bytes
@@ -101,18 +101,18 @@ class WorkerOutput:
             return False
         return True
 
-    def next_piece(self, most: int) -> Piece | None:
+    def next_piece(self, most: int) -> OutputPiece | None:
         """The oldest output that the drive lacks: whole lines where possible; None where it has everything."""
         with self._lock:
             return self._piece(most)
 
-    def attempt(self, piece: Piece, drive_size: int, drive_file: int) -> None:
+    def attempt(self, piece: OutputPiece, drive_size: int, drive_file: int) -> None:
         """Note that a piece is about to be appended to this file, which has this size."""
         with self._lock:
-            attempt = Attempt(len(piece.data), piece.lost, drive_size, drive_file)
+            attempt = DeliveryAttempt(len(piece.data), piece.lost, drive_size, drive_file)
             self._keep(self._progress._replace(attempt=attempt))
 
-    def delivered(self, piece: Piece) -> None:
+    def delivered(self, piece: OutputPiece) -> None:
         """The drive has this piece."""
         with self._lock:
             sent = self._progress.sent + piece.lost + len(piece.data)
@@ -128,7 +128,7 @@ class WorkerOutput:
             if attempt is None:
                 return
             gone, data = self._from(self._progress.sent + attempt.lost, attempt.bytes)
-            piece = Piece(b"" if gone else data, attempt.lost)
+            piece = OutputPiece(b"" if gone else data, attempt.lost)
             grown = drive_size - (attempt.drive_size if attempt.drive_file == drive_file else 0)
             written = _written(piece.payload, grown, drive_end)
             marker = len(piece.payload) - len(piece.data)
@@ -140,7 +140,7 @@ class WorkerOutput:
     def attempted(self) -> int:
         """The size of an attempt whose end nobody saw; 0 where there is none."""
         attempt = self._progress.attempt
-        return len(Piece(b"", attempt.lost).payload) + attempt.bytes if attempt else 0
+        return len(OutputPiece(b"", attempt.lost).payload) + attempt.bytes if attempt else 0
 
     def keep_progress(self) -> None:
         """Put on the disk how far the drive has it."""
@@ -167,14 +167,14 @@ class WorkerOutput:
         if not copied:
             dropped += limit
         head = read_at(descriptor, 0, min(dropped + limit, HEAD_BYTES))
-        cut = Cut(dropped, copied, sha256(head).hexdigest(), len(head))
+        cut = OutputCut(dropped, copied, sha256(head).hexdigest(), len(head))
         self._keep(self._progress._replace(cut=cut))
         if copied:
             self._shift(backups)
             self._copied.replace(numbered(self.path, 1))
         self._finish(descriptor, cut)
 
-    def _finish(self, descriptor: int, cut: Cut) -> None:
+    def _finish(self, descriptor: int, cut: OutputCut) -> None:
         """Cut off what lies in the newest of the older files by now."""
         newest = numbered(self.path, 1)
         done = cut.dropped + (size_of(newest) if cut.copied else 0)
@@ -242,12 +242,12 @@ class WorkerOutput:
             (number, numbered(self.path, number)) for number in sorted(int(each) for each in numbers if each.isdigit())
         ]
 
-    def _piece(self, most: int) -> Piece | None:
+    def _piece(self, most: int) -> OutputPiece | None:
         if self._progress.base + self.size < self._progress.sent:  # somebody emptied the file by hand
             self._progress = self._progress._replace(base=self._progress.sent)
         lost, data = self._from(self._progress.sent, most)
         end = data.rfind(b"\n") + 1
-        return Piece(data[:end] if end else data, lost) if data else None
+        return OutputPiece(data[:end] if end else data, lost) if data else None
 
     def _from(self, position: int, most: int) -> tuple[int, bytes]:
         """How many bytes from there on are gone, and what is there instead, at most so much."""
@@ -262,7 +262,7 @@ class WorkerOutput:
             skip = max(skip - size, 0)
         return max(begins - position, 0), data
 
-    def _keep(self, progress: Progress) -> None:
+    def _keep(self, progress: OutputProgress) -> None:
         """Record this. Where the disk takes nothing, it is known to this program all the same."""
         self._progress = progress
         try:

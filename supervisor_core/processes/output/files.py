@@ -132,7 +132,7 @@ def read_at(descriptor: int, start: int, length: int) -> bytes:
 FILE_MODE = 0o600
 
 
-class Attempt(NamedTuple):
+class DeliveryAttempt(NamedTuple):
     """An append to the drive that may have happened."""
 
     bytes: int
@@ -144,7 +144,7 @@ class Attempt(NamedTuple):
     """The number of that file (inode): another one means that it was begun anew."""
 
 
-class Cut(NamedTuple):
+class OutputCut(NamedTuple):
     """The beginning of the file is being cut off."""
 
     dropped: int
@@ -155,33 +155,33 @@ class Cut(NamedTuple):
     head_bytes: int
 
 
-class Progress(NamedTuple):
+class OutputProgress(NamedTuple):
     """Positions count from the first byte that was ever captured."""
 
     base: int = 0
     """Where the file begins."""
     sent: int = 0
     """How far the drive has it."""
-    attempt: Attempt | None = None
-    cut: Cut | None = None
+    attempt: DeliveryAttempt | None = None
+    cut: OutputCut | None = None
 
 
-def read_progress(path: Path) -> Progress:
+def read_progress(path: Path) -> OutputProgress:
     """What is on record; nothing where the record is missing or damaged, and then all is delivered once more."""
     try:
         document = read_json(path) or {}
         attempt, cut = document.get("attempt"), document.get("cut")
-        return Progress(
+        return OutputProgress(
             base=_count(document.get("base", 0)),
             sent=_count(document.get("sent", 0)),
-            attempt=Attempt(*(_count(attempt[name]) for name in Attempt._fields)) if attempt else None,
+            attempt=DeliveryAttempt(*(_count(attempt[name]) for name in DeliveryAttempt._fields)) if attempt else None,
             cut=_cut(cut) if cut else None,
         )
     except (UnreadableError, KeyError, TypeError, ValueError):
-        return Progress()
+        return OutputProgress()
 
 
-def write_progress(path: Path, progress: Progress) -> None:
+def write_progress(path: Path, progress: OutputProgress) -> None:
     """Put it on the disk, whole."""
     document: dict[str, Any] = {"base": progress.base, "sent": progress.sent}
     document["attempt"] = progress.attempt._asdict() if progress.attempt else None
@@ -194,8 +194,8 @@ def write_progress(path: Path, progress: Progress) -> None:
     temporary.replace(path)
 
 
-def _cut(found: dict[str, Any]) -> Cut:
-    return Cut(_count(found["dropped"]), found["copied"] is True, str(found["head"]), _count(found["head_bytes"]))
+def _cut(found: dict[str, Any]) -> OutputCut:
+    return OutputCut(_count(found["dropped"]), found["copied"] is True, str(found["head"]), _count(found["head_bytes"]))
 
 
 def _count(found: object) -> int:
@@ -235,7 +235,7 @@ def _collapse() -> Callable[[int, int], int] | None:
     return lambda descriptor, length: int(call(descriptor, _FALLOC_FL_COLLAPSE_RANGE, 0, length))
 
 
-class Source(NamedTuple):
+class OutputSource(NamedTuple):
     """A file that a worker's output is in, and how to read the end of it."""
 
     path: Path
@@ -256,35 +256,35 @@ def written_to(config: SupervisorConfig, worker: Worker) -> Path:
     return earlier if _on_record(config, worker) == str(earlier) else output_path(config.state_dir, worker.id)
 
 
-def source_of(config: SupervisorConfig, worker: Worker) -> Source:
+def source_of(config: SupervisorConfig, worker: Worker) -> OutputSource:
     """Where the worker's output is."""
     path = written_to(config, worker)
     if path == output_path(config.state_dir, worker.id):
-        return Source(path, on_drive=False, read=partial(read_output_end, path))
+        return OutputSource(path, on_drive=False, read=partial(read_output_end, path))
     return _file(config, path)
 
 
-def source_before(config: SupervisorConfig, worker: Worker) -> Source:
+def source_before(config: SupervisorConfig, worker: Worker) -> OutputSource:
     """The file that the worker's own log was before it was begun anew. Captured output needs no such look."""
     path = written_to(config, worker)
     return _file(config, path.with_name(f"{path.name}.1"))
 
 
-def _file(config: SupervisorConfig, path: Path) -> Source:
+def _file(config: SupervisorConfig, path: Path) -> OutputSource:
     root = config.nas.root
     if path.is_relative_to(root):
-        return Source(path, on_drive=True, read=partial(read_end, path, root=root))
-    return Source(path, on_drive=False, read=partial(read_end, path))
+        return OutputSource(path, on_drive=True, read=partial(read_end, path, root=root))
+    return OutputSource(path, on_drive=False, read=partial(read_end, path))
 
 
-def read_source(drive: Drive, source: Source, most: int = READ_BYTES, *, timeout: float | None = None) -> End:
+def read_source(drive: Drive, source: OutputSource, most: int = READ_BYTES, *, timeout: float | None = None) -> End:
     """The last bytes of it, at most so many."""
     if not source.on_drive:
         return source.read(most)
     return drive.call(_read_there, drive, source, most, timeout=timeout)
 
 
-def _read_there(drive: Drive, source: Source, most: int) -> End:
+def _read_there(drive: Drive, source: OutputSource, most: int) -> End:
     drive.confirm()
     return source.read(most)
 

@@ -41,28 +41,28 @@ INTERRUPTED_FOR = timedelta(days=1)
 """So long somebody is asked to look after a command that was cut off, unless they say that they do."""
 
 
-class Found(NamedTuple):
+class TargetReading(NamedTuple):
     """A condition of a part of the host."""
 
     target: Target
     reading: Reading
 
 
-class Room(NamedTuple):
+class DiskSpace(NamedTuple):
     """How much of a disk is free, in bytes."""
 
     free: int
     total: int
 
 
-class Trouble(NamedTuple):
+class Outage(NamedTuple):
     """What is wrong, in words, and since when."""
 
     words: str
     since: datetime
 
 
-class CutOff(NamedTuple):
+class InterruptedCommand(NamedTuple):
     """The newest command for a worker that was interrupted."""
 
     worker_id: str
@@ -73,44 +73,44 @@ class CutOff(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class HostFacts:
     """What was seen of a host at one moment. What could not be looked at is None, and what was known of it holds."""
 
     host: str
     at: datetime
-    drive: Trouble | None = None
+    drive: Outage | None = None
     """Why the drive can't be reached."""
-    drive_room: Room | None = None
-    disk_room: Room | None = None
+    drive_room: DiskSpace | None = None
+    disk_room: DiskSpace | None = None
     disk: str = ""
     """Where the disk is."""
     shared_database: bool = False
     """Whether there is one."""
-    database: Trouble | None = None
+    database: Outage | None = None
     running: int = 0
     """Workers that run and are heard."""
     skewed: Collection[str] = ()
     """Those of them whose heartbeats are in the future."""
-    cut_off: Collection[CutOff] = ()
+    cut_off: Collection[InterruptedCommand] = ()
     silent: Mapping[str, str] | None = None
     """Other supervisors that are silent, each with words about it."""
     known: Mapping[Target, Condition] = field(default_factory=dict)
     """How the parts of the host were found to be before."""
 
 
-def found(facts: Facts) -> list[Found]:
+def read_host(facts: HostFacts) -> list[TargetReading]:
     """How each part of the host is."""
     host, at = facts.host, facts.at
-    answers = [Found(Target(DRIVE, host), _drive(facts))]
+    answers = [TargetReading(Target(DRIVE, host), _drive(facts))]
     if facts.disk_room is not None:
         low = facts.known.get(Target(DISK, host)) is Condition.DISK_LOW
-        answers.append(Found(Target(DISK, host), _disk(facts.disk_room, facts.disk, at, low=low)))
+        answers.append(TargetReading(Target(DISK, host), _disk(facts.disk_room, facts.disk, at, low=low)))
     if facts.shared_database:
         away = facts.database
         well = Reading(Condition.WELL, "the shared database answers", at)
         reading = Reading(Condition.DATABASE_UNREACHABLE, away.words, away.since) if away else well
-        answers.append(Found(Target(DATABASE, host), reading))
-    answers.append(Found(Target(CLOCK, host), _clock(facts)))
+        answers.append(TargetReading(Target(DATABASE, host), reading))
+    answers.append(TargetReading(Target(CLOCK, host), _clock(facts)))
     return [*answers, *_commands(facts), *_supervisors(facts)]
 
 
@@ -120,7 +120,7 @@ def is_skewed(sight: Sight) -> bool:
     return seen.state is WorkerState.RUNNING and sight.verdict.health is Health.UNKNOWN and seen.heartbeat_known
 
 
-def _drive(facts: Facts) -> Reading:
+def _drive(facts: HostFacts) -> Reading:
     """That it can't be reached is worse than that it is full."""
     if facts.drive is not None:
         return Reading(Condition.DRIVE_UNREACHABLE, facts.drive.words, facts.drive.since)
@@ -130,7 +130,7 @@ def _drive(facts: Facts) -> Reading:
     return _disk(facts.drive_room, "the drive", facts.at, low=low)
 
 
-def _disk(room: Room, where: str, at: datetime, *, low: bool) -> Reading:
+def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:
     factor = ENOUGH_AGAIN if low else 1.0
     percent = 100.0 * room.free / room.total if room.total else 0.0
     little = percent < LOW_PERCENT * factor and room.free < LOW_BYTES * factor
@@ -140,7 +140,7 @@ def _disk(room: Room, where: str, at: datetime, *, low: bool) -> Reading:
     return Reading(Condition.WELL, f"{room.free / GIB:.1f} GiB are free", at)
 
 
-def _clock(facts: Facts) -> Reading:
+def _clock(facts: HostFacts) -> Reading:
     """By the heartbeats of its workers, which have no other clock."""
     skewed = len(facts.skewed)
     if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
@@ -149,18 +149,18 @@ def _clock(facts: Facts) -> Reading:
     return Reading(Condition.WELL, "it agrees with the heartbeats of its workers", facts.at)
 
 
-def _commands(facts: Facts) -> list[Found]:
+def _commands(facts: HostFacts) -> list[TargetReading]:
     """Those that nobody has seen to, and those that somebody has by now."""
-    answers = [Found(Target(COMMAND, each.worker_id), _command(each, facts.at)) for each in facts.cut_off]
+    answers = [TargetReading(Target(COMMAND, each.worker_id), _command(each, facts.at)) for each in facts.cut_off]
     there = {answer.target for answer in answers}
     for target, condition in facts.known.items():
         if target.kind == COMMAND and not condition.fine and target not in there:
-            answers.append(Found(target, Reading(Condition.WELL, "it was a day ago", facts.at)))
+            answers.append(TargetReading(target, Reading(Condition.WELL, "it was a day ago", facts.at)))
     news = (not facts.known.get(each.target, Condition.WELL).fine for each in answers)
     return [each for each, other in zip(answers, news, strict=True) if other or not each.reading.condition.fine]
 
 
-def _command(cut: CutOff, at: datetime) -> Reading:
+def _command(cut: InterruptedCommand, at: datetime) -> Reading:
     if cut.seen_to:
         return Reading(Condition.WELL, "somebody has seen to it", at)
     if cut.at + INTERRUPTED_FOR <= at:
@@ -168,15 +168,17 @@ def _command(cut: CutOff, at: datetime) -> Reading:
     return Reading(Condition.INTERRUPTED, cut.words, cut.at)
 
 
-def _supervisors(facts: Facts) -> list[Found]:
+def _supervisors(facts: HostFacts) -> list[TargetReading]:
     """Those that are silent, and those that were."""
     if facts.silent is None:
         return []
     answers = [
-        Found(Target(SUPERVISOR, each), Reading(Condition.SUPERVISOR_SILENT, words, facts.at))
+        TargetReading(Target(SUPERVISOR, each), Reading(Condition.SUPERVISOR_SILENT, words, facts.at))
         for each, words in sorted(facts.silent.items())
     ]
     for target, condition in facts.known.items():
         if target.kind == SUPERVISOR and not condition.fine and target.id not in facts.silent:
-            answers.append(Found(target, Reading(Condition.WELL, "it is heard of again, or has ended", facts.at)))
+            answers.append(
+                TargetReading(target, Reading(Condition.WELL, "it is heard of again, or has ended", facts.at))
+            )
     return answers

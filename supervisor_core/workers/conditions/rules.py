@@ -14,8 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from supervisor_core.workers.health import FROZEN_SECONDS, Health, Observation, Verdict, WorkerState, progressed_at
-from supervisor_core.workers.restarts.policy import Decision, Next
-from supervisor_core.workers.restarts.policy import Reason as RestartReason
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 
 HEALING_SECONDS = 10.0
 """A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
@@ -138,7 +137,7 @@ class Sight:
     """When that process ended; None where nobody heard it."""
     ending: str = ""
     """How it ended, in words; empty where nobody knows."""
-    decision: Decision | None = None
+    decision: RestartDecision | None = None
     """What follows on its end."""
     start_error: str = ""
     """Why it could not be started."""
@@ -160,7 +159,7 @@ class Reading:
     """How much it matters, where its condition does not say."""
 
 
-def read(sight: Sight, grace: timedelta = timedelta(0)) -> Reading | None:
+def read_condition(sight: Sight, grace: timedelta = timedelta(0)) -> Reading | None:
     """The condition of this worker; None where the look says nothing new. `grace`: for so long after its start a
     running worker is not accused."""
     if sight.rests:

@@ -168,14 +168,14 @@ SAMPLE = struct.Struct("<If")
 PRIVATE = 0o600
 
 
-class Age(NamedTuple):
+class HeartbeatAge(NamedTuple):
     """At one moment."""
 
     at: datetime
     seconds: float
 
 
-class BeatAges:
+class HeartbeatAges:
     """Keeps samples of the workers of one host. For whoever looks at them regularly, in one thread at a time."""
 
     def __init__(self, state_dir: Path) -> None:
@@ -197,7 +197,7 @@ class BeatAges:
                 _append(_path(self._state_dir, worker_id), known[0] * STEP_SECONDS, known[1])
 
 
-def read_ages(state_dir: Path, worker_id: str, since: datetime, until: datetime) -> list[Age]:
+def read_ages(state_dir: Path, worker_id: str, since: datetime, until: datetime) -> list[HeartbeatAge]:
     """The samples between these moments, oldest first; those that are damaged are left out."""
     try:
         data = _path(state_dir, worker_id).read_bytes()
@@ -206,7 +206,7 @@ def read_ages(state_dir: Path, worker_id: str, since: datetime, until: datetime)
     first, last = int(since.timestamp()), int(until.timestamp())
     whole = data[: len(data) - len(data) % SAMPLE.size]
     found = ((at, age) for at, age in SAMPLE.iter_unpack(whole) if first <= at <= last and math.isfinite(age))
-    return [Age(datetime.fromtimestamp(at, UTC), age) for at, age in _in_order(found) if age >= 0]
+    return [HeartbeatAge(datetime.fromtimestamp(at, UTC), age) for at, age in _in_order(found) if age >= 0]
 
 
 def _in_order(found: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -23,9 +23,9 @@ from supervisor_core.common.service_names import HEARTBEAT
 from supervisor_core.workers.conditions.rules import Sight
 from supervisor_core.workers.context import Host, Parts
 from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.heartbeats.files import BeatAges, SupervisorHeartbeat
-from supervisor_core.workers.heartbeats.writer import tell_drive, tell_ledger, unwell
-from supervisor_core.workers.observation import Seen
+from supervisor_core.workers.heartbeats.files import HeartbeatAges, SupervisorHeartbeat
+from supervisor_core.workers.heartbeats.writer import problem_text, write_heartbeat_files, write_heartbeat_rows
+from supervisor_core.workers.observation import WorkerStatus
 
 GATHER_SECONDS = 0.5
 """Workers that start together change together; their heartbeats are written together."""
@@ -35,7 +35,7 @@ LOOK_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
-Told = tuple[SupervisorHeartbeat, Seen | None]
+Told = tuple[SupervisorHeartbeat, WorkerStatus | None]
 
 
 RETRY_SECONDS = 5.0
@@ -45,7 +45,7 @@ LAST_SECONDS = 2.0
 """What the end gives to a write that is just under way; it takes milliseconds, unless the database hangs."""
 
 
-class Heartbeat:
+class HeartbeatLoop:
     """Calls `beat` at once and then every so many seconds, 0 for never; where that fails, again after 5 s."""
 
     def __init__(self, beat: Callable[[], Awaitable[None]], every_seconds: float) -> None:
@@ -94,7 +94,7 @@ class Heartbeat:
             await wait_until(None, self._ending, delay)
 
 
-class Heartbeats(Service):
+class HeartbeatService(Service):
     """Writes the heartbeats of all workers each `supervisor.heartbeat_seconds`, and that of one whose condition has
     changed at once; with 0 it must not be made.
 
@@ -103,12 +103,12 @@ class Heartbeats(Service):
 
     name = HEARTBEAT
 
-    def __init__(self, parts: Parts, blocking: Blocking, look: Callable[[], Awaitable[list[Seen]]]) -> None:
+    def __init__(self, parts: Parts, blocking: Blocking, look: Callable[[], Awaitable[list[WorkerStatus]]]) -> None:
         super().__init__()
         self._parts = parts
         self._blocking = blocking
         self._look = look
-        self._ages = BeatAges(parts.host.config.state_dir)
+        self._ages = HeartbeatAges(parts.host.config.state_dir)
         self._every = parts.host.config.supervisor.heartbeat_seconds
         self._conditions: dict[str, tuple[WorkerState, Health]] = {}
         self._changed: set[str] = set()
@@ -174,7 +174,7 @@ class Heartbeats(Service):
     async def _beat(self, only: Collection[str] | None) -> None:
         """One heartbeat of each worker, or of some. What goes wrong in it is a trouble to be told, no error."""
         host = self._parts.host  # this one throughout: a new configuration may replace it in the middle
-        seen: dict[str, Seen] = {}
+        seen: dict[str, WorkerStatus] = {}
         with self._trouble("look", "the workers could not be looked at"):
             async with asyncio.timeout(LOOK_SECONDS):
                 seen = {each.worker.id: each for each in await self._look()}
@@ -183,33 +183,33 @@ class Heartbeats(Service):
         await self._rows(host, seen, only)
         before = self._troubles.get("drive")
         with self._trouble("drive", "heartbeats are not on the drive"):
-            await self._blocking(tell_drive, host, [said for said, _ in self._told(host, seen, only)])
+            await self._blocking(write_heartbeat_files, host, [said for said, _ in self._told(host, seen, only)])
         if self._troubles.get("drive") != before:
             await self._rows(host, seen, only)
 
-    def keep_ages(self, looked: Sequence[Seen]) -> None:
+    def keep_ages(self, looked: Sequence[WorkerStatus]) -> None:
         """Note how old the heartbeat of each running worker is, for the pictures of `history`."""
         for seen in looked:
             beat = seen.observation.heartbeat
             if beat is not None and beat.at is not None and seen.observation.pid is not None:
                 self._ages.seen(seen.worker.id, (seen.at - beat.at).total_seconds(), seen.at)
 
-    async def _rows(self, host: Host, seen: dict[str, Seen], only: Collection[str] | None) -> None:
+    async def _rows(self, host: Host, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> None:
         with self._trouble("ledger", "heartbeats are not in the ledger"):
             failed = await self._blocking(self._write, self._told(host, seen, only))
             if failed:
                 raise SupervisorError(f"{', '.join(failed)} could not be written; the log has the details")
 
-    def _told(self, host: Host, seen: dict[str, Seen], only: Collection[str] | None) -> list[Told]:
+    def _told(self, host: Host, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> list[Told]:
         return [
             (self._heartbeat(host, worker_id, seen.get(worker_id)), seen.get(worker_id))
             for worker_id in host.config.workers
             if only is None or worker_id in only
         ]
 
-    def _heartbeat(self, host: Host, worker_id: str, seen: Seen | None) -> SupervisorHeartbeat:
+    def _heartbeat(self, host: Host, worker_id: str, seen: WorkerStatus | None) -> SupervisorHeartbeat:
         not_seen = self._troubles.get("look") or f"{worker_id} was not among those looked at"
-        problems = [unwell(seen) if seen else not_seen, self._troubles.get("drive", "")]
+        problems = [problem_text(seen) if seen else not_seen, self._troubles.get("drive", "")]
         error = "; ".join(each for each in problems if each)
         return SupervisorHeartbeat(
             supervisor_id=host.config.supervisor.id,
@@ -273,4 +273,4 @@ def next_due(due: float, every: float, now: float, *, failed: bool) -> float:
 
 def _put(connection: Connection, told: Sequence[Told]) -> None:
     for said, seen in told:
-        tell_ledger(connection.exec_driver_sql, said, seen)
+        write_heartbeat_rows(connection.exec_driver_sql, said, seen)

@@ -30,7 +30,7 @@ GATHER_SECONDS = 0.1
 log = logging.getLogger(__name__)
 
 
-class BeatWatch(Service):
+class HeartbeatWatch(Service):
     """A service of the daemon that works behind the others. `fine` says of each worker that runs whether it is well;
     `look` has one looked at now. Both belong to the event loop."""
 

@@ -10,13 +10,13 @@ from functools import partial
 from supervisor_core.workers.context import Host
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat, write_supervisor_heartbeat_file
 from supervisor_core.workers.heartbeats.rows import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
-from supervisor_core.workers.observation import Seen
+from supervisor_core.workers.observation import WorkerStatus
 from supervisor_core.workers.worker import host_name
 
 log = logging.getLogger(__name__)
 
 
-def tell_drive(host: Host, beats: Sequence[SupervisorHeartbeat]) -> None:
+def write_heartbeat_files(host: Host, beats: Sequence[SupervisorHeartbeat]) -> None:
     """Replace the supervisor's heartbeat files of these workers; `DriveUnavailable` where it does not answer.
 
     An `OSError` about one file is raised once all the others are written.
@@ -34,7 +34,7 @@ def tell_drive(host: Host, beats: Sequence[SupervisorHeartbeat]) -> None:
         raise trouble
 
 
-def tell_ledger(execute: Execute, said: SupervisorHeartbeat, seen: Seen | None) -> None:
+def write_heartbeat_rows(execute: Execute, said: SupervisorHeartbeat, seen: WorkerStatus | None) -> None:
     """The supervisor's row, and its worker's own with what that last said, in the caller's transaction."""
     report_supervisor_heartbeat_to_database(execute, said, pid=os.getpid(), hostname=host_name())
     beat = seen.observation.heartbeat if seen else None
@@ -42,6 +42,6 @@ def tell_ledger(execute: Execute, said: SupervisorHeartbeat, seen: Seen | None) 
         put(execute, row_of_worker(said.worker_id, beat, f"{seen.in_words()}: {seen.verdict.reason}"))
 
 
-def unwell(seen: Seen) -> str:
+def problem_text(seen: WorkerStatus) -> str:
     """What is wrong with a worker, in words; empty where nobody need look."""
     return "" if seen.verdict.fine else f"{seen.worker.id} is {seen.verdict.health}: {seen.verdict.reason}"

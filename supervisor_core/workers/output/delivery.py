@@ -75,7 +75,7 @@ def deliver(host: Host, worker_id: str, output: WorkerOutput) -> bool:
     return True
 
 
-def tend_output(host: Host, worker_id: str) -> None:
+def maintain_output(host: Host, worker_id: str) -> None:
     """Keep one worker's output small and deliver what waits, once. For a pass, which has the worker to itself."""
     path, limits = output_path(host.config.state_dir, worker_id), host.config.logging
     if not path.exists():

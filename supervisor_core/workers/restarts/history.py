@@ -17,21 +17,27 @@ from supervisor_core.common.times import from_text, to_text
 from supervisor_core.host.disks import memory_kills
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.processes.records import WorkerRecord
-from supervisor_core.workers.restarts.policy import LONGEST_PAUSE_SECONDS, Decision, Life, Next, Reason
+from supervisor_core.workers.restarts.policy import (
+    LONGEST_PAUSE_SECONDS,
+    Next,
+    RestartDecision,
+    RestartReason,
+    WorkerRun,
+)
 
 PRIVATE = 0o600
 MOST_LIVES = 64
 """As many as the longest row of failures that makes a difference to a pause."""
 
 
-class Past:
+class RestartHistory:
     """For the actor of the worker, and in one thread at a time."""
 
     def __init__(self, state_dir: Path, worker_id: str) -> None:
         self._path = state_dir / "workers" / f"{worker_id}.lives"
         document = read_json(self._path, tolerant=True) or {}
-        self.lives: list[Life] = _lives(document.get("lives"))
-        self.decision: Decision | None = _decision(document.get("decision"))
+        self.lives: list[WorkerRun] = _lives(document.get("lives"))
+        self.decision: RestartDecision | None = _decision(document.get("decision"))
         """What follows on the newest end; None where nothing was decided yet."""
         self._current = str(document.get("generation") or "")
         self._asked = document.get("asked") is True
@@ -50,7 +56,7 @@ class Past:
 
     def ended(
         self, record: WorkerRecord, exit_code: int | None, now: datetime, ago_seconds: float = 0.0
-    ) -> Life | None:
+    ) -> WorkerRun | None:
         """It has ended by itself, so long ago; None where that was counted before.
 
         It is on the disk with what is decided about it, which follows: `decided`. Until then an end that is forgotten
@@ -62,17 +68,17 @@ class Past:
         lived = max(0.0, time.monotonic() - ago_seconds - self._begun) if known and self._begun is not None else None
         started = from_text(record.started_at) if record.started_at else now
         asked, kills = known and self._asked, self._killed_since() if known else None
-        life = Life(min(started, now), now, exit_code, start_asked=asked, lived_seconds=lived, memory_kills=kills)
+        life = WorkerRun(min(started, now), now, exit_code, start_asked=asked, lived_seconds=lived, memory_kills=kills)
         self._ended = record.generation
         return self._add(life)
 
-    def failed_to_start(self, now: datetime, *, asked: bool) -> Life:
+    def failed_to_start(self, now: datetime, *, asked: bool) -> WorkerRun:
         """There is not even a process: a life without length."""
-        life = self._add(Life(now, now, None, start_asked=asked, lived_seconds=0.0))
+        life = self._add(WorkerRun(now, now, None, start_asked=asked, lived_seconds=0.0))
         self._keep()
         return life
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, decision: RestartDecision) -> None:
         """What follows on the newest end."""
         self.decision = decision
         self._keep()
@@ -88,7 +94,7 @@ class Past:
         now = memory_kills()
         return now - self._kills if now is not None and self._kills is not None and now >= self._kills else None
 
-    def _add(self, life: Life) -> Life:
+    def _add(self, life: WorkerRun) -> WorkerRun:
         self.lives = [*self.lives, life][-MOST_LIVES:]
         self.decision = None
         return life
@@ -106,9 +112,9 @@ class Past:
         write_json(self._path, document, mode=PRIVATE)
 
 
-def past_lives(state_dir: Path, worker_id: str) -> tuple[list[Life], Decision | None]:
+def read_history(state_dir: Path, worker_id: str) -> tuple[list[WorkerRun], RestartDecision | None]:
     """The same for whoever only looks: its lives, the newest last, and what was decided after that one."""
-    found = Past(state_dir, worker_id)
+    found = RestartHistory(state_dir, worker_id)
     return found.lives, found.decision
 
 
@@ -125,7 +131,7 @@ LONGEST_GRACE_SECONDS = 3600.0
 """What is older than that was not started just now, and its age by a clock that may have been set says nothing."""
 
 
-def _life_document(life: Life) -> dict[str, Any]:
+def _life_document(life: WorkerRun) -> dict[str, Any]:
     return {
         "started_at": to_text(life.started_at),
         "ended_at": to_text(life.ended_at),
@@ -136,7 +142,7 @@ def _life_document(life: Life) -> dict[str, Any]:
     }
 
 
-def _decision_document(decision: Decision) -> dict[str, Any]:
+def _decision_document(decision: RestartDecision) -> dict[str, Any]:
     return {
         "what": str(decision.what),
         "reason": str(decision.reason),
@@ -146,13 +152,13 @@ def _decision_document(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _lives(found: object) -> list[Life]:
+def _lives(found: object) -> list[WorkerRun]:
     """Those that can be read: what a hand or a broken disk left there is no life."""
     lives = []
     for each in found if isinstance(found, list) else []:
         try:
             lived = None if each["lived_seconds"] is None else _finite(each["lived_seconds"])
-            life = Life(
+            life = WorkerRun(
                 from_text(each["started_at"]),
                 from_text(each["ended_at"]),
                 None if each["exit_code"] is None else int(each["exit_code"]),
@@ -166,12 +172,12 @@ def _lives(found: object) -> list[Life]:
     return lives[-MOST_LIVES:]
 
 
-def _decision(found: object) -> Decision | None:
+def _decision(found: object) -> RestartDecision | None:
     if not isinstance(found, Mapping):
         return None
     try:
         due = found["due_at"]
-        decision = Decision(Next(found["what"]), Reason(found["reason"]), str(found["words"]))
+        decision = RestartDecision(Next(found["what"]), RestartReason(found["reason"]), str(found["words"]))
         pause = min(_finite(found["pause_seconds"]), LONGEST_PAUSE_SECONDS)
         return replace(decision, due_at=from_text(due) if due else None, pause_seconds=pause)
     except (KeyError, TypeError, ValueError, OverflowError):

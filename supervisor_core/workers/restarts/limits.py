@@ -26,7 +26,7 @@ from supervisor_core.host.open_folder import UnreadableError
 PRIVATE = 0o600
 
 
-def noted(state_dir: Path, worker_id: str) -> list[datetime]:
+def read_starts(state_dir: Path, worker_id: str) -> list[datetime]:
     """Those that are on record; empty where there are none, or nothing that can be read."""
     found = (read_json(_path(state_dir, worker_id), tolerant=True) or {}).get("starts")
     times = []
@@ -38,14 +38,14 @@ def noted(state_dir: Path, worker_id: str) -> list[datetime]:
     return times
 
 
-def write(state_dir: Path, worker_id: str, times: Sequence[datetime]) -> None:
+def write_starts(state_dir: Path, worker_id: str, times: Sequence[datetime]) -> None:
     """Have exactly these on record."""
     path = _path(state_dir, worker_id)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     write_json(path, {"starts": [to_text(moment) for moment in times]}, mode=PRIVATE)
 
 
-def forget(state_dir: Path, worker_id: str) -> None:
+def forget_starts(state_dir: Path, worker_id: str) -> None:
     """Begin to count anew: a person has taken the worker in hand."""
     _path(state_dir, worker_id).unlink(missing_ok=True)
 
@@ -95,7 +95,7 @@ class Quarantines:
         path = self._path(worker_id)
         there = path.exists()
         path.unlink(missing_ok=True)
-        forget(self._state_dir, worker_id)
+        forget_starts(self._state_dir, worker_id)
         return there
 
     def _path(self, worker_id: str) -> Path:
@@ -115,10 +115,10 @@ def note_start(state_dir: Path, worker: Worker, now: datetime) -> None:
     Before the start, so that one which fails counts as well. Where it can't be noted it is an `OSError`: what nobody
     counts is not repeated.
     """
-    times, limit = recent(noted(state_dir, worker.id), now), worker.restart.max_per_hour
+    times, limit = recent(read_starts(state_dir, worker.id), now), worker.restart.max_per_hour
     if len(times) >= limit:
         raise TooManyStarts(_why(worker, len(times)), remedy=_remedy(worker))
-    write(state_dir, worker.id, (*times, now))
+    write_starts(state_dir, worker.id, (*times, now))
 
 
 def recent(times: Sequence[datetime], now: datetime) -> list[datetime]:

@@ -43,7 +43,7 @@ class Policy(StrEnum):
     ALWAYS = "always"
 
 
-class Rules(Protocol):
+class RestartRules(Protocol):
     """The section `restart` of a worker's configuration."""
 
     @property
@@ -60,7 +60,7 @@ class Rules(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class WorkerRun:
     """From a start of a worker to its end. An `exit_code` of None is not known, and counts as a failure.
 
     `lived_seconds` is its length by a clock that nobody sets; without it the two times tell, as well as they can.
@@ -107,7 +107,7 @@ class Next(StrEnum):
     QUARANTINE = "quarantine"
 
 
-class Reason(StrEnum):
+class RestartReason(StrEnum):
     """Why, as a name."""
 
     FIRST_LIFE = "first_life"
@@ -121,16 +121,16 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RestartDecision:
     """What comes next, why, and the same in words for people. `due_at` is None where it is not started."""
 
     what: Next
-    reason: Reason
+    reason: RestartReason
     words: str
     due_at: datetime | None = None
     pause_seconds: float = 0.0
 
-    def at(self, now: datetime) -> Decision:
+    def at(self, now: datetime) -> RestartDecision:
         """The same, read again later: never further off than its pause, wherever the clock has been set since."""
         latest = require_aware(now) + timedelta(seconds=self.pause_seconds)
         return self if self.due_at is None or self.due_at <= latest else replace(self, due_at=latest)
@@ -145,7 +145,9 @@ def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
     return sum(1 for moment in times if -WINDOW < now - moment < WINDOW)
 
 
-def decide(rules: Rules, lives: Sequence[Life], starts: int, now: datetime, chance: float) -> Decision:
+def decide(
+    rules: RestartRules, lives: Sequence[WorkerRun], starts: int, now: datetime, chance: float
+) -> RestartDecision:
     """What to do about a worker that does not run.
 
     `lives` are in the order in which they were lived, `starts` how many automatic ones there were within the last hour
@@ -159,18 +161,20 @@ def decide(rules: Rules, lives: Sequence[Life], starts: int, now: datetime, chan
     if rest is not None:
         return rest
     if starts >= rules.max_per_hour:
-        return Decision(Next.QUARANTINE, Reason.TOO_MANY_STARTS, _too_many(rules.max_per_hour, starts, last))
+        return RestartDecision(
+            Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, _too_many(rules.max_per_hour, starts, last)
+        )
     if last is None:
-        return Decision(Next.START, Reason.FIRST_LIFE, "started: it has not run before", now)
+        return RestartDecision(Next.START, RestartReason.FIRST_LIFE, "started: it has not run before", now)
     pause = pause_seconds(rules.backoff_seconds, failures_in_a_row(lives), chance) if last.short else 0.0
     if pause == 0:
-        reason = Reason.NO_BACKOFF if last.short else Reason.LIVED_LONG
-        return Decision(Next.START, reason, f"started again at once: {_told(last)}", now)
+        reason = RestartReason.NO_BACKOFF if last.short else RestartReason.LIVED_LONG
+        return RestartDecision(Next.START, reason, f"started again at once: {_told(last)}", now)
     words = f"started again in {_in_words(pause)}: {_told(last)}"
-    return Decision(Next.WAIT, Reason.BACKING_OFF, words, now + timedelta(seconds=pause), pause)
+    return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, words, now + timedelta(seconds=pause), pause)
 
 
-def failures_in_a_row(lives: Sequence[Life]) -> int:
+def failures_in_a_row(lives: Sequence[WorkerRun]) -> int:
     """How many of the last lives were short and ended badly, without anybody having stopped or started it between."""
     count = 0
     for life in reversed(lives):
@@ -189,22 +193,24 @@ def pause_seconds(backoff_seconds: float, failures: int, chance: float) -> float
     return min(middle * (1 - JITTER + 2 * JITTER * chance), LONGEST_PAUSE_SECONDS)
 
 
-def _rests(policy: Policy, last: Life | None) -> Decision | None:
+def _rests(policy: Policy, last: WorkerRun | None) -> RestartDecision | None:
     """The decision to leave it alone, where nobody wants it started."""
     if last is None:
         return None
     if last.end_asked:
-        return Decision(Next.REST, Reason.ASKED_FOR, "not started again: it ended because somebody asked for it")
+        return RestartDecision(
+            Next.REST, RestartReason.ASKED_FOR, "not started again: it ended because somebody asked for it"
+        )
     if policy is Policy.NEVER:
         words = f"not started again: {_told(last)}, and its restart.policy is never"
-        return Decision(Next.REST, Reason.POLICY_NEVER, words)
+        return RestartDecision(Next.REST, RestartReason.POLICY_NEVER, words)
     if policy is Policy.ON_FAILURE and not last.failed:
         words = f"not started again: {_told(last)}, and its restart.policy is on-failure"
-        return Decision(Next.REST, Reason.ENDED_WELL, words)
+        return RestartDecision(Next.REST, RestartReason.ENDED_WELL, words)
     return None
 
 
-def _too_many(limit: int, starts: int, last: Life | None) -> str:
+def _too_many(limit: int, starts: int, last: WorkerRun | None) -> str:
     if limit == 0:
         why = "it does not run, and its restart.max_per_hour is 0: it is never started by itself"
     else:
@@ -214,7 +220,7 @@ def _too_many(limit: int, starts: int, last: Life | None) -> str:
     return f"quarantined: {why}{told}. Its log says why it ended; resume or restart by a person ends the quarantine"
 
 
-def _told(life: Life) -> str:
+def _told(life: WorkerRun) -> str:
     """`it lived 2 s and ended with exit code 1`."""
     ended = "nobody saw how it ended" if life.exit_code is None else exit_in_words(life.exit_code)
     return f"it lived {_in_words(life.seconds)} and {ended}"
@@ -225,7 +231,7 @@ def exit_in_words(code: int) -> str:
     return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
-def from_outside(life: Life) -> bool:
+def from_outside(life: WorkerRun) -> bool:
     """Whether the end says nothing about the worker's code: a signal from elsewhere, or nobody saw the end."""
     code = life.exit_code
     if code is None:

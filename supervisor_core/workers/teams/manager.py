@@ -21,7 +21,7 @@ from supervisor_core.storage import supervisors
 from supervisor_core.storage.store import Transactions, transactions
 from supervisor_core.storage.tables import TEAM_NAME, WORKER_ID
 from supervisor_core.workers.teams import rows as teams
-from supervisor_core.workers.teams.rows import Counts, MemberRole, MemberRow, TeamRow
+from supervisor_core.workers.teams.rows import MemberRole, MemberRow, TeamCounts, TeamRow
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class TeamManager:
             row = supervisors.find(connection, self.supervisor_id)
             counts = teams.counts(connection, self.supervisor_id)
             shown = [
-                _shown(team, counts.get(team.team_id, Counts(0, 0)))
+                _shown(team, counts.get(team.team_id, TeamCounts(0, 0)))
                 for team in teams.of_supervisor(connection, self.supervisor_id)
             ]
             return {
@@ -213,7 +213,7 @@ class TeamManager:
             return self._database.write(work)
 
 
-def _shown(team: TeamRow, counts: Counts) -> dict[str, Any]:
+def _shown(team: TeamRow, counts: TeamCounts) -> dict[str, Any]:
     return {
         "team_id": team.team_id,
         "team_name": team.name,
@@ -245,7 +245,7 @@ LATELY = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class TeamMember:
     """Somebody who is in a team, or was."""
 
     agent_id: str
@@ -259,8 +259,8 @@ class TeamPicture:
 
     name: str
     objective: str
-    members: tuple[Member, ...]
-    left: tuple[Member, ...] = ()
+    members: tuple[TeamMember, ...]
+    left: tuple[TeamMember, ...] = ()
     """Who left lately and is not back, the last one first."""
 
 
@@ -287,9 +287,9 @@ def team_pictures(connection: Connection, config: SupervisorConfig, now: datetim
 def _picture(name: str, objective: str, mine: Sequence[str], rows: Sequence[MemberRow], now: datetime) -> TeamPicture:
     roles = {row.agent_id: row.role for row in rows if row.active}
     left = {
-        row.agent_id: Member(row.agent_id, str(row.role), row.left_at)
+        row.agent_id: TeamMember(row.agent_id, str(row.role), row.left_at)
         for row in sorted(rows, key=lambda row: row.left_at or now)
         if row.left_at is not None and now - row.left_at <= LATELY and row.agent_id not in mine
     }
-    members = tuple(Member(agent_id, str(roles.get(agent_id, MemberRole.MEMBER))) for agent_id in mine)
+    members = tuple(TeamMember(agent_id, str(roles.get(agent_id, MemberRole.MEMBER))) for agent_id in mine)
     return TeamPicture(name, objective, members, tuple(reversed(left.values())))

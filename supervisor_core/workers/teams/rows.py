@@ -68,7 +68,7 @@ class MemberRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class TeamCounts:
     """How many agents a team has."""
 
     ever: int
@@ -136,12 +136,12 @@ def of_supervisor(connection: Connection, supervisor_id: str, *, ended: bool = F
     return [_team(found) for found in connection.execute(query).mappings()]
 
 
-def counts(connection: Connection, supervisor_id: str) -> dict[str, Counts]:
+def counts(connection: Connection, supervisor_id: str) -> dict[str, TeamCounts]:
     """For each team that ever had an agent, how many."""
     agents = func.count(team_members.c.agent_id.distinct())
     query = select(team_members.c.team_id, agents, func.count(team_members.c.active_agent_id))
     query = query.where(team_members.c.supervisor_id == supervisor_id).group_by(team_members.c.team_id)
-    return {team_id: Counts(ever, active) for team_id, ever, active in connection.execute(query)}
+    return {team_id: TeamCounts(ever, active) for team_id, ever, active in connection.execute(query)}
 
 
 def members(connection: Connection, supervisor_id: str, team_id: str, *, left: bool = False) -> list[MemberRow]:

@@ -14,7 +14,7 @@ from bot.views.cards.alert import AlertDetails, alert_card
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.diagnosis.why.code_causes import Weight, evidence
 from supervisor_core.workers.conditions.rules import Condition, Target
-from supervisor_core.workers.restarts.policy import Life
+from supervisor_core.workers.restarts.policy import WorkerRun
 from tests.support.code.checkout_homes import CodeHome, code_worker, watcher
 from tests.support.code.commits import straight
 from tests.support.code.repositories import origin_and_checkout
@@ -74,7 +74,7 @@ def test_kills_by_hand_after_a_rollback_are_no_evidence_against_it(home: CodeHom
 def test_evidence_is_weighed_by_the_exit_and_the_files_of_its_traceback(
     code: int | None, lines: tuple[str, ...], weight: Weight
 ) -> None:
-    facts = down(Life(ago(140), ago(137), code), change=CHANGE, lines=lines)
+    facts = down(WorkerRun(ago(140), ago(137), code), change=CHANGE, lines=lines)
     assert evidence(facts, CHANGE).weight is weight
 
 

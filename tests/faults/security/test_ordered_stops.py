@@ -66,7 +66,7 @@ def flips_of(home: CodeInSlack, worker_id: str) -> list[str]:
 
 
 def counted_starts(home: CodeInSlack, worker_id: str) -> int:
-    return len(starts.noted(home.state_dir, worker_id))
+    return len(starts.read_starts(home.state_dir, worker_id))
 
 
 def words_about_restarts(slack: Playground) -> list[str]:

@@ -23,8 +23,8 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import open_doors
-from supervisor_core.workers.observation import look
-from supervisor_core.workers.pauses import HandMade, Pause, Pauses, is_watcher_paused, pause_flag_path
+from supervisor_core.workers.observation import observe_workers
+from supervisor_core.workers.pauses import Pause, PauseFlagChange, Pauses, is_watcher_paused, pause_flag_path
 from tests.support.daemon.reconciliation import a_world, until
 
 BY_ANNA = Pause("cli:anna", "2026-02-05T14:30:15.000000Z", "anna - hotfix", "t1")
@@ -65,7 +65,7 @@ class Place:
         return [str(pause_flag(each.payload)["text"]) for each in found]
 
     def seen_paused(self) -> bool:
-        (seen,) = look(self.host, list(self.config.workers.values()))
+        (seen,) = observe_workers(self.host, list(self.config.workers.values()))
         return seen.pause is not None
 
 
@@ -157,7 +157,7 @@ def test_a_ledger_that_can_not_be_written_keeps_nobody_from_knowing_what_holds(t
         place.pauses.set("OrionMX", BY_ANNA)
         place.flag.unlink()
 
-        def full(_change: HandMade) -> None:
+        def full(_change: PauseFlagChange) -> None:
             raise LedgerUnavailable("The ledger can't be written: the disk is full.")
 
         place.pauses.hand_made = full

@@ -22,7 +22,7 @@ from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import drive_log, output_path
 from supervisor_core.processes.records import STARTING, WorkerRecord, write_record
-from supervisor_core.workers.output.delivery import tend_output
+from supervisor_core.workers.output.delivery import maintain_output
 from tests.support.intake.handler_hosts import FakeHost
 
 LIMIT = 64 * 1024
@@ -103,13 +103,13 @@ def test_a_log_on_the_drive_swapped_for_something_else_is_not_written_to(
     local.write_text("first\n")
     begun = time.monotonic()
     with pytest.raises((SupervisorError, OSError)):
-        tend_output(host, "OrionMX")
+        maintain_output(host, "OrionMX")
     assert time.monotonic() - begun < 5
     assert victim.read_text() == PRIVATE
     target.unlink()
     with local.open("a") as worker:
         worker.write("second\n")
-    tend_output(host, "OrionMX")
+    maintain_output(host, "OrionMX")
     assert target.read_text() == "first\nsecond\n", "what could not be delivered then is there now, once"
     assert (target.stat().st_mode & 0o777) == host.config.nas.file_mode
 
@@ -169,5 +169,5 @@ def test_a_folder_of_logs_swapped_for_a_link_is_not_followed(tmp_path: Path) -> 
     local.parent.mkdir()
     local.write_text("not there\n")
     with pytest.raises((SupervisorError, OSError)):
-        tend_output(host, "OrionMX")
+        maintain_output(host, "OrionMX")
     assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -189,7 +189,7 @@ class Sequences(RuleBasedStateMachine):
                 yield target, [alert for alert in found if alert.state in LIVE]
 
     def _standing(self, target: Target) -> Condition | None:
-        found = self.desk.ledger.read(lambda connection: flips.standing_of(connection, "TestHost", target))
+        found = self.desk.ledger.read(lambda connection: flips.current_condition(connection, "TestHost", target))
         return found.condition if found else None
 
 

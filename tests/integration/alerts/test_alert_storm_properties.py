@@ -76,7 +76,7 @@ def each_is_told(desk: AlertDesk) -> None:
     """Every trouble that is not about to pass by itself, or being gathered, stands in a message; and only those."""
 
     def look(connection: Connection) -> None:
-        standings = flips.standings(connection, "TestHost")
+        standings = flips.current_conditions(connection, "TestHost")
         live = {each.alert_id: each for each in alerts.in_states(connection, LIVE)}
         for alert in live.values():
             if alert.target.kind != STORM:

@@ -13,7 +13,7 @@ from supervisor_core.alerts.actions import AlertOver, NoSuchAlert
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 HOUR = 3600.0
@@ -72,7 +72,9 @@ def test_another_reason_is_shown_and_other_figures_are_not(desk: AlertDesk) -> N
 
 
 def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: AlertDesk) -> None:
-    soon = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 5.0 s: it ended with exit code 1", desk.now, 5.0)
+    soon = RestartDecision(
+        Next.WAIT, RestartReason.BACKING_OFF, "started again in 5.0 s: it ended with exit code 1", desk.now, 5.0
+    )
     for _ in range(3):
         desk.down("North", decision=None)
         desk.down("North", decision=replace(soon, due_at=desk.now + 5 * SECOND))
@@ -94,7 +96,7 @@ def test_who_does_not_come_back_in_time_or_will_take_longer_is_told_of_at_once(d
     desk.wait(0.1)
     assert desk.heard() == ["post: North is down: Its process has ended."]
     desk.down("South", decision=None)
-    later = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 40 s", desk.now + 40 * SECOND, 40.0)
+    later = RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, "started again in 40 s", desk.now + 40 * SECOND, 40.0)
     desk.down("South", decision=later)
     desk.wait(1)
     assert desk.heard() == ["post: South is down: Started again in 40 s."]

@@ -158,6 +158,6 @@ def test_many_that_go_down_once_do_not_flap(tmp_path: Path) -> None:
         desk.down(*names)
         desk.well(*names)
         assert {alert.target.kind for alert in desk.all_alerts()} == {"worker"}
-        assert desk.ledger.read(lambda connection: flips.standings(connection, "TestHost")).keys() == {
+        assert desk.ledger.read(lambda connection: flips.current_conditions(connection, "TestHost")).keys() == {
             Target("worker", name) for name in names
         }

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.flips import Change, uptime
+from supervisor_core.alerts.flips import ConditionChange, uptime
 from supervisor_core.storage import schema
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.workers.conditions.rules import Condition, Target
@@ -30,23 +30,25 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 def change(engine: Engine, target: Target, condition: Condition, at: datetime, *, known: bool = True) -> bool:
     with engine.begin() as connection:
-        before = flips.standing_of(connection, HOST, target) if known else None
-        (made,) = flips.record(connection, HOST, [Change(target, before, condition, "because", at)], at + SECOND)
+        before = flips.current_condition(connection, HOST, target) if known else None
+        (made,) = flips.record_flips(
+            connection, HOST, [ConditionChange(target, before, condition, "because", at)], at + SECOND
+        )
     return made is not None
 
 
 def test_what_somebody_else_has_written_before_is_not_written_again(engine: Engine) -> None:
     assert change(engine, NORTH, Condition.WELL, NOW)
     with engine.begin() as connection:
-        before = flips.standing_of(connection, HOST, NORTH)
-        down = Change(NORTH, before, Condition.DOWN, "It died. Its last words:\nno disk", NOW + SECOND)
-        again = Change(NORTH, before, Condition.STALE, "too old", NOW + SECOND)
-        other = Change(SOUTH, None, Condition.WELL, "running", NOW)
-        made = flips.record(connection, HOST, [down, again, other], NOW + 2 * SECOND)
+        before = flips.current_condition(connection, HOST, NORTH)
+        down = ConditionChange(NORTH, before, Condition.DOWN, "It died. Its last words:\nno disk", NOW + SECOND)
+        again = ConditionChange(NORTH, before, Condition.STALE, "too old", NOW + SECOND)
+        other = ConditionChange(SOUTH, None, Condition.WELL, "running", NOW)
+        made = flips.record_flips(connection, HOST, [down, again, other], NOW + 2 * SECOND)
     assert [flip and flip.flip_id for flip in made] == [2, None, 3]
     assert not change(engine, NORTH, Condition.WELL, NOW, known=False), "somebody has looked at it before"
     with engine.connect() as connection:
-        standing = flips.standings(connection, HOST)
+        standing = flips.current_conditions(connection, HOST)
     assert (standing[NORTH].condition, standing[NORTH].flip_id) == (Condition.DOWN, 2)
     assert standing[NORTH].reason == "It died. Its last words: no disk", "in one line, without an escaped line break"
     assert (standing[SOUTH].since, standing[SOUTH].reason) == (NOW, "running")
@@ -56,12 +58,12 @@ def test_flips_never_go_back_in_time_and_never_come_from_the_future(engine: Engi
     change(engine, NORTH, Condition.WELL, NOW)
     change(engine, NORTH, Condition.DOWN, NOW - SECOND)
     with engine.begin() as connection:
-        known = flips.standing_of(connection, HOST, NORTH)
-        ahead = Change(NORTH, known, Condition.WELL, "running", NOW + timedelta(days=1))
-        (made,) = flips.record(connection, HOST, [ahead], NOW + SECOND)
+        known = flips.current_condition(connection, HOST, NORTH)
+        ahead = ConditionChange(NORTH, known, Condition.WELL, "running", NOW + timedelta(days=1))
+        (made,) = flips.record_flips(connection, HOST, [ahead], NOW + SECOND)
     assert made is not None
     with engine.connect() as connection:
-        found = flips.of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
+        found = flips.flips_of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
     assert [flip.at for flip in found] == [NOW, NOW, NOW + SECOND]
 
 
@@ -72,7 +74,7 @@ def test_a_span_of_time_begins_with_what_was_so_before_it_and_adds_up(engine: En
     change(engine, NORTH, Condition.PAUSED, NOW + timedelta(minutes=30))
     since, until = NOW + timedelta(minutes=5), NOW + timedelta(minutes=40)
     with engine.connect() as connection:
-        found = flips.of_target(connection, NORTH, since, until)
+        found = flips.flips_of_target(connection, NORTH, since, until)
     assert [flip.new for flip in found] == ["well", "down", "degraded", "paused"]
     total = uptime(found, since, until)
     assert (total.well, total.down, total.unwell, total.uncounted) == tuple(
@@ -86,5 +88,5 @@ def test_of_too_many_flips_the_newest_are_told(engine: Engine, monkeypatch: pyte
     for number, condition in enumerate((Condition.WELL, Condition.DOWN, Condition.WELL, Condition.STALE)):
         change(engine, NORTH, condition, NOW + number * SECOND)
     with engine.connect() as connection:
-        found = flips.of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
+        found = flips.flips_of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
     assert [flip.new for flip in found] == ["well", "stale"]

@@ -19,7 +19,7 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common.service import Blocking
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import take
-from supervisor_core.workers.conditions.host import Found, Trouble
+from supervisor_core.workers.conditions.host import Outage, TargetReading
 from supervisor_core.workers.conditions.rules import COMMAND, DATABASE, LINK, SUPERVISOR, Condition, Target
 from supervisor_core.workers.context import Parts, open_doors
 from supervisor_core.workers.health import Heartbeat
@@ -34,7 +34,7 @@ class Looking:
 
     def __init__(self, desk: AlertDesk) -> None:
         self.desk = desk
-        self.trouble: Trouble | None = None
+        self.trouble: Outage | None = None
         self.silent: dict[str, str] | None = None
         self.told: Callable[[], object] = lambda: None
         self.conditions = self.restart()
@@ -45,7 +45,7 @@ class Looking:
         self.conditions = HostConditions(parts, Blocking(), self._observed, lambda: self.trouble, lambda: self.silent)
         return self.conditions
 
-    def _observed(self, seen: Iterable[Found]) -> None:
+    def _observed(self, seen: Iterable[TargetReading]) -> None:
         self.desk.alerting.observe_all(seen)
         self.told()
 
@@ -85,7 +85,7 @@ def test_a_drive_that_is_not_there_is_told_of_until_it_is_there_again(looking: L
 
 def test_the_database_and_other_supervisors_are_told_of_by_whoever_speaks_with_them(looking: Looking) -> None:
     since = datetime.now(UTC)
-    looking.trouble, looking.silent = Trouble("It refuses us", since), {"Other": "3 heartbeats are missing"}
+    looking.trouble, looking.silent = Outage("It refuses us", since), {"Other": "3 heartbeats are missing"}
     assert sorted(looking.look()) == [
         "post: The database of TestHost can't be reached: It refuses us.",
         "post: The supervisor of Other is silent: 3 heartbeats are missing.",
@@ -149,7 +149,7 @@ def test_that_the_bot_was_deaf_is_kept_as_an_alert_that_is_over_and_told_once(lo
     assert [(each.condition, each.state) for each in found] == [(Condition.DEAF, AlertState.CLOSED)] * 2
     desk.tell()
     assert len(desk.heard()) == 1
-    said = desk.ledger.read(lambda connection: flips.standing_of(connection, HOST, Target(LINK, HOST)))
+    said = desk.ledger.read(lambda connection: flips.current_condition(connection, HOST, Target(LINK, HOST)))
     assert said is not None
     assert said.condition is Condition.WELL
 

@@ -23,7 +23,7 @@ QUIET: dict[str, Any] = {"alerts": {"renotify_minutes": 0, "quiet_hours": [{"fro
 
 def shares(desk: AlertDesk, name: str) -> list[float | None]:
     found = desk.ledger.read(
-        lambda connection: uptimes.of_workers(connection, "TestHost", [name, "nobody"], desk.now + timedelta(0))
+        lambda connection: uptimes.uptimes_of_workers(connection, "TestHost", [name, "nobody"], desk.now + timedelta(0))
     )
     assert [each.share for each in found["nobody"]] == [None] * 3
     return [each.share and round(each.share, 3) for each in found[name]]

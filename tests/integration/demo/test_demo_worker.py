@@ -20,7 +20,7 @@ from supervisor_core.host.process_facts.identity import state
 from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
 from supervisor_core.processes.finding import process_set
 from supervisor_core.processes.launch import LaunchSpec
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.records import place_of
 from tests.support.waiting import wait_until
 
@@ -36,7 +36,7 @@ class Demo:
         self.log = folder / "worker.log"
         self.control = folder / "control"
         (folder / "var").mkdir()
-        self.door = Processes(folder / "var")
+        self.door = HostProcesses(folder / "var")
 
     def start(self, *more: str) -> ProcessIdentity:
         command = [sys.executable, "-m", "supervisor_core.demo.worker", "--worker-id", ID, "--state-dir", "."]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from supervisor_core.alerts.actions import AlertRequest, Alerts
+from supervisor_core.alerts.actions import AlertActions, AlertRequest
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Issuer, Outcome
@@ -29,15 +29,15 @@ from supervisor_core.jobs.rows import NewJob
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.observation import look
-from supervisor_core.workers.restarts.history import Past
-from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+from supervisor_core.workers.observation import observe_workers
+from supervisor_core.workers.restarts.history import RestartHistory
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from supervisor_core.workers.worker import worker_log
 from tests.support.daemon.agents import at_once
 from tests.support.intake.handler_hosts import FakeHost
 
 NOW = datetime.now(UTC)
-REST = Decision(Next.REST, Reason.POLICY_NEVER, "not started again")
+REST = RestartDecision(Next.REST, RestartReason.POLICY_NEVER, "not started again")
 SECRET = "hunter2-of-anna"
 
 
@@ -53,14 +53,14 @@ def ledger(place: FakeHost) -> Iterator[Ledger]:
 
 
 def explained(place: FakeHost, ledger: Ledger) -> Explanation:
-    looked = look(place.host, list(place.host.config.workers.values()))
+    looked = observe_workers(place.host, list(place.host.config.workers.values()))
     (told,) = Explainer(ledger)(place.host, looked, [seen.as_json() for seen in looked], ("OrionMX",))
     return told
 
 
 def dies(place: FakeHost, code: int, ago: float = 60.0) -> None:
     """It ended by itself, as the daemon notes it."""
-    past, record = Past(place.host.config.state_dir, "OrionMX"), WorkerRecord("OrionMX", "g1", RUNNING)
+    past, record = RestartHistory(place.host.config.state_dir, "OrionMX"), WorkerRecord("OrionMX", "g1", RUNNING)
     past.ended(record._replace(started_at=(NOW - timedelta(seconds=ago + 30)).isoformat()), code, NOW)
     past.decided(REST)
 
@@ -79,7 +79,7 @@ def test_a_kill_for_lack_of_memory_is_known_by_the_kernel_s_count(
     monkeypatch.setattr(memory_kills, "VMSTAT", vmstat)
     vmstat.write_text("oom_kill 7\n")
     record = WorkerRecord("OrionMX", "g1", RUNNING, started_at=NOW.isoformat())
-    Past(place.host.config.state_dir, "OrionMX").began(record, NOW, asked=True)
+    RestartHistory(place.host.config.state_dir, "OrionMX").began(record, NOW, asked=True)
     vmstat.write_text(f"oom_kill {7 + killed}\n")
     dies(place, -9)
     told = explained(place, ledger)
@@ -136,7 +136,7 @@ def test_who_mutes_a_worker_that_has_its_supervisor_s_name_has_not_paused_monito
 
     with opened_ledger(place.host.config) as ledger:
         asyncio.run(paused(ledger))
-        Alerts(ledger).mute(["OrionMX"], 60, AlertRequest(Issuer("slack:T0/U0BOB", "Bob"), "slack", "task_1"))
+        AlertActions(ledger).mute(["OrionMX"], 60, AlertRequest(Issuer("slack:T0/U0BOB", "Bob"), "slack", "task_1"))
         assert "monitoring is paused by Anna since" in plain(explained(place, ledger).found.sentence)
 
 

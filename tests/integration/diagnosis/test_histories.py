@@ -14,7 +14,7 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import MOST, Sort, histories
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import Condition
-from supervisor_core.workers.heartbeats.files import BeatAges
+from supervisor_core.workers.heartbeats.files import HeartbeatAges
 from tests.support.alerts.condition_changes import flip_to, hours
 from tests.support.homes import Home, a_home, demo_command
 
@@ -42,7 +42,7 @@ def test_what_held_and_what_was_done_in_the_span_and_nothing_of_before(home: Hom
     assert done.returncode == 0, done.stderr
     home.supervisor("once", "--worker-id", "W0")
     (home.state_dir / "workers").mkdir(exist_ok=True)
-    ages = BeatAges(home.state_dir)
+    ages = HeartbeatAges(home.state_dir)
     for number in range(5):
         ages.seen("W0", 10.0 + number, NOW - timedelta(minutes=30 - 5 * number))
     until = datetime.now(UTC)

@@ -18,7 +18,7 @@ from supervisor_core.daemon.environment import validate_supervisor_environment
 from supervisor_core.doctor.host import check_drive as examine_drive
 from supervisor_core.host.drive import MARKER, NOTE, Drive, DriveIdentity, DriveUnavailable
 from supervisor_core.workers.context import Host, open_doors
-from supervisor_core.workers.observation import look
+from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.pauses import Pause, pause_flag_path
 from tests.support.homes import Home, a_home
 
@@ -64,7 +64,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def seen_pause(host: Host) -> Pause | None:
-    return look(host, [host.config.worker("OrionMX")])[0].pause
+    return observe_workers(host, [host.config.worker("OrionMX")])[0].pause
 
 
 def test_an_empty_folder_in_the_place_of_the_drive_ends_no_pause_and_stays_empty(place: Place) -> None:

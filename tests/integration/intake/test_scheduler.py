@@ -18,7 +18,7 @@ import pytest
 from apscheduler.job import Job
 
 from supervisor_core.alerts import rows as alerts
-from supervisor_core.alerts.monitor import Alerting
+from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.common import service as services
 from supervisor_core.common.errors import TemporaryError
@@ -72,7 +72,7 @@ class Running:
         self.looked_again = 0
         self.loop: asyncio.AbstractEventLoop | None = None
         if chores:
-            seeing = next((chore.see for chore in chores if isinstance(chore, Alerting)), lambda _: None)
+            seeing = next((chore.see for chore in chores if isinstance(chore, AlertMonitor)), lambda _: None)
             self.service = Scheduler(
                 desk.ledger,
                 Blocking(),
@@ -226,7 +226,7 @@ def sight(error: str) -> Sight:
 def test_a_condition_is_checked_by_the_job_alone(desk: Desk) -> None:
     """Nothing else tells of this one."""
     error = ""
-    with running(desk, Alerting(desk.ledger, lambda: desk.config), sights=lambda: [sight(error)]) as scheduler:
+    with running(desk, AlertMonitor(desk.ledger, lambda: desk.config), sights=lambda: [sight(error)]) as scheduler:
         job = scheduler.without_job()
         error = "no space left"
         time.sleep(8 * QUICK_SECONDS)

@@ -19,7 +19,7 @@ from supervisor_core.processes.claims import Claim, profile_of
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.records import read_record
 from supervisor_core.workers.context import open_doors
-from supervisor_core.workers.observation import Seen, look
+from supervisor_core.workers.observation import WorkerStatus, observe_workers
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 
@@ -62,8 +62,8 @@ class ByHand:
         beat = {"pid": process, "hostname": os.uname().nodename, "status": "running", "utc": now, **other}
         (self.state / "watcher_heartbeat_OrionMX.json").write_text(json.dumps(beat))
 
-    def look(self) -> Seen:
-        return look(open_doors(self.config), [self.config.worker("OrionMX")])[0]
+    def look(self) -> WorkerStatus:
+        return observe_workers(open_doors(self.config), [self.config.worker("OrionMX")])[0]
 
     def reaped(self, pid: int) -> int | None:
         """The exit code of what was started, once it has ended."""

@@ -14,7 +14,7 @@ from supervisor_core.processes import claims as processes_claims
 from supervisor_core.processes import manager as processes
 from supervisor_core.processes.claims import profile_of
 from supervisor_core.processes.launch import LaunchSpec
-from supervisor_core.processes.manager import Processes, order
+from supervisor_core.processes.manager import HostProcesses, order
 from supervisor_core.processes.records import STOP, TRIAL, read_record, write_record
 
 ID = "North"
@@ -25,25 +25,25 @@ class Cut(BaseException):
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path)
+def door(tmp_path: Path) -> Iterator[HostProcesses]:
+    made = HostProcesses(tmp_path)
     yield made
     assert made.stop(ID, timeout=0.1).stopped
 
 
-def start(door: Processes, folder: Path, **more: object) -> None:
+def start(door: HostProcesses, folder: Path, **more: object) -> None:
     spec = LaunchSpec(ID, (sys.executable, "-ISc", "import signal; signal.pause()"), folder, {}, folder / "log")
     door.start(LaunchSpec(**{**{name: getattr(spec, name) for name in spec.__dataclass_fields__}, **more}))
 
 
-def end(door: Processes) -> None:
+def end(door: HostProcesses) -> None:
     identity = door.find(ID).identity
     assert identity is not None
     send(identity, KILL)
     assert door.wait_exit(identity, 10)
 
 
-def cut_off_stop(door: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+def cut_off_stop(door: HostProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
     def reach(point: str) -> None:
         if point == "worker.stop:ordered":
             raise Cut
@@ -55,23 +55,23 @@ def cut_off_stop(door: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stop_that_was_cut_off_is_known_to_whoever_comes_later(
-    door: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: HostProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(door, tmp_path)
     assert not door.find(ID).ordered
     cut_off_stop(door, monkeypatch)
-    later = Processes(tmp_path).find(ID)
+    later = HostProcesses(tmp_path).find(ID)
     assert (later.stopping, later.ordered) == (True, True)
     assert later.record is not None
     assert later.record.order is not None
     assert later.record.order.why == "restart of North, task_1"
     end(door)
-    gone = Processes(tmp_path).find(ID)
+    gone = HostProcesses(tmp_path).find(ID)
     assert (gone.identity, gone.stopping, gone.ordered) == (None, False, True)
 
 
 def test_a_worker_that_outlives_its_ordered_stop_ends_by_its_own_doing(
-    door: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: HostProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(door, tmp_path)
     monkeypatch.setattr(processes, "ORDER_MARGIN_SECONDS", -3600.0)
@@ -82,7 +82,7 @@ def test_a_worker_that_outlives_its_ordered_stop_ends_by_its_own_doing(
 
 
 def test_a_worker_that_ended_before_its_stop_was_ordered_did_so_by_itself(
-    door: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: HostProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(door, tmp_path)
     end(door)
@@ -92,14 +92,14 @@ def test_a_worker_that_ended_before_its_stop_was_ordered_did_so_by_itself(
     assert "worker.stop:ordered" not in reached
 
 
-def test_a_launch_on_trial_is_on_its_own_once_that_is_settled(door: Processes, tmp_path: Path) -> None:
+def test_a_launch_on_trial_is_on_its_own_once_that_is_settled(door: HostProcesses, tmp_path: Path) -> None:
     start(door, tmp_path, order=order(TRIAL, "update of North, task_1", 5))
     assert (door.find(ID).ordered, door.find(ID).stopping) == (True, False)
     door.settle(ID)
     assert not door.find(ID).ordered
 
 
-def test_settling_a_trial_takes_back_no_ordered_stop(door: Processes, tmp_path: Path) -> None:
+def test_settling_a_trial_takes_back_no_ordered_stop(door: HostProcesses, tmp_path: Path) -> None:
     start(door, tmp_path)
     record = read_record(tmp_path, ID)
     assert record is not None
@@ -109,7 +109,7 @@ def test_settling_a_trial_takes_back_no_ordered_stop(door: Processes, tmp_path: 
 
 
 def test_a_stop_is_carried_out_where_its_order_cant_be_written(
-    door: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: HostProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(door, tmp_path)
 
@@ -122,7 +122,7 @@ def test_a_stop_is_carried_out_where_its_order_cant_be_written(
 
 
 def test_a_worker_that_ends_during_a_search_is_no_second_copy_of_itself(
-    door: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: HostProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(door, tmp_path)
     command = (sys.executable, "-ISc", "import signal; signal.pause()")

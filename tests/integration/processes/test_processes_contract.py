@@ -16,11 +16,11 @@ import pytest
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
-from supervisor_core.processes.claims import Claim, Claimant, Profile, profile_of
+from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile, profile_of
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
-from supervisor_core.processes.manager import ProcessDoor
+from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.processes.records import record_path
 from tests.integration.processes.test_processes_start import ID, IDLE, Home
 from tests.integration.processes.test_processes_stop import DAEMON, DEAF
@@ -31,17 +31,17 @@ from tests.support.waiting import wait_until
 class ByHand(NamedTuple):
     """A program that no door started: how it looks, and what its heartbeat would say."""
 
-    profile: Profile
+    profile: ProcessProfile
     claim: Claim
 
-    def claimants(self, door: ProcessDoor, *, search: bool = False) -> tuple[Claimant, ...]:
+    def claimants(self, door: ProcessManager, *, search: bool = False) -> tuple[Claimant, ...]:
         return door.claimants(ID, self.profile, () if search else (self.claim,), search=search)
 
 
 class Stage:
     """A door, and a hand on the workers behind it."""
 
-    door: ProcessDoor
+    door: ProcessManager
 
     def start(self) -> ProcessIdentity:
         """An obedient worker, ready."""
@@ -144,7 +144,7 @@ class FakeStage(Stage):
     def start_by_hand(self) -> ByHand:
         command = ("program", "by hand")
         pid = self.fake.start_by_hand(*command).pid
-        return ByHand(Profile(command, str(self.folder), ()), Claim(pid, datetime.now(UTC)))
+        return ByHand(ProcessProfile(command, str(self.folder), ()), Claim(pid, datetime.now(UTC)))
 
     def start_impossible(self) -> None:
         self.fake.break_start(ID, "there is no such program")

@@ -20,7 +20,7 @@ from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Life, 
 from supervisor_core.host.process_facts.identity import identify, state
 from supervisor_core.host.process_facts.signals import send, wait_ended
 from supervisor_core.processes.finding import Presence, process_set
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.records import (
     STARTING,
     WorkerRecord,
@@ -126,7 +126,7 @@ def test_a_worker_whose_record_was_lost_is_adopted(home: Home) -> None:
 def test_the_same_worker_of_another_installation_is_not_taken_for_ours(home: Home, tmp_path: Path) -> None:
     home.start(IDLE)
     (tmp_path / "other").mkdir()
-    other = Processes(tmp_path / "other")
+    other = HostProcesses(tmp_path / "other")
     assert other.find(ID).presence is Presence.STOPPED
     assert other.stop(ID).ending == "nothing"
     assert home.door.find(ID).presence is Presence.RUNNING

@@ -18,7 +18,7 @@ from supervisor_core.host.process_facts.identity import identify, state
 from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
 from supervisor_core.processes.finding import Presence, process_set
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.records import place_of, read_record, record_path
 from tests.support.processes.process_backends import ENV
 from tests.support.waiting import wait_until
@@ -39,7 +39,7 @@ class Home:
         self.folder = folder
         self.log = folder / "logs" / "worker.log"
         self.log.parent.mkdir()
-        self.door = Processes(self.state_dir)
+        self.door = HostProcesses(self.state_dir)
         self.ids = {ID}
         self.by_hand: list[ProcessIdentity] = []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.processes.launch import LaunchSpec
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.output.files import drive_log
 from tests.support.homes import a_home
 from tests.support.processes.worker_outputs import LINE_BYTES, counting, everything, in_one_row, numbers
@@ -83,7 +83,7 @@ def test_a_worker_of_an_earlier_version_is_shown_from_the_drive_until_its_next_s
         there.parent.mkdir(parents=True)
         home.state_dir.mkdir(mode=0o700)
         as_before = LaunchSpec("North", config.command_for(worker), worker.cwd, {}, there, config.spec_hash(worker))
-        record = Processes(config.state_dir).start(as_before)
+        record = HostProcesses(config.state_dir).start(as_before)
         wait_until(partial(_has_finished, there), 30, "it has printed to the drive")
         home.start_daemon()
         assert home.worker("North")["pid"] == (record.identity and record.identity.pid), "it is adopted"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from supervisor_core.processes.output.files import drive_log, output_path
 from supervisor_core.workers.context import Parts
-from supervisor_core.workers.output.delivery import tend_output
+from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.output.service import WorkerOutputs
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.storage.forwarded_rows import opened
@@ -20,11 +20,11 @@ def test_output_that_somebody_emptied_by_hand_reaches_the_drive_from_its_next_li
     local, there = output_path(host.config.state_dir, "OrionMX"), drive_log(host.config, "OrionMX")
     local.parent.mkdir()
     local.write_text("before\n" * 100)
-    tend_output(host, "OrionMX")
+    maintain_output(host, "OrionMX")
     os.truncate(local, 0)
     with local.open("a") as worker:
         worker.write("after\n")
-    tend_output(host, "OrionMX")
+    maintain_output(host, "OrionMX")
     assert there.read_text() == "before\n" * 100 + "after\n"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.reconciliation.operations import Tending
+from supervisor_core.daemon.reconciliation.operations import WorkerOperations
 from supervisor_core.daemon.single_pass.supervisor import Supervisor
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.workers import observation as observing
@@ -44,13 +44,13 @@ def heal(home: Home) -> tuple[int, list[str], str]:
     return code, supervisor.findings.actions, "; ".join(supervisor.findings.problems)
 
 
-def daemon_brings_up(home: Home) -> Tending:
+def daemon_brings_up(home: Home) -> WorkerOperations:
     """What the daemon's actor does with a planned start."""
     host = open_doors(load_supervisor_config(home.config))
     with opened_ledger(host.config) as ledger:
         adapter = ProcessWorkerAdapter(host.processes, host.drive, lambda: host.config)
         adapter.add(host.config.worker("OrionMX"))
-        tending = Tending("OrionMX", Parts(host, ledger), adapter)
+        tending = WorkerOperations("OrionMX", Parts(host, ledger), adapter)
         assert tending.decide(host.config.worker("OrionMX"), lambda: False) is None, "nothing speaks against it"
         tending.start(host.config.worker("OrionMX"), lambda: False)
         adapter.close()
@@ -139,5 +139,5 @@ def test_a_drive_that_is_slow_counts_as_hanging_for_status_alone(
     host = open_doors(supervisor.config)
     slow = replace(host, drive=SlowDrive(host.drive.root))
     supervisor.host = slow
-    seen = supervisor.check_watcher_health() if patient else observing.look(slow, [supervisor.worker])[0]
+    seen = supervisor.check_watcher_health() if patient else observing.observe_workers(slow, [supervisor.worker])[0]
     assert (seen.observation.heartbeat_known, seen.pause is not None) == (known, known)

@@ -30,7 +30,7 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import Host, open_doors
 from supervisor_core.workers.health import Health, WorkerState, hangs
 from supervisor_core.workers.heartbeats.files import heartbeat_path
-from supervisor_core.workers.observation import DRIVE_SECONDS, Seen, look
+from supervisor_core.workers.observation import DRIVE_SECONDS, WorkerStatus, observe_workers
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.worker import start_watcher
 from tests.support.intake.handler_hosts import FakeHost
@@ -58,8 +58,8 @@ def ledger(host: Host) -> Iterator[Ledger]:
         yield made
 
 
-def seen(host: Host) -> Seen:
-    return look(host, [host.config.worker("OrionMX")])[0]
+def seen(host: Host) -> WorkerStatus:
+    return observe_workers(host, [host.config.worker("OrionMX")])[0]
 
 
 def beat_file(host: Host) -> Path:
@@ -176,12 +176,12 @@ def test_a_look_takes_what_the_daemon_knows_of_its_lag_and_of_the_probes(tmp_pat
         asked.append((worker_id, identity.pid))
         return "its probe tcp a:1 has failed: refused"
 
-    (found,) = look(fake.host, [worker], lag=lag, probes=probes)
+    (found,) = observe_workers(fake.host, [worker], lag=lag, probes=probes)
     assert asked == [300.0, ("OrionMX", fake.pid)]
     assert (found.observation.lag_seconds, found.observation.pid) == (77.0, fake.pid)
     assert found.as_json()["reason"] == "running, but its probe tcp a:1 has failed: refused"
     assert found.as_json()["health"] == "degraded"
-    (plain,) = look(fake.host, [worker])
+    (plain,) = observe_workers(fake.host, [worker])
     assert (plain.observation.lag_seconds, plain.observation.probe_failing) == (0.0, "")
     assert plain.verdict.health is Health.HEALTHY
 
@@ -190,7 +190,7 @@ def test_of_a_worker_that_does_not_run_no_probe_is_asked_about(host: Host) -> No
     def probes(worker_id: str, identity: ProcessIdentity) -> str:
         raise AssertionError(f"{worker_id} has no process {identity}")
 
-    (found,) = look(host, [host.config.worker("OrionMX")], probes=probes)
+    (found,) = observe_workers(host, [host.config.worker("OrionMX")], probes=probes)
     assert found.observation.probe_failing == ""
 
 

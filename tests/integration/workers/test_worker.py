@@ -11,7 +11,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.host.drive import Drive
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.processes.launch import LaunchError
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully, worker_log
 
 TEXT = """
@@ -26,7 +26,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "nas").mkdir()
     (tmp_path / "var").mkdir(mode=0o700)
     yield tmp_path
-    assert Processes(tmp_path / "var").stop("OrionMX", timeout=0.1).stopped
+    assert HostProcesses(tmp_path / "var").stop("OrionMX", timeout=0.1).stopped
 
 
 def configured(home: Path, command: str, grace: float = 0.1) -> SupervisorConfig:
@@ -41,7 +41,7 @@ def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> N
     log.parent.mkdir(parents=True)
     log.write_text("from an earlier life\n")
     with pytest.raises(LaunchError) as caught:
-        start_watcher(Processes(config.state_dir), Drive(config.nas.root), config, worker)
+        start_watcher(HostProcesses(config.state_dir), Drive(config.nas.root), config, worker)
     assert "exit code 3" in str(caught.value)
     assert "no such table" in str(caught.value)
     assert "earlier life" not in str(caught.value)
@@ -62,7 +62,7 @@ def test_what_an_earlier_life_left_behind_is_ended_before_a_start(home: Path) ->
 def test_a_worker_gets_no_environment_but_its_own_and_the_harmless(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
     config = configured(home, "[sh, -c, 'env; exec sleep 100']")
-    worker, processes = config.worker("OrionMX"), Processes(config.state_dir)
+    worker, processes = config.worker("OrionMX"), HostProcesses(config.state_dir)
     start_watcher(processes, Drive(config.nas.root), config, worker)
     environ = worker_log(config, worker).read_text()
     names = {line.partition("=")[0] for line in environ.splitlines()}

@@ -21,7 +21,7 @@ from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.processes import stopping as processes_stop
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.records import record_path
 from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerAdapter, WorkerEnded
 from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
@@ -110,7 +110,7 @@ class RealStage(Stage):
         self.folder = folder
         self.patch = monkeypatch
         self.hidden: dict[Path, bytes] = {}
-        self.processes = Processes(self.config.state_dir)
+        self.processes = HostProcesses(self.config.state_dir)
         self.adapter = ProcessWorkerAdapter(self.processes, Drive(self.config.nas.root), lambda: self.config)
 
     def kill(self, identity: ProcessIdentity, worker_id: str) -> None:

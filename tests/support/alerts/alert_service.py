@@ -20,9 +20,9 @@ from bot.outbound.messages import KINDS, is_orphaned, with_thread
 from bot.views.cards.alert import alert_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.actions import AlertRequest, Alerts
+from supervisor_core.alerts.actions import AlertActions, AlertRequest
 from supervisor_core.alerts.flips import Flip
-from supervisor_core.alerts.monitor import Alerting
+from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.weekly import WeeklyChore
 from supervisor_core.commands.command import Issuer
@@ -33,13 +33,15 @@ from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Sight, Target
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
-from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from tests.support.storage.ledger_rows import alerts_of
 
 BEGINNING = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
 CHANNEL = "C0OPS"
 ANN = Issuer("slack:T0/U0ANN", "ann")
-NEVER = Decision(Next.REST, Reason.POLICY_NEVER, "not started again: it lived 5 min and ended with exit code 1")
+NEVER = RestartDecision(
+    Next.REST, RestartReason.POLICY_NEVER, "not started again: it lived 5 min and ended with exit code 1"
+)
 DAY = timedelta(days=1)
 
 
@@ -66,7 +68,7 @@ class AlertDesk:
         self.configure()
         self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
         self.alerting = self.restart()
-        self.alerts = Alerts(self.ledger)
+        self.alerts = AlertActions(self.ledger)
 
     def configure(self, *workers: str) -> None:
         """With these workers from now on; with those there are where none are named."""
@@ -82,9 +84,9 @@ class AlertDesk:
         path.write_text(yaml.safe_dump(document))
         self.config = load_supervisor_config(path)
 
-    def restart(self) -> Alerting:
+    def restart(self) -> AlertMonitor:
         """Another daemon, which knows what is in the ledger and nothing else."""
-        self.alerting = Alerting(self.ledger, lambda: self.config, lambda: self.resting)
+        self.alerting = AlertMonitor(self.ledger, lambda: self.config, lambda: self.resting)
         self.weekly = WeeklyChore(self.ledger, lambda: self.config)
         return self.alerting
 
@@ -99,7 +101,7 @@ class AlertDesk:
         """They run, and have just said so."""
         self.look(*(self.sight(name) for name in names))
 
-    def down(self, *names: str, decision: Decision | None = NEVER, ended: float = 0.0) -> None:
+    def down(self, *names: str, decision: RestartDecision | None = NEVER, ended: float = 0.0) -> None:
         """They have ended by themselves."""
         at = self.now - timedelta(seconds=ended)
         known = {"died": True, "decision": decision, "ended_at": at}
@@ -224,7 +226,7 @@ class AlertDesk:
     def flips(self, name: str) -> list[Flip]:
         """What happened to this worker."""
         return self.ledger.read(
-            lambda connection: flips.of_target(connection, Target(WORKER, name), BEGINNING, self.now + DAY)
+            lambda connection: flips.flips_of_target(connection, Target(WORKER, name), BEGINNING, self.now + DAY)
         )
 
     def trail(self) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.flips import Change
+from supervisor_core.alerts.flips import ConditionChange
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 
@@ -22,8 +22,8 @@ def flip_to(ledger: Ledger, supervisor_id: str, worker_id: str, *changes: tuple[
 
 def _write(connection: Connection, supervisor_id: str, worker_id: str, at: datetime, new: Condition) -> None:
     target = Target(WORKER, worker_id)
-    known = flips.standing_of(connection, supervisor_id, target)
-    flips.record(connection, supervisor_id, [Change(target, known, new, f"it was {new}", at)], at)
+    known = flips.current_condition(connection, supervisor_id, target)
+    flips.record_flips(connection, supervisor_id, [ConditionChange(target, known, new, f"it was {new}", at)], at)
 
 
 def hours(now: datetime, *changes: tuple[float, Condition]) -> Sequence[tuple[datetime, Condition]]:

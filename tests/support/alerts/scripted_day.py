@@ -20,8 +20,8 @@ from bot.outbound.messages import KINDS
 from bot.outbound.rate_limits import Pace
 from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground
-from supervisor_core.alerts.actions import Alerts
-from supervisor_core.alerts.monitor import Alerting
+from supervisor_core.alerts.actions import AlertActions
+from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
@@ -50,12 +50,12 @@ class Day(AlertDesk):
         self._runner.close()
         self.ledger.close()
 
-    def restart(self) -> Alerting:
+    def restart(self) -> AlertMonitor:
         """The bot ends and another begins: what is not in the ledger is forgotten."""
         if self._delivery is not None:
             self.ledger.close()
             self.ledger = Ledger(self.folder / "var" / FILE_NAME, "TestHost", HeadFile(self.folder / "var"))
-            self.alerts = Alerts(self.ledger)
+            self.alerts = AlertActions(self.ledger)
         alerting = super().restart()
         client = AsyncWebClient(token=self._playground.bot_token, base_url=self._playground.api_url, retry_handlers=[])
         pace = Pace(self._monotonic)

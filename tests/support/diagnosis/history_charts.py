@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from supervisor_core.alerts.flips import Flip, Stretch, stretches, uptime
+from supervisor_core.alerts.flips import ConditionSpan, Flip, condition_spans, uptime
 from supervisor_core.commands.command import Issuer
 from supervisor_core.diagnosis.history import History, Mark, Sample, Sort, from_flips
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
@@ -28,7 +28,7 @@ def history(
         at = UNTIL - timedelta(hours=ago)
         flips.append(Flip(number, Target(WORKER, worker_id), old, new, "because", at, at))
         old = new
-    held = tuple(stretches(flips, since, UNTIL))
+    held = tuple(condition_spans(flips, since, UNTIL))
     samples = tuple(_samples(since, held)) if beats else ()
     limit = LIMIT if beats else 0.0
     return History(
@@ -49,7 +49,7 @@ def mark(ago: float, name: str, issuer: Issuer = ANNA, came: str = ": done") -> 
     return Mark(UNTIL - timedelta(hours=ago), sort, name, (f"{name} by ", issuer, came))
 
 
-def _samples(since: datetime, held: Sequence[Stretch]) -> Iterator[Sample]:
+def _samples(since: datetime, held: Sequence[ConditionSpan]) -> Iterator[Sample]:
     """A heartbeat of every half minute, sometimes of every minute; none while nothing runs."""
     at, number = since, 0
     while at < UNTIL:

@@ -13,7 +13,7 @@ from supervisor_core.diagnosis.why.model import CodeChange, Disk, Facts, Paused
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 from supervisor_core.workers.health import Health, Heartbeat, Observation, WorkerState
-from supervisor_core.workers.restarts.policy import Life
+from supervisor_core.workers.restarts.policy import WorkerRun
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 ANNA = Issuer("slack:T1/U0ANNA", "Anna")
@@ -45,16 +45,16 @@ def unwell(health: Health, reason: str, **facts: Any) -> Facts:
     return running(health=health, reason=reason, fine=False, **facts)
 
 
-def down(*lives: Life, **facts: Any) -> Facts:
+def down(*lives: WorkerRun, **facts: Any) -> Facts:
     """One that ended by itself."""
     seen = {"state": WorkerState.STOPPED, "pid": None, "started_at": None, **facts.pop("seen", {})}
     usual = {"fine": False, "state": WorkerState.STOPPED, "health": Health.MISSING, "reason": "not running"}
     return running(seen=seen, lives=lives, **{"lines": TRACEBACK, "policy": "on-failure", **usual, **facts})
 
 
-def life(ended_ago: float, code: int | None = 1, lived: float = 12.0, **more: Any) -> Life:
+def life(ended_ago: float, code: int | None = 1, lived: float = 12.0, **more: Any) -> WorkerRun:
     """One that ended so many seconds ago."""
-    return Life(ago(ended_ago + lived), ago(ended_ago), code, lived_seconds=lived, **more)
+    return WorkerRun(ago(ended_ago + lived), ago(ended_ago), code, lived_seconds=lived, **more)
 
 
 def job(handler: str, finished_ago: float, issuer: Issuer = ANNA, label: str | None = None, **more: Any) -> Job:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.alerts.suppression.quiet_hours import Hours, Window
+from supervisor_core.alerts.suppression.quiet_hours import QuietSchedule, QuietWindow
 
 BERLIN, KOLKATA = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata")
 EVERY = frozenset(range(7))
@@ -20,8 +20,8 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def hours(start: str, end: str, zone: ZoneInfo = BERLIN, days: frozenset[int] = EVERY) -> Hours:
-    return Hours(days, time.fromisoformat(start), time.fromisoformat(end), zone)
+def hours(start: str, end: str, zone: ZoneInfo = BERLIN, days: frozenset[int] = EVERY) -> QuietSchedule:
+    return QuietSchedule(days, time.fromisoformat(start), time.fromisoformat(end), zone)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def hours(start: str, end: str, zone: ZoneInfo = BERLIN, days: frozenset[int] = 
         (hours("22:00", "06:30", KOLKATA), "2026-02-05", "2026-02-05T16:30", "2026-02-06T01:00"),
     ],
 )
-def test_they_are_what_the_clocks_on_the_wall_show(of: Hours, day: str, since: str, until: str) -> None:
+def test_they_are_what_the_clocks_on_the_wall_show(of: QuietSchedule, day: str, since: str, until: str) -> None:
     window = of.on(datetime.fromisoformat(day).date())
-    assert window == Window(utc(since), utc(until))
+    assert window == QuietWindow(utc(since), utc(until))
     assert of.at(window.since) == window
     assert of.at(window.until - timedelta(microseconds=1)) == window
     assert of.at(window.since - timedelta(microseconds=1)) != window
@@ -65,7 +65,7 @@ CLOCK = st.builds(time, st.integers(0, 23), st.sampled_from([0, 15, 30, 45]))
 def test_what_holds_has_begun_and_what_comes_next_holds_then(
     now: datetime, start: time, end: time, days: frozenset[int]
 ) -> None:
-    of = Hours(days, start, end, BERLIN)
+    of = QuietSchedule(days, start, end, BERLIN)
     window, following = of.at(now), of.next_after(now)
     assert window is None or window.since <= now < window.until
     assert now < following <= now + timedelta(days=8)

@@ -15,12 +15,12 @@ from supervisor_core.alerts.outside.webhook_documents import (
     LONGEST_ASKED_SECONDS,
     LONGEST_RETRY_SECONDS,
     PATIENCE,
-    Verdict,
+    WebhookVerdict,
     body_of,
     delivery_id,
     document,
     headers_of,
-    judge,
+    judge_answer,
     retry_seconds,
     signature,
 )
@@ -100,14 +100,14 @@ def test_what_is_over_says_until_when_and_how_long_it_lasted() -> None:
 
 
 def test_everything_that_people_hear_has_a_document_and_nothing_else() -> None:
-    told = {reason for reason in Reason if webhooks.told(OVER, reason, NOW)}
+    told = {reason for reason in Reason if webhooks.webhook_messages(OVER, reason, NOW)}
     assert told == {reason for reason in Reason if reason.tells}
-    assert webhooks.told(replace(OVER, told=None), Reason.RESOLVED, NOW) == [], "nobody has heard of it"
+    assert webhooks.webhook_messages(replace(OVER, told=None), Reason.RESOLVED, NOW) == [], "nobody has heard of it"
 
 
 def test_two_decisions_about_one_alert_are_two_documents() -> None:
     subjects = {
-        webhooks.told(DOWN, reason, NOW + timedelta(seconds=after))[0].subject
+        webhooks.webhook_messages(DOWN, reason, NOW + timedelta(seconds=after))[0].subject
         for reason in (Reason.FIRST, Reason.WORSE)
         for after in (0, 1)
     }
@@ -133,32 +133,32 @@ def test_without_a_secret_nothing_pretends_to_be_signed() -> None:
 @pytest.mark.parametrize(
     ("status", "retry_after", "verdict", "seconds"),
     [
-        (200, "", Verdict.TAKEN, None),
-        (202, "", Verdict.TAKEN, None),
-        (204, "9", Verdict.TAKEN, None),
-        (301, "", Verdict.REFUSED, None),
-        (400, "", Verdict.REFUSED, None),
-        (401, "", Verdict.REFUSED, None),
-        (404, "", Verdict.REFUSED, None),
-        (410, "60", Verdict.REFUSED, None),
-        (408, "", Verdict.AGAIN, None),
-        (429, "7", Verdict.AGAIN, 7.0),
-        (429, "Thu, 05 Feb 2026 09:01:00 GMT", Verdict.AGAIN, 60.0),
-        (429, "Thu, 05 Feb 2026 08:00:00 GMT", Verdict.AGAIN, 0.0),
-        (429, "99999999", Verdict.AGAIN, LONGEST_ASKED_SECONDS),
-        (429, "soon", Verdict.AGAIN, None),
-        (429, "-5", Verdict.AGAIN, None),
-        (500, "", Verdict.AGAIN, None),
-        (503, "30", Verdict.AGAIN, 30.0),
-        (999, "", Verdict.AGAIN, None),
+        (200, "", WebhookVerdict.TAKEN, None),
+        (202, "", WebhookVerdict.TAKEN, None),
+        (204, "9", WebhookVerdict.TAKEN, None),
+        (301, "", WebhookVerdict.REFUSED, None),
+        (400, "", WebhookVerdict.REFUSED, None),
+        (401, "", WebhookVerdict.REFUSED, None),
+        (404, "", WebhookVerdict.REFUSED, None),
+        (410, "60", WebhookVerdict.REFUSED, None),
+        (408, "", WebhookVerdict.AGAIN, None),
+        (429, "7", WebhookVerdict.AGAIN, 7.0),
+        (429, "Thu, 05 Feb 2026 09:01:00 GMT", WebhookVerdict.AGAIN, 60.0),
+        (429, "Thu, 05 Feb 2026 08:00:00 GMT", WebhookVerdict.AGAIN, 0.0),
+        (429, "99999999", WebhookVerdict.AGAIN, LONGEST_ASKED_SECONDS),
+        (429, "soon", WebhookVerdict.AGAIN, None),
+        (429, "-5", WebhookVerdict.AGAIN, None),
+        (500, "", WebhookVerdict.AGAIN, None),
+        (503, "30", WebhookVerdict.AGAIN, 30.0),
+        (999, "", WebhookVerdict.AGAIN, None),
     ],
 )
 def test_an_answer_is_taken_tried_again_or_refused(
-    status: int, retry_after: str, verdict: Verdict, seconds: float | None
+    status: int, retry_after: str, verdict: WebhookVerdict, seconds: float | None
 ) -> None:
-    judged = judge(status, retry_after, NOW)
+    judged = judge_answer(status, retry_after, NOW)
     assert (judged.verdict, judged.seconds) == (verdict, seconds)
-    assert str(status) in judged.words or verdict is Verdict.TAKEN
+    assert str(status) in judged.words or verdict is WebhookVerdict.TAKEN
 
 
 def test_tries_grow_rarer_and_are_many_within_the_day() -> None:

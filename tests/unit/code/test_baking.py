@@ -24,7 +24,7 @@ from supervisor_core.code.watch.rules import (
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.restarts.policy import Life
+from supervisor_core.workers.restarts.policy import WorkerRun
 
 B, H, W = BakeState, Health, WorkerState
 SINCE = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -43,13 +43,13 @@ DOWN = Watched(W.STOPPED, H.MISSING, False, "not running, though it should")
 BACKING_OFF = DOWN._replace(state=W.BACKING_OFF, reason="started again in 5 s: it lived 2.0 s")
 GIVEN_UP = DOWN._replace(state=W.QUARANTINED, reason="quarantined: too often", given_up=True)
 GIVEN_UP_AND_RUNS = WELL._replace(fine=False, given_up=True)
-KILL = Life(SINCE, SINCE + SECOND, -9)
+KILL = WorkerRun(SINCE, SINCE + SECOND, -9)
 KILLED = BACKING_OFF._replace(lives=(KILL,))
 KILLED_AND_GIVEN_UP = GIVEN_UP._replace(lives=(KILL, KILL))
-KILLED_AND_EXITED = GIVEN_UP._replace(lives=(KILL, Life(SINCE, SINCE + SECOND, 1)))
+KILLED_AND_EXITED = GIVEN_UP._replace(lives=(KILL, WorkerRun(SINCE, SINCE + SECOND, 1)))
 STUCK = DOWN._replace(state=W.STUCK, health=H.UNKNOWN, reason="processes of it could not be ended")
 AGAIN = WELL._replace(started_at=SINCE + SECOND, started_again_at=SINCE + SECOND)
-KILLED_AND_RUNS = AGAIN._replace(lives=(Life(SINCE - SECOND, SINCE, 1), KILL))
+KILLED_AND_RUNS = AGAIN._replace(lives=(WorkerRun(SINCE - SECOND, SINCE, 1), KILL))
 AGAIN_BEFORE = WELL._replace(started_again_at=SINCE - SECOND)
 STARTING = DOWN._replace(state=W.STARTING, health=H.UNKNOWN, reason="starting, this is under way")
 STOPPING = STARTING._replace(state=W.STOPPING, fine=True)

@@ -10,7 +10,7 @@ import pytest
 
 from supervisor_core.code.watch.rules import Bake, BakeState, Watched, judge
 from supervisor_core.daemon.overview import watched
-from supervisor_core.daemon.reconciliation.observer import Senses
+from supervisor_core.daemon.reconciliation.observer import WorkerObserver
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.restarts import limits as starts
@@ -30,7 +30,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def look(world: World, *worker_ids: str) -> dict[str, Watched]:
-    return watched(world.parts, world.reconciler, Senses(world.parts), worker_ids or BOTH)
+    return watched(world.parts, world.reconciler, WorkerObserver(world.parts), worker_ids or BOTH)
 
 
 def said(world: World, worker_id: str, since: datetime) -> BakeState | None:
@@ -143,7 +143,7 @@ def test_one_that_was_removed_is_missing(world: World) -> None:
 def test_a_start_that_a_wrong_clock_noted_in_the_future_says_nothing(world: World) -> None:
     async def story() -> None:
         since = await up(world)
-        starts.write(world.parts.host.config.state_dir, "North", [since + timedelta(days=1)])
+        starts.write_starts(world.parts.host.config.state_dir, "North", [since + timedelta(days=1)])
         assert look(world)["North"].started_again_at is None
 
     world.run_in_threads(story())

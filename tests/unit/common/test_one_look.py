@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from supervisor_core.daemon.reconciliation.observer import OneLook
+from supervisor_core.daemon.reconciliation.observer import SharedObservation
 from tests.support.daemon.reconciliation import until
 
 ASKERS = 10
@@ -42,7 +42,7 @@ async def begun(looks: Looks, number: int) -> None:
     await until(lambda: looks.begun >= number, f"look {number} has begun")
 
 
-async def asked(one_look: OneLook[int], times: int) -> list[asyncio.Task[int]]:
+async def asked(one_look: SharedObservation[int], times: int) -> list[asyncio.Task[int]]:
     """So many have asked, and wait."""
     askers = [asyncio.create_task(one_look()) for _ in range(times)]
     for _ in range(3):  # each gets as far as it can
@@ -53,7 +53,7 @@ async def asked(one_look: OneLook[int], times: int) -> list[asyncio.Task[int]]:
 def test_who_asks_while_a_look_is_under_way_gets_one_that_began_after_the_question() -> None:
     async def story() -> None:
         looks = Looks()
-        one_look = OneLook(looks)
+        one_look = SharedObservation(looks)
         (first,) = await asked(one_look, 1)
         await begun(looks, 1)
         (second,) = await asked(one_look, 1)
@@ -70,7 +70,7 @@ def test_who_asks_while_a_look_is_under_way_gets_one_that_began_after_the_questi
 def test_all_who_ask_meanwhile_share_one_look_and_there_is_one_at_a_time() -> None:
     async def story() -> None:
         looks = Looks()
-        one_look = OneLook(looks)
+        one_look = SharedObservation(looks)
         (first,) = await asked(one_look, 1)
         await begun(looks, 1)
         others = await asked(one_look, ASKERS)
@@ -88,7 +88,7 @@ def test_an_error_reaches_all_who_share_the_look_and_the_next_question_is_answer
     async def story() -> None:
         looks = Looks()
         looks.fails = {1, 2}
-        one_look = OneLook(looks)
+        one_look = SharedObservation(looks)
         (first,) = await asked(one_look, 1)
         await begun(looks, 1)
         others = await asked(one_look, ASKERS)
@@ -111,7 +111,7 @@ def test_an_error_reaches_all_who_share_the_look_and_the_next_question_is_answer
 def test_who_no_longer_waits_takes_the_look_from_nobody(when: str) -> None:
     async def story() -> None:
         looks = Looks()
-        one_look = OneLook(looks)
+        one_look = SharedObservation(looks)
         (before,) = await asked(one_look, 1)
         await begun(looks, 1)
         impatient, patient = await asked(one_look, 2)
@@ -132,7 +132,7 @@ def test_who_no_longer_waits_takes_the_look_from_nobody(when: str) -> None:
 def test_a_look_that_is_wanted_by_nobody_any_more_keeps_the_next_from_nothing() -> None:
     async def story() -> None:
         looks = Looks()
-        one_look = OneLook(looks)
+        one_look = SharedObservation(looks)
         (only,) = await asked(one_look, 1)
         await begun(looks, 1)
         only.cancel()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 
-from supervisor_core.daemon.reconciliation.worker_pictures import Agenda
+from supervisor_core.daemon.reconciliation.worker_pictures import ObservationSchedule
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
 def test_each_is_due_at_its_newest_moment_and_is_told_once() -> None:
-    agenda = Agenda()
+    agenda = ObservationSchedule()
     assert agenda.wait(NOW) == math.inf
     agenda.note("North", NOW + 5 * SECOND)
     agenda.note("South", NOW + 3 * SECOND)
@@ -25,7 +25,7 @@ def test_each_is_due_at_its_newest_moment_and_is_told_once() -> None:
 
 
 def test_who_was_removed_or_can_not_change_by_itself_is_not_due() -> None:
-    agenda = Agenda()
+    agenda = ObservationSchedule()
     agenda.note("North", NOW)
     agenda.note("South", NOW)
     agenda.forget("North")
@@ -35,13 +35,13 @@ def test_who_was_removed_or_can_not_change_by_itself_is_not_due() -> None:
 
 
 def test_a_moment_that_is_overdue_is_not_waited_for() -> None:
-    agenda = Agenda()
+    agenda = ObservationSchedule()
     agenda.note("North", NOW)
     assert 0 < agenda.wait(NOW + SECOND) <= 0.001
 
 
 def test_heartbeats_for_years_leave_nothing_behind() -> None:
-    agenda = Agenda()
+    agenda = ObservationSchedule()
     for number in range(10_000):
         agenda.note(f"W{number % 3}", NOW + number * SECOND)
     assert len(agenda._heap) < 200  # noqa: SLF001 -- what would grow without end

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.daemon.reconciliation.observer import KEPT, TICK_SECONDS, TOLERATED_SECONDS, Lag, LagMeter
+from supervisor_core.daemon.reconciliation.observer import (
+    KEPT,
+    TICK_SECONDS,
+    TOLERATED_SECONDS,
+    LagMeter,
+    SchedulingLag,
+)
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.identity import identify
 from tests.unit.common.test_services import run
@@ -127,7 +133,7 @@ def test_the_oldest_are_forgotten_first_and_the_memory_stays_small(clock: Clock,
 
 @given(st.lists(st.floats(0, 100), max_size=30))
 def test_the_lag_is_never_more_than_the_time_that_passed(steps: list[float]) -> None:
-    lag, now = Lag().woken(0.0), 0.0
+    lag, now = SchedulingLag().woken(0.0), 0.0
     for step in steps:
         now += step
         lag = lag.woken(now)

@@ -14,7 +14,7 @@ from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.overview import status_document, worker_documents
-from supervisor_core.daemon.reconciliation.observer import LagMeter, Senses
+from supervisor_core.daemon.reconciliation.observer import LagMeter, WorkerObserver
 from supervisor_core.daemon.services.agent import Living, SupervisorAgent
 from tests.support.daemon.agents import at_once
 from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
@@ -36,7 +36,7 @@ async def up(world: World) -> None:
 
 def shown(world: World) -> dict[str, dict[str, Any]]:
     """Each worker as `status` shows it now."""
-    looked = Senses(world.parts).look(world.reconciler.workers())
+    looked = WorkerObserver(world.parts).look(world.reconciler.workers())
     return {each["id"]: each for each in worker_documents(world.parts, world.reconciler, looked)}
 
 

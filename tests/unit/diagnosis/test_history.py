@@ -23,7 +23,7 @@ from bot.views.answers.history import ALT, description, history_markup, history_
 from bot.views.files import MOST_BYTES
 from bot.views.parts import text_message
 from slack_playground.blockkit.messages import check_message
-from supervisor_core.alerts.flips import Stretch, Uptime, stretches
+from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import plain
 from supervisor_core.diagnosis.history import History, Sample, from_flips, history_text, percent
@@ -46,7 +46,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 NONCE = "20260205143000-ab12cd34e"
 BERLIN = ZoneInfo("Europe/Berlin")
 NOTHING = History(
-    "OrionMX", UNTIL - timedelta(hours=24), UNTIL, tuple(stretches([], UNTIL - timedelta(1), UNTIL)), Uptime()
+    "OrionMX", UNTIL - timedelta(hours=24), UNTIL, tuple(condition_spans([], UNTIL - timedelta(1), UNTIL)), Uptime()
 )
 
 STORIES: dict[str, list[History]] = {
@@ -116,7 +116,7 @@ def test_an_uptime_is_never_rounded_up_to_the_whole() -> None:
 
 
 def test_where_nobody_measured_a_stale_time_says_how_the_heartbeat_grew_older() -> None:
-    held = (Stretch(Condition.STALE, UNTIL - timedelta(hours=1), UNTIL),)
+    held = (ConditionSpan(Condition.STALE, UNTIL - timedelta(hours=1), UNTIL),)
     assert from_flips((), held, LIMIT) == (Sample(UNTIL - timedelta(hours=1), LIMIT), Sample(UNTIL, LIMIT + 3600))
     measured = (Sample(UNTIL - timedelta(minutes=30), 2100.0),)
     assert from_flips(measured, held, LIMIT) == measured

@@ -14,7 +14,7 @@ import pytest
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Facts
 from supervisor_core.processes import finding as processes_scan
-from supervisor_core.processes.finding import Scan, SharedWalks, related, walk
+from supervisor_core.processes.finding import ProcessScan, SharedScans, related, walk
 from tests.support.waiting import wait_until
 
 
@@ -22,11 +22,11 @@ class Walks:
     """Walks that take as long as the test wants."""
 
     def __init__(self) -> None:
-        self.begun: list[Future[Scan]] = []
-        self.shared = SharedWalks(self._walk)
+        self.begun: list[Future[ProcessScan]] = []
+        self.shared = SharedScans(self._walk)
 
-    def _walk(self) -> Scan:
-        end: Future[Scan] = Future()
+    def _walk(self) -> ProcessScan:
+        end: Future[ProcessScan] = Future()
         self.begun.append(end)
         return end.result(20)
 
@@ -34,8 +34,8 @@ class Walks:
         return lambda: len(self.begun) == count
 
 
-def empty() -> Scan:
-    return Scan({}, {}, quiet=True)
+def empty() -> ProcessScan:
+    return ProcessScan({}, {}, quiet=True)
 
 
 def test_whoever_asks_while_a_walk_is_under_way_gets_the_next_and_all_who_wait_share_it() -> None:
@@ -55,7 +55,7 @@ def test_whoever_asks_while_a_walk_is_under_way_gets_the_next_and_all_who_wait_s
 
 
 def test_a_walk_that_is_over_answers_nobody_who_asks_later() -> None:
-    walks = SharedWalks(empty)
+    walks = SharedScans(empty)
     assert walks.scan() is not walks.scan()
 
 
@@ -78,12 +78,12 @@ def test_every_answer_comes_from_a_walk_that_began_after_the_question() -> None:
     """Each walk says how many questions had been asked when it began; nobody's own may be missing."""
     asked, lock = [0], threading.Lock()
 
-    class Counted(Scan):
+    class Counted(ProcessScan):
         def __init__(self) -> None:
             self.seen = asked[0]
             super().__init__({}, {}, quiet=True)
 
-    walks = SharedWalks(Counted)
+    walks = SharedScans(Counted)
 
     def ask(_: int) -> bool:
         with lock:
@@ -134,7 +134,7 @@ def facts(pid: int, ppid: int, session: int) -> Facts:
 
 def test_who_carries_a_generation_is_found_by_its_beginning() -> None:
     table = {pid: facts(pid, 1, pid) for pid in (2001, 2002, 2003, 2004)}
-    scan = Scan(table, {2001: "ab1", 2002: "ab2", 2003: "ac1", 2004: "aa9"}, quiet=True)
+    scan = ProcessScan(table, {2001: "ab1", 2002: "ab2", 2003: "ac1", 2004: "aa9"}, quiet=True)
     assert [(token, found.pid) for token, found in scan.carriers("ab")] == [("ab1", 2001), ("ab2", 2002)]
     assert list(scan.carriers("ad")) == []
     assert list(scan.carriers("")) == []
@@ -148,13 +148,13 @@ def test_descendants_and_the_sessions_of_members_hang_on_the_seeds() -> None:
         facts(2004, 1, 2003),  # in the session of that child
         facts(2005, 1, 2005),  # a stranger
     )
-    scan = Scan({each.pid: each for each in found}, {}, quiet=True)
+    scan = ProcessScan({each.pid: each for each in found}, {}, quiet=True)
     assert related(scan, {2001}, session=2001) == {2001, 2002, 2003, 2004}
 
 
 def test_the_session_of_a_leader_that_is_gone_counts_where_a_member_is_still_in_it() -> None:
     table = {each.pid: each for each in (facts(2002, 1, 2001), facts(2003, 1, 2001), facts(2004, 1, 2009))}
-    scan = Scan(table, {}, quiet=True)
+    scan = ProcessScan(table, {}, quiet=True)
     assert related(scan, {2002}, session=2001) == {2002, 2003}
     assert related(scan, {2002}, session=0) == {2002}
     assert related(scan, {2004}, session=2001) == {2004}
@@ -163,6 +163,6 @@ def test_the_session_of_a_leader_that_is_gone_counts_where_a_member_is_still_in_
 def test_neither_ourselves_nor_our_ancestors_are_ever_a_member() -> None:
     me = os.getpid()
     table = {me: facts(me, 2001, 2001), 2001: facts(2001, 1, 2001), 2002: facts(2002, me, 2001)}
-    scan = Scan(table, {}, quiet=True)
+    scan = ProcessScan(table, {}, quiet=True)
     assert related(scan, {me, 2001}, session=2001) == set()
     assert related(scan, {2002}, session=2001) == {2002}

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.workers.heartbeats.files import KEPT, SAMPLE, BeatAges, read_ages
+from supervisor_core.workers.heartbeats.files import KEPT, SAMPLE, HeartbeatAges, read_ages
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 FIVE = timedelta(minutes=5)
@@ -24,7 +24,7 @@ def place(folder: Path) -> Path:
 
 
 def test_of_each_five_minutes_the_oldest_is_kept_once_they_are_over(tmp_path: Path) -> None:
-    path, ages = place(tmp_path), BeatAges(tmp_path)
+    path, ages = place(tmp_path), HeartbeatAges(tmp_path)
     for seconds, age in ((0, 10.0), (60, 70.0), (120, 5.0), (300, 20.0), (600, -3.0), (900, 1.0)):
         ages.seen("North", age, NOW + timedelta(seconds=seconds))
     assert kept(tmp_path) == [(NOW, 70.0), (NOW + FIVE, 20.0), (NOW + 2 * FIVE, 0.0)]
@@ -34,7 +34,7 @@ def test_of_each_five_minutes_the_oldest_is_kept_once_they_are_over(tmp_path: Pa
 
 
 def test_no_more_than_two_weeks_are_on_the_disk_and_the_newest_week_always_is(tmp_path: Path) -> None:
-    path, ages = place(tmp_path), BeatAges(tmp_path)
+    path, ages = place(tmp_path), HeartbeatAges(tmp_path)
     for number in range(2 * KEPT + 50):
         ages.seen("North", float(number), NOW + FIVE * number)
     assert path.stat().st_size <= 2 * KEPT * SAMPLE.size
@@ -46,14 +46,14 @@ def test_no_more_than_two_weeks_are_on_the_disk_and_the_newest_week_always_is(tm
 def test_what_a_crash_cut_off_is_overwritten_and_spoils_nothing_after_it(tmp_path: Path) -> None:
     path = place(tmp_path)
     path.write_bytes(SAMPLE.pack(int(NOW.timestamp()), 7.0) + b"\x01\x02\x03")
-    ages = BeatAges(tmp_path)
+    ages = HeartbeatAges(tmp_path)
     for number in (1, 2):
         ages.seen("North", 9.0, NOW + FIVE * number)
     assert kept(tmp_path) == [(NOW, 7.0), (NOW + FIVE, 9.0)]
 
 
 def test_what_can_not_be_written_is_no_trouble(tmp_path: Path) -> None:
-    ages = BeatAges(tmp_path / "gone")
+    ages = HeartbeatAges(tmp_path / "gone")
     for number in range(3):
         ages.seen("North", 9.0, NOW + FIVE * number)
     assert kept(tmp_path / "gone") == []

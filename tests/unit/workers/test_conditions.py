@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Sight, changes_at, read
+from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Sight, changes_at, read_condition
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
-from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 FAR = datetime.max.replace(tzinfo=UTC)
@@ -32,12 +32,14 @@ def beat(seconds: float, **more: Any) -> Heartbeat:
     return Heartbeat("running", ago(seconds), **more)
 
 
-def rest(reason: Reason = Reason.POLICY_NEVER, words: str = "not started again") -> Decision:
-    return Decision(Next.REST, reason, words)
+def rest(reason: RestartReason = RestartReason.POLICY_NEVER, words: str = "not started again") -> RestartDecision:
+    return RestartDecision(Next.REST, reason, words)
 
 
-def wait(seconds: float) -> Decision:
-    return Decision(Next.WAIT, Reason.BACKING_OFF, "started again soon", NOW + timedelta(seconds=seconds), seconds)
+def wait(seconds: float) -> RestartDecision:
+    return RestartDecision(
+        Next.WAIT, RestartReason.BACKING_OFF, "started again soon", NOW + timedelta(seconds=seconds), seconds
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,14 +66,14 @@ def wait(seconds: float) -> Decision:
         (sight(WorkerState.STUCK), "stuck", 0),
         (sight(WorkerState.STUCK, unverifiable="nobody can tell"), "unknown", 0),
         (sight(STOPPED, died=True, ended_at=ago(2), decision=rest()), "down", 2),
-        (sight(STOPPED, died=True, ended_at=ago(2), decision=rest(Reason.ENDED_WELL)), "paused", 2),
+        (sight(STOPPED, died=True, ended_at=ago(2), decision=rest(RestartReason.ENDED_WELL)), "paused", 2),
         (sight(STOPPED, start_error="there is no such program"), "down", 0),
         (sight(STOPPED, shown=WorkerState.STARTING, died=True, ended_at=ago(2)), "down", 2),
         (sight(STOPPED, shown=WorkerState.BACKING_OFF, died=True, decision=wait(40)), "down", 0),
     ],
 )
 def test_what_was_seen_has_its_condition_and_the_moment_since_when(seen: Sight, condition: str, since: float) -> None:
-    reading = read(seen, GRACE)
+    reading = read_condition(seen, GRACE)
     assert reading is not None
     assert (str(reading.condition), (NOW - reading.since).total_seconds()) == (condition, since)
     assert reading.reason
@@ -88,7 +90,7 @@ def test_what_was_seen_has_its_condition_and_the_moment_since_when(seen: Sight, 
     ids=["the drive is away", "it comes up for the first time", "somebody stops it", "it was stopped by a command"],
 )
 def test_a_look_that_says_nothing_gives_no_condition(seen: Sight) -> None:
-    assert read(seen, GRACE) is None
+    assert read_condition(seen, GRACE) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_a_look_that_says_nothing_gives_no_condition(seen: Sight) -> None:
 def test_who_is_brought_back_soon_or_was_just_started_is_not_accused_yet(
     seen: Sight, held: float | None, *, healing: bool
 ) -> None:
-    reading = read(seen, GRACE)
+    reading = read_condition(seen, GRACE)
     assert reading is not None
     until = reading.held_until
     assert (until and (until - NOW).total_seconds(), reading.healing) == (held, healing)
@@ -116,7 +118,7 @@ def test_who_is_brought_back_soon_or_was_just_started_is_not_accused_yet(
 def test_a_reason_has_no_figures_that_are_others_at_each_look() -> None:
     for said in (beat, lambda seconds: beat(3, progress=ago(seconds))):
         readings = {
-            str(read(sight(heartbeat=said(seconds), started_at=ago(900))).reason)  # type: ignore[union-attr]
+            str(read_condition(sight(heartbeat=said(seconds), started_at=ago(900))).reason)  # type: ignore[union-attr]
             for seconds in (300, 400, 500)
         }
         assert len(readings) == 1

@@ -6,18 +6,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from supervisor_core.workers.conditions.host import GIB, CutOff, Facts, Room, Trouble, found
+from supervisor_core.workers.conditions.host import GIB, DiskSpace, HostFacts, InterruptedCommand, Outage, read_host
 from supervisor_core.workers.conditions.rules import Condition, Reading, Target
 
 NOW = datetime(2026, 2, 5, 12, tzinfo=UTC)
-FACTS = Facts("Host", NOW)
+FACTS = HostFacts("Host", NOW)
 DRIVE, DISK, DATABASE, CLOCK = (Target(kind, "Host") for kind in ("drive", "disk", "database", "clock"))
 COMMAND = Target("command", "North")
 OTHER = Target("supervisor", "Other")
 
 
 def seen(**more: Any) -> dict[Target, Reading]:
-    return {each.target: each.reading for each in found(replace(FACTS, **more))}
+    return {each.target: each.reading for each in read_host(replace(FACTS, **more))}
 
 
 def test_what_could_not_be_looked_at_is_not_said_to_be_well() -> None:
@@ -26,15 +26,15 @@ def test_what_could_not_be_looked_at_is_not_said_to_be_well() -> None:
 
 
 def test_a_drive_that_cannot_be_reached_comes_before_one_that_is_full() -> None:
-    away = Trouble("The drive at /mnt hangs", NOW - timedelta(seconds=9))
-    reading = seen(drive=away, drive_room=Room(0, 100 * GIB))[DRIVE]
+    away = Outage("The drive at /mnt hangs", NOW - timedelta(seconds=9))
+    reading = seen(drive=away, drive_room=DiskSpace(0, 100 * GIB))[DRIVE]
     assert reading == Reading(Condition.DRIVE_UNREACHABLE, away.words, away.since)
-    assert seen(drive_room=Room(0, 100 * GIB))[DRIVE].condition is Condition.DISK_LOW
+    assert seen(drive_room=DiskSpace(0, 100 * GIB))[DRIVE].condition is Condition.DISK_LOW
 
 
 def test_a_disk_is_low_when_little_is_free_by_share_and_by_size() -> None:
     def condition(free: float, total: float, **more: Any) -> Condition:
-        return seen(disk_room=Room(int(free * GIB), int(total * GIB)), **more)[DISK].condition
+        return seen(disk_room=DiskSpace(int(free * GIB), int(total * GIB)), **more)[DISK].condition
 
     assert condition(100, 10_000) is Condition.WELL, "one per cent of ten terabytes is room for long"
     assert condition(10, 10_000) is Condition.DISK_LOW
@@ -47,7 +47,7 @@ def test_a_disk_is_low_when_little_is_free_by_share_and_by_size() -> None:
 
 
 def test_the_shared_database_counts_where_there_is_one() -> None:
-    away = Trouble("It does not answer", NOW)
+    away = Outage("It does not answer", NOW)
     assert seen(shared_database=True)[DATABASE].condition is Condition.WELL
     assert seen(shared_database=True, database=away)[DATABASE].condition is Condition.DATABASE_UNREACHABLE
 
@@ -59,7 +59,7 @@ def test_one_worker_from_the_future_has_a_clock_of_its_own_and_half_of_them_have
 
 
 def test_a_command_that_was_cut_off_is_asked_about_for_a_day_or_until_somebody_has_seen_to_it() -> None:
-    cut = CutOff("North", "update_code (t1): it was interrupted", NOW - timedelta(hours=23))
+    cut = InterruptedCommand("North", "update_code (t1): it was interrupted", NOW - timedelta(hours=23))
     assert seen(cut_off=[cut])[COMMAND] == Reading(Condition.INTERRUPTED, cut.words, cut.at)
     asked = {COMMAND: Condition.INTERRUPTED}
     for over in (cut._replace(at=NOW - timedelta(days=1)), cut._replace(seen_to=True)):

@@ -9,8 +9,8 @@ import pytest
 
 from supervisor_core.host import disks as memory_kills
 from supervisor_core.processes.records import RUNNING, WorkerRecord
-from supervisor_core.workers.restarts.history import Past, past_lives
-from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+from supervisor_core.workers.restarts.history import RestartHistory, read_history
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 
@@ -29,13 +29,15 @@ def counts(path: Path, number: int) -> None:
 
 
 def lived(folder: Path, generation: str = "g1") -> None:
-    past = Past(folder, "North")
+    past = RestartHistory(folder, "North")
     past.ended(WorkerRecord("North", generation, RUNNING, started_at=NOW.isoformat()), -9, NOW + timedelta(seconds=9))
-    past.decided(Decision(Next.REST, Reason.POLICY_NEVER, "rests"))
+    past.decided(RestartDecision(Next.REST, RestartReason.POLICY_NEVER, "rests"))
 
 
 def began(folder: Path) -> None:
-    Past(folder, "North").began(WorkerRecord("North", "g1", RUNNING, started_at=NOW.isoformat()), NOW, asked=True)
+    RestartHistory(folder, "North").began(
+        WorkerRecord("North", "g1", RUNNING, started_at=NOW.isoformat()), NOW, asked=True
+    )
 
 
 def test_the_host_says_it_else_the_own_control_group_else_nobody(kernel: Path, tmp_path: Path) -> None:
@@ -58,12 +60,12 @@ def test_a_life_knows_how_many_were_killed_in_it(
     began(tmp_path)
     counts(kernel, after)
     lived(tmp_path)
-    (life,), _ = past_lives(tmp_path, "North")
+    (life,), _ = read_history(tmp_path, "North")
     assert life.memory_kills == known, "a count that is smaller is another boot's"
 
 
 def test_of_a_launch_that_nobody_noted_it_is_not_known(kernel: Path, tmp_path: Path) -> None:
     counts(kernel, 1)
     lived(tmp_path, "another")
-    (life,), _ = past_lives(tmp_path, "North")
+    (life,), _ = read_history(tmp_path, "North")
     assert life.memory_kills is None

@@ -13,35 +13,38 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.planning import SEEN, IllegalMove, Standing
-from supervisor_core.workers.restarts.policy import Decision, Next, Reason
+from supervisor_core.workers.planning import SEEN, IllegalMove, Lifecycle
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from tests.support.sampling import examples
 
 S = WorkerState
 MOVING = (None, S.STARTING, S.STOPPING)
-WAIT = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 5 s", pause_seconds=5)
-REST = Decision(Next.REST, Reason.ENDED_WELL, "not started again")
-OTHERS = (Decision(Next.START, Reason.LIVED_LONG, "now"), Decision(Next.QUARANTINE, Reason.TOO_MANY_STARTS, "no more"))
+WAIT = RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, "started again in 5 s", pause_seconds=5)
+REST = RestartDecision(Next.REST, RestartReason.ENDED_WELL, "not started again")
+OTHERS = (
+    RestartDecision(Next.START, RestartReason.LIVED_LONG, "now"),
+    RestartDecision(Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, "no more"),
+)
 
-Moves = dict[str, Callable[[Standing], Standing]]
+Moves = dict[str, Callable[[Lifecycle], Lifecycle]]
 ILLEGAL = "illegal"
 
 # Every place there is to stand, by name.
 PLACES = {
-    "stopped": Standing(),
-    "running": Standing(S.RUNNING),
-    "stuck": Standing(S.STUCK),
-    "backing off": Standing().wait(WAIT),
-    "resting": Standing().wait(REST),
-    "quarantined": Standing().give_up(),
-    "quarantined, running": Standing(S.RUNNING).give_up(),
-    "quarantined, stuck": Standing(S.STUCK).give_up(),
-    "starting": Standing().begin("start", S.STARTING),
-    "stopping": Standing(S.RUNNING).begin("stop", S.STOPPING),
-    "stopping, stuck": Standing(S.STUCK).begin("stop", S.STOPPING),
-    "quarantined, starting": Standing().give_up().begin("resume", S.STARTING),
-    "looked after, running": Standing(S.RUNNING).begin("diagnostics"),
-    "looked after, backing off": Standing().wait(WAIT).begin("diagnostics"),
+    "stopped": Lifecycle(),
+    "running": Lifecycle(S.RUNNING),
+    "stuck": Lifecycle(S.STUCK),
+    "backing off": Lifecycle().wait(WAIT),
+    "resting": Lifecycle().wait(REST),
+    "quarantined": Lifecycle().give_up(),
+    "quarantined, running": Lifecycle(S.RUNNING).give_up(),
+    "quarantined, stuck": Lifecycle(S.STUCK).give_up(),
+    "starting": Lifecycle().begin("start", S.STARTING),
+    "stopping": Lifecycle(S.RUNNING).begin("stop", S.STOPPING),
+    "stopping, stuck": Lifecycle(S.STUCK).begin("stop", S.STOPPING),
+    "quarantined, starting": Lifecycle().give_up().begin("resume", S.STARTING),
+    "looked after, running": Lifecycle(S.RUNNING).begin("diagnostics"),
+    "looked after, backing off": Lifecycle().wait(WAIT).begin("diagnostics"),
 }
 MOVES: Moves = {
     "begin start": lambda at: at.begin("start", S.STARTING),
@@ -109,7 +112,7 @@ def leads(place: str, move: str) -> str:  # noqa: C901 (a table, in words)
 
 
 @contextmanager
-def refused(standing: Standing) -> Iterator[None]:
+def refused(standing: Lifecycle) -> Iterator[None]:
     """The move is illegal, and has changed nothing."""
     before = replace(standing)
     with pytest.raises(IllegalMove):
@@ -135,24 +138,24 @@ def test_every_state_has_its_place() -> None:
 
 @pytest.mark.parametrize("state", [each for each in WorkerState if each not in SEEN])
 def test_what_nobody_can_see_is_not_seen(state: WorkerState) -> None:
-    with refused(Standing()):
-        Standing().see(state)
-    with refused(Standing().begin("stop", S.STOPPING)):
-        Standing().begin("stop", S.STOPPING).done(state)
+    with refused(Lifecycle()):
+        Lifecycle().see(state)
+    with refused(Lifecycle().begin("stop", S.STOPPING)):
+        Lifecycle().begin("stop", S.STOPPING).done(state)
 
 
 @pytest.mark.parametrize("decision", OTHERS)
-def test_only_a_wait_or_a_rest_can_be_waited_for(decision: Decision) -> None:
-    with refused(Standing()):
-        Standing().wait(decision)
+def test_only_a_wait_or_a_rest_can_be_waited_for(decision: RestartDecision) -> None:
+    with refused(Lifecycle()):
+        Lifecycle().wait(decision)
 
 
 @pytest.mark.parametrize("moving", [state for state in WorkerState if state not in MOVING])
 def test_what_begins_starts_or_stops_or_neither_and_has_a_name(moving: WorkerState) -> None:
-    with refused(Standing()):
-        Standing().begin("start", moving)
-    with refused(Standing()):
-        Standing().begin("")
+    with refused(Lifecycle()):
+        Lifecycle().begin("start", moving)
+    with refused(Lifecycle()):
+        Lifecycle().begin("")
 
 
 class Life(RuleBasedStateMachine):
@@ -160,13 +163,13 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.standing = Standing()
+        self.standing = Lifecycle()
         self.seen, self.in_hand = S.STOPPED, ""
         self.moving: WorkerState | None = None
-        self.waits: Decision | None = None
+        self.waits: RestartDecision | None = None
         self.held = False
 
-    def _make(self, move: Callable[[], Standing], *, legal: bool) -> bool:
+    def _make(self, move: Callable[[], Lifecycle], *, legal: bool) -> bool:
         if legal:
             self.standing = move()
         else:
@@ -195,7 +198,7 @@ class Life(RuleBasedStateMachine):
             self._looked(seen, anew=anew)
 
     @rule(decision=st.sampled_from((WAIT, REST, *OTHERS)))
-    def wait(self, decision: Decision) -> None:
+    def wait(self, decision: RestartDecision) -> None:
         legal = not self.in_hand and self.seen is S.STOPPED and decision in (WAIT, REST)
         if self._make(lambda: self.standing.wait(decision), legal=legal):
             self.waits = decision

@@ -21,7 +21,7 @@ from bot.views.answers.alerts import muted, open_alerts, unmuted
 from bot.views.cards.alert import WORDS, AlertDetails, alert_card, alert_reply, buttons, restart_line
 from bot.views.parts import Content
 from slack_playground.blockkit.messages import check_message
-from supervisor_core.alerts.grouping.rules import Members, after_members, digest
+from supervisor_core.alerts.grouping.rules import AlertMembers, after_members, digest
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
 from supervisor_core.commands.command import Issuer, Outcome
@@ -70,13 +70,13 @@ MANY = [
     replace(DOWN, alert_id=f"a{number}", target=Target("worker", f"Watcher-{number:03}"), evidence=())
     for number in range(1000)
 ]
-ALL = Members(
+ALL = AlertMembers(
     1000, 1000, MANY[:15], {Condition.DOWN: 988, Condition.STALE: 12}, by_team={"archive": 700, "north & co": 300}
 )
 FEW = replace(ALL, holding=2, first=MANY[:2], by_condition={Condition.DOWN: 2}, by_team={"archive": 2})
 DIGEST = replace(digest("s7k2m4xy", MANY, "OrionHost"), told=Condition.STORM, told_at=NOW, state=AlertState.OPEN)
 STORM_OVER = replace(
-    after_members(DIGEST, Members(1000, 0, cleared_at=NOW), NOW), state=AlertState.CLOSED, closed_at=NOW
+    after_members(DIGEST, AlertMembers(1000, 0, cleared_at=NOW), NOW), state=AlertState.CLOSED, closed_at=NOW
 )
 DRIVE = {
     "target": Target("drive", "OrionHost"),
@@ -86,7 +86,7 @@ DRIVE = {
 }
 
 
-def storm(members: Members, **more: Any) -> AlertDetails:
+def storm(members: AlertMembers, **more: Any) -> AlertDetails:
     """The digest of many, with these differences."""
     return AlertDetails(replace(DIGEST, **more), host="OrionHost", members=members)
 
@@ -124,8 +124,8 @@ CASES: dict[str, Content] = {
     "storm_acknowledged": alert_card(
         storm(ALL, state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR, acknowledged_at=NOW), NOW
     ),
-    "storm_over": alert_card(AlertDetails(STORM_OVER, host="OrionHost", members=Members(1000)), NOW),
-    "storm_over_before_it_was_told": alert_card(AlertDetails(STORM_OVER, members=Members(1000), new=True), NOW),
+    "storm_over": alert_card(AlertDetails(STORM_OVER, host="OrionHost", members=AlertMembers(1000)), NOW),
+    "storm_over_before_it_was_told": alert_card(AlertDetails(STORM_OVER, members=AlertMembers(1000), new=True), NOW),
     "part_of_a_storm": alert_card(told(parent=DIGEST, link="https://t.slack.com/archives/C1/p1", evidence=()), NOW),
     "storm_still_holds": alert_reply(
         {"reason": "reminder_due", "condition": "storm", "words": DIGEST.reason}, "The storm"
@@ -224,7 +224,9 @@ def test_whatever_is_in_it_slack_takes_it(
         target=Target("worker", "W" * 64),
     )
     some = [replace(DOWN, target=Target("worker", f"{name}{number}")) for number in range(15)]
-    many = Members(10**6, 10**6, some, dict.fromkeys(Condition, 10**6), by_team={f"{name}{n}": 10**6 for n in range(9)})
+    many = AlertMembers(
+        10**6, 10**6, some, dict.fromkeys(Condition, 10**6), by_team={f"{name}{n}": 10**6 for n in range(9)}
+    )
     for other in (replace(seen, members=many, parent=seen.alert, link=""), replace(storm(many), hushes=seen.hushes)):
         assert check_message(alert_card(other, NOW), update=True) == []
     assert check_message(alert_card(seen, NOW), update=True) == []

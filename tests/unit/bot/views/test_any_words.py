@@ -34,7 +34,7 @@ from supervisor_core.intake.approvals.rules import ApprovalState, Choice, Vote
 from supervisor_core.jobs.model import Job, JobState, Progress
 from supervisor_core.storage.audit.search import AuditFilter
 from supervisor_core.storage.audit.trail import Entry
-from supervisor_core.workers.teams.manager import Member, TeamPicture
+from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
 from tests.support.intake.approval_states import LINK, NOW, TASK, approval
 from tests.support.sampling import examples
 from tests.unit.bot.views.test_views import worker
@@ -286,8 +286,8 @@ def test_what_workers_wrote(lines: Sequence[str], said: str) -> None:
 
 @given(text, text)
 def test_a_team_and_how_its_workers_are(said: str, reason: str) -> None:
-    members = (Member("A", "LEAD"), Member("B", "MEMBER"), Member(said, said))
-    team = TeamPicture(said, said, members, (Member(said, said, NOW),))
+    members = (TeamMember("A", "LEAD"), TeamMember("B", "MEMBER"), TeamMember(said, said))
+    team = TeamPicture(said, said, members, (TeamMember(said, said, NOW),))
     known = {each: worker(each, reason=reason, last_error=said, fine=each == "A") for each in ("A", "B")}
     is_harmless(teams(Command("teams"), [team] * 9, known, "nonce"))
     is_harmless(status(Command("status", "team:x"), [*known.values()] * 20, "nonce", 0, team))

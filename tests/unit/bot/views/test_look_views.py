@@ -36,7 +36,7 @@ from supervisor_core.storage.audit.chain import COLUMNS
 from supervisor_core.storage.audit.files import DAMAGED, audit_csv
 from supervisor_core.storage.audit.search import AuditFilter, Place
 from supervisor_core.storage.audit.trail import Entry
-from supervisor_core.workers.teams.manager import Member, TeamPicture
+from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
 from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -95,8 +95,8 @@ LINES = Written("OrionMX", "/nas/05_LOGS/workers/OrionMX.log", ("started", f"```
 TEAM = TeamPicture(
     "archive",
     "keep the archive flowing",
-    (Member("OrionMX", "LEAD"), Member("VegaMX", "MEMBER"), Member("Elsewhere", "TRAINEE")),
-    (Member("Gone", "MEMBER", NOW),),
+    (TeamMember("OrionMX", "LEAD"), TeamMember("VegaMX", "MEMBER"), TeamMember("Elsewhere", "TRAINEE")),
+    (TeamMember("Gone", "MEMBER", NOW),),
 )
 FILTERED = AuditFilter(issuer="U0OPERATOR", since=NOW, action="ROLLBACK_CODE", targets=("OrionMX",))
 FILTERING = audit_command("OrionMX", by="U0OPERATOR", since="2d", command="rollback")
@@ -204,7 +204,7 @@ def test_the_longest_lines_fit_and_the_newest_of_them_are_shown() -> None:
 
 
 def test_the_longest_teams_and_workers_fit() -> None:
-    members = tuple(Member(f"{'M' * 61}{number:03}", "TRAINEE", NOW) for number in range(300))
+    members = tuple(TeamMember(f"{'M' * 61}{number:03}", "TRAINEE", NOW) for number in range(300))
     many = [TeamPicture("&" * 64, WIDE, members, members)] * 40
     ill = {each.agent_id: worker(each.agent_id, fine=False, reason=WIDE) for each in members}
     for page in (0, 2, 99):

@@ -16,7 +16,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import EventType
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.restarts import limits as starts
-from supervisor_core.workers.restarts.history import Past
+from supervisor_core.workers.restarts.history import RestartHistory
 from tests.support.daemon.reconciliation import World, a_world, until, waiting
 
 GONE: dict[str, Any] = {}
@@ -107,7 +107,7 @@ def test_the_end_of_a_worker_that_an_update_has_stopped_is_no_end_by_itself(
         states = [event.payload["to"] for event in waiting(subscription) if event.subject == "North"]
         assert "backing_off" not in states
         state_dir = world.parts.host.config.state_dir
-        assert (starts.noted(state_dir, "North"), Past(state_dir, "North").lives) == ([], [])
+        assert (starts.read_starts(state_dir, "North"), RestartHistory(state_dir, "North").lives) == ([], [])
 
     with caplog.at_level(logging.INFO):
         world.run_in_threads(story())

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from supervisor_core.commands.command import Outcome
 from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.handlers import HANDLERS
-from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_strays
+from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import Host, Parts
 from supervisor_core.workers.restarts import limits as starts
@@ -110,7 +110,7 @@ def test_one_for_a_worker_that_comes_at_this_very_moment_is_not_carried_out_by_w
         parts.host = replace(parts.host, config=world.parts.host.config)
 
     parts.ledger = Hurried(world, comes)  # type: ignore[assignment]
-    refuse_strays(parts, ())
+    refuse_orphaned_jobs(parts, ())
     assert not ran.is_set()
     assert "Nobody" in error_of(world, task)
 
@@ -120,11 +120,11 @@ def test_a_quarantine_and_starts_do_not_hold_for_a_namesake(world: World) -> Non
         await up(world)
         await given_up(world, HOUR_SECONDS)
         state_dir = world.parts.host.config.state_dir
-        assert len(starts.noted(state_dir, "North")) == 2
+        assert len(starts.read_starts(state_dir, "North")) == 2
         world.configure(South={})
         await until(lambda: world.reconciler.actor("North") is None, "it is removed", SOON_SECONDS)
         assert world.parts.host.quarantines.read("North") is None
-        assert starts.noted(state_dir, "North") == []
+        assert starts.read_starts(state_dir, "North") == []
         world.configure(North=ruled(max_per_hour=2), South={})
         await until(lambda: world.state("North") == "running", "its namesake runs at once", SOON_SECONDS)
 

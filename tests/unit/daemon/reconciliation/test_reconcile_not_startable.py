@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from supervisor_core.workers.restarts import limits as starts
-from supervisor_core.workers.restarts.history import Past
+from supervisor_core.workers.restarts.history import RestartHistory
 from tests.support.daemon.reconciliation import World, a_world, until
 from tests.support.processes.crashing_worker import (
     HOUR_SECONDS,
@@ -89,8 +89,8 @@ def test_what_is_missing_counts_against_nobody_and_it_is_started_once_that_is_th
         await asyncio.sleep(HOUR_SECONDS / 2)
         state_dir = world.parts.host.config.state_dir
         assert world.state("North") == "stopped", "it is not given up"
-        assert starts.noted(state_dir, "North") == []
-        assert len(Past(state_dir, "North").lives) == (1 if before == "it has ended" else 0)
+        assert starts.read_starts(state_dir, "North") == []
+        assert len(RestartHistory(state_dir, "North").lives) == (1 if before == "it has ended" else 0)
         assert len(world.adapter.done("North")) == tried, "it was not even tried"
         missing.give_back(tmp_path)
         every = world.parts.host.config.supervisor.reconcile_seconds
@@ -108,7 +108,7 @@ def test_its_next_start_after_an_end_is_counted_all_the_same(world: World, tmp_p
         await asyncio.sleep(HOUR_SECONDS / 2)
         MISSING["its folder"].give_back(tmp_path)
         await seconds_until_it_runs(world)
-        assert len(starts.noted(world.parts.host.config.state_dir, "North")) == 1
+        assert len(starts.read_starts(world.parts.host.config.state_dir, "North")) == 1
 
     world.run(story())
 
@@ -125,6 +125,6 @@ def test_the_start_that_follows_a_failed_one_is_counted_also_where_it_could_not_
         world.adapter.break_start("North", "")
         MISSING["its folder"].give_back(tmp_path)
         await seconds_until_it_runs(world)
-        assert len(starts.noted(world.parts.host.config.state_dir, "North")) == 1
+        assert len(starts.read_starts(world.parts.host.config.state_dir, "North")) == 1
 
     world.run(story())

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisor_core.processes.records import RUNNING, WorkerRecord
-from supervisor_core.workers.restarts.history import MOST_LIVES, Past
-from supervisor_core.workers.restarts.policy import LONGEST_PAUSE_SECONDS, Decision, Next, Reason
+from supervisor_core.workers.restarts.history import MOST_LIVES, RestartHistory
+from supervisor_core.workers.restarts.policy import LONGEST_PAUSE_SECONDS, Next, RestartDecision, RestartReason
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
-WAIT = Decision(Next.WAIT, Reason.BACKING_OFF, "started again in 8 s", NOW + timedelta(seconds=8), 8.0)
-REST = Decision(Next.REST, Reason.ENDED_WELL, "not started again")
+WAIT = RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, "started again in 8 s", NOW + timedelta(seconds=8), 8.0)
+REST = RestartDecision(Next.REST, RestartReason.ENDED_WELL, "not started again")
 
 
 def record(generation: str, started: datetime | None = NOW) -> WorkerRecord:
@@ -31,11 +31,11 @@ def path_of(folder: Path) -> Path:
     return folder / "workers" / "North.lives"
 
 
-def past(folder: Path) -> Past:
-    return Past(folder, "North")
+def past(folder: Path) -> RestartHistory:
+    return RestartHistory(folder, "North")
 
 
-def lived(folder: Path) -> Past:
+def lived(folder: Path) -> RestartHistory:
     """One life that was asked for, ended with exit code 3 and is followed by a pause."""
     made = past(folder)
     made.began(record("g1"), NOW, asked=True)

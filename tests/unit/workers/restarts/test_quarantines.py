@@ -28,10 +28,10 @@ def test_one_that_was_begun_is_read_by_whoever_comes_later_until_it_is_ended(tmp
 
 
 def test_its_end_begins_the_count_of_starts_anew(tmp_path: Path) -> None:
-    starts.write(tmp_path, "North", [NOW])
-    starts.write(tmp_path, "South", [NOW])
+    starts.write_starts(tmp_path, "North", [NOW])
+    starts.write_starts(tmp_path, "South", [NOW])
     Quarantines(tmp_path).end("North")
-    assert (starts.noted(tmp_path, "North"), starts.noted(tmp_path, "South")) == ([], [NOW])
+    assert (starts.read_starts(tmp_path, "North"), starts.read_starts(tmp_path, "South")) == ([], [NOW])
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"at": "x"', b"3"])

@@ -18,11 +18,11 @@ from supervisor_core.workers.restarts.policy import (
     HEALTHY_SECONDS,
     LONGEST_PAUSE_SECONDS,
     WINDOW,
-    Decision,
-    Life,
     Next,
     Policy,
-    Reason,
+    RestartDecision,
+    RestartReason,
+    WorkerRun,
     automatic_starts,
     decide,
     failures_in_a_row,
@@ -45,24 +45,24 @@ def rules_of(policy: str, **more: float) -> Restart:
     return Restart.model_validate({"policy": str(policy), **more})
 
 
-def life(seconds: float, exit_code: int | None = 1, *, ended_at: datetime = NOW, **more: bool) -> Life:
+def life(seconds: float, exit_code: int | None = 1, *, ended_at: datetime = NOW, **more: bool) -> WorkerRun:
     """A life of so many seconds that ended then."""
-    return Life(ended_at - timedelta(seconds=seconds), ended_at, exit_code, **more)
+    return WorkerRun(ended_at - timedelta(seconds=seconds), ended_at, exit_code, **more)
 
 
-def lives(*seconds: float) -> list[Life]:
+def lives(*seconds: float) -> list[WorkerRun]:
     """Lives that all failed."""
     return [life(each) for each in seconds]
 
 
 def live(
     rules: Restart, lengths: Iterable[float], chance: float = 0.5, exit_code: int = 1
-) -> tuple[list[datetime], list[Decision]]:
+) -> tuple[list[datetime], list[RestartDecision]]:
     """The automatic starts of a worker that a person started first, and the decision after each of its lives."""
-    started, past, starts, decisions = NOW, list[Life](), list[datetime](), list[Decision]()
+    started, past, starts, decisions = NOW, list[WorkerRun](), list[datetime](), list[RestartDecision]()
     for seconds in lengths:
         ended = started + timedelta(seconds=seconds)
-        past.append(Life(started, ended, exit_code, start_asked=not past))
+        past.append(WorkerRun(started, ended, exit_code, start_asked=not past))
         decision = decide(rules, past, automatic_starts(starts, ended), ended, chance)
         decisions.append(decision)
         if decision.due_at is None:
@@ -123,7 +123,7 @@ def test_the_pauses_double_from_the_configured_one_up_to_five_minutes() -> None:
     many = DEFAULT.model_copy(update={"max_per_hour": 100})
     _, decisions = live(many, [600.0, *repeat(2.0, 9)])
     assert [each.pause_seconds for each in decisions] == [0, 5, 10, 20, 40, 80, 160, 300, 300, 300]
-    assert [each.reason for each in decisions] == [Reason.LIVED_LONG, *repeat(Reason.BACKING_OFF, 9)]
+    assert [each.reason for each in decisions] == [RestartReason.LIVED_LONG, *repeat(RestartReason.BACKING_OFF, 9)]
 
 
 @pytest.mark.parametrize(("seconds", "what"), [(HEALTHY_SECONDS, Next.START), (HEALTHY_SECONDS - 0.01, Next.WAIT)])
@@ -136,7 +136,7 @@ def test_a_worker_that_lives_two_seconds_for_ever_is_quarantined_within_minutes(
     assert len(starts) == DEFAULT.max_per_hour
     assert starts[-1] - NOW < timedelta(minutes=5)
     last = decisions[-1]
-    assert (last.what, last.reason) == (Next.QUARANTINE, Reason.TOO_MANY_STARTS)
+    assert (last.what, last.reason) == (Next.QUARANTINE, RestartReason.TOO_MANY_STARTS)
     assert "started by itself 5 times within the last hour" in last.words
     assert "lived 2.0 s and ended with exit code 1" in last.words
     assert "resume or restart" in last.words
@@ -164,27 +164,29 @@ def test_a_worker_that_lives_twelve_minutes_just_stays_within_five_an_hour() -> 
 @pytest.mark.parametrize(
     ("policy", "exit_code", "reason"),
     [
-        ("never", 1, Reason.POLICY_NEVER),
-        ("never", 0, Reason.POLICY_NEVER),
-        ("never", None, Reason.POLICY_NEVER),
-        ("on-failure", 0, Reason.ENDED_WELL),
-        ("on-failure", 1, Reason.LIVED_LONG),
-        ("on-failure", -9, Reason.LIVED_LONG),
-        ("on-failure", None, Reason.LIVED_LONG),
-        ("always", 0, Reason.LIVED_LONG),
-        ("always", None, Reason.LIVED_LONG),
+        ("never", 1, RestartReason.POLICY_NEVER),
+        ("never", 0, RestartReason.POLICY_NEVER),
+        ("never", None, RestartReason.POLICY_NEVER),
+        ("on-failure", 0, RestartReason.ENDED_WELL),
+        ("on-failure", 1, RestartReason.LIVED_LONG),
+        ("on-failure", -9, RestartReason.LIVED_LONG),
+        ("on-failure", None, RestartReason.LIVED_LONG),
+        ("always", 0, RestartReason.LIVED_LONG),
+        ("always", None, RestartReason.LIVED_LONG),
     ],
 )
-def test_the_policy_says_after_which_end_it_is_started(policy: str, exit_code: int | None, reason: Reason) -> None:
+def test_the_policy_says_after_which_end_it_is_started(
+    policy: str, exit_code: int | None, reason: RestartReason
+) -> None:
     decision = decide(rules_of(policy), [life(100, exit_code)], 0, NOW, 0.5)
     assert decision.reason is reason
-    assert (decision.what is Next.REST) == (reason is not Reason.LIVED_LONG)
+    assert (decision.what is Next.REST) == (reason is not RestartReason.LIVED_LONG)
 
 
 @pytest.mark.parametrize("policy", Policy)
 def test_what_somebody_stopped_rests_whatever_the_policy_and_however_often_it_was_started(policy: Policy) -> None:
     decision = decide(rules_of(policy), [life(2, end_asked=True)], 99, NOW, 0.5)
-    assert (decision.what, decision.reason) == (Next.REST, Reason.ASKED_FOR)
+    assert (decision.what, decision.reason) == (Next.REST, RestartReason.ASKED_FOR)
 
 
 def test_one_that_ends_well_at_once_under_always_waits_each_time_and_ends_in_quarantine() -> None:
@@ -203,7 +205,7 @@ def test_a_start_or_a_stop_by_a_person_begins_the_row_anew() -> None:
 
 
 def test_without_a_past_it_is_started_within_the_limit() -> None:
-    assert decide(DEFAULT, [], 0, NOW, 0.5).reason is Reason.FIRST_LIFE
+    assert decide(DEFAULT, [], 0, NOW, 0.5).reason is RestartReason.FIRST_LIFE
     assert decide(DEFAULT, [], 5, NOW, 0.5).what is Next.QUARANTINE
 
 
@@ -215,20 +217,20 @@ def test_a_limit_of_none_is_said_as_what_it_is() -> None:
 
 def test_without_a_configured_pause_there_is_none() -> None:
     decision = decide(Restart(backoff_seconds=0), lives(2, 2), 0, NOW, 1)
-    assert (decision.what, decision.reason, decision.due_at) == (Next.START, Reason.NO_BACKOFF, NOW)
+    assert (decision.what, decision.reason, decision.due_at) == (Next.START, RestartReason.NO_BACKOFF, NOW)
 
 
 @given(st.integers(-(10**8), 10**8), st.integers(-(10**8), 10**8))
 def test_a_clock_that_is_set_during_a_life_does_not_matter_where_its_length_was_measured(one: int, other: int) -> None:
     ended = NOW + timedelta(seconds=one)
     now = NOW + timedelta(seconds=other)
-    past = [Life(NOW, ended, 1, lived_seconds=2.0)]
+    past = [WorkerRun(NOW, ended, 1, lived_seconds=2.0)]
     decision = decide(DEFAULT, past, 0, now, 0.5)
     assert (decision.what, decision.due_at) == (Next.WAIT, now + timedelta(seconds=5))
 
 
 def test_a_clock_that_is_set_back_during_a_life_makes_it_a_short_one() -> None:
-    back = Life(NOW, NOW - timedelta(days=1), 1)
+    back = WorkerRun(NOW, NOW - timedelta(days=1), 1)
     assert back.seconds == 0
     assert decide(DEFAULT, [back], 0, NOW - timedelta(days=1), 0.5).what is Next.WAIT
 
@@ -287,15 +289,15 @@ def test_a_clock_set_back_again_and_again_gives_no_endless_starts() -> None:
         ),
     ],
 )
-def test_the_words_say_what_was_seen_and_what_comes(past: Life, words: str) -> None:
+def test_the_words_say_what_was_seen_and_what_comes(past: WorkerRun, words: str) -> None:
     assert decide(DEFAULT, [past], 0, NOW, 0.5).words == words
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: Life(NOW.replace(tzinfo=None), NOW),
-        lambda: Life(NOW, NOW.replace(tzinfo=None)),
+        lambda: WorkerRun(NOW.replace(tzinfo=None), NOW),
+        lambda: WorkerRun(NOW, NOW.replace(tzinfo=None)),
         lambda: decide(DEFAULT, [], 0, NOW.replace(tzinfo=None), 0.5),
         lambda: decide(DEFAULT, [], 0, NOW, 1.1),
         lambda: decide(DEFAULT, [], 0, NOW, float("nan")),
