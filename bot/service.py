@@ -41,7 +41,7 @@ from bot.requests.request import AlertAction, Request, VoteRequest
 from bot.requests.schedules import ChatAnswers, ScheduleCommands
 from bot.requests.votes import Votes
 from bot.views.cards.approval import ApprovalDetails
-from supervisor_core.alerts.actions import AlertActions
+from supervisor_core.alerts.actions import AlertService
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Right
 from supervisor_core.common.errors import SupervisorError, TemporaryError
@@ -237,7 +237,7 @@ class SlackService(Chat):
             looks=answer_handlers(config, self._ledger, self._doors, composing, offering),
             channel=self._alert_channel,
         )
-        alerts = AlertActions(self._ledger)
+        alerts = AlertService(self._ledger)
         tellers = {
             **informing.tellers(),
             **AlertCommands(self._ledger, alerts, self._alert_channel, tuple(config.workers)).tellers(),

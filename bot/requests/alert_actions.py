@@ -23,7 +23,7 @@ from bot.views.parts import Content, error_text, mention, text_message
 from bot.views.text import escape
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows
-from supervisor_core.alerts.actions import AlertActions, AlertOver, AlertRequest, NoSuchAlert
+from supervisor_core.alerts.actions import AlertOver, AlertRequest, AlertService, NoSuchAlert
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import SHOWN, Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING
@@ -49,7 +49,7 @@ CHOICES: Mapping[str, CommandDefinition] = {
 class AlertActions:
     """Deals with the buttons of alerts. What counts, the alert's message shows to all; a refusal is told alone."""
 
-    def __init__(self, alerts: AlertActions, judging: AccessChecks) -> None:
+    def __init__(self, alerts: AlertService, judging: AccessChecks) -> None:
         self._alerts = alerts
         self._judging = judging
 
@@ -110,7 +110,7 @@ class AlertCommands:
     """What is told of alerts, and done about them by typed commands. `channel`: where everybody hears of a mute;
     `workers`: those there are."""
 
-    def __init__(self, ledger: Ledger, alerts: AlertActions, channel: str, workers: Collection[str] = ()) -> None:
+    def __init__(self, ledger: Ledger, alerts: AlertService, channel: str, workers: Collection[str] = ()) -> None:
         self._ledger = ledger
         self._alerts = alerts
         self._channel = channel

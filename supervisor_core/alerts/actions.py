@@ -54,7 +54,7 @@ class AlertRequest:
     reason: str = ""
 
 
-class AlertActions:
+class AlertService:
     """The alerts of one host, for people. Safe to be used from any thread, and by several programs at once."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.alerts import flips as uptimes
-from supervisor_core.alerts.actions import AlertActions, AlertRequest
+from supervisor_core.alerts.actions import AlertRequest, AlertService
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"Which one? `supervisor alerts {options.what} ID`; `supervisor alerts` lists them.")
     config = load_supervisor_config(options.config)
     with opened_ledger(config) as ledger:
-        alerts = AlertActions(ledger)
+        alerts = AlertService(ledger)
         if options.uptime:
             now, workers = datetime.now(UTC), tuple(config.workers)
             worked = ledger.read(
@@ -114,7 +114,7 @@ def document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
     }
 
 
-def _list(alerts: AlertActions, *, as_json: bool) -> int:
+def _list(alerts: AlertService, *, as_json: bool) -> int:
     found, muted = alerts.shown(), alerts.muted()
     if as_json:
         print(json.dumps([document(alert, muted) for alert in found], indent=2))
@@ -184,14 +184,14 @@ def act(command: Command, config_path: str | None, *, as_json: bool) -> int:
     if not command.workers:
         raise UsageError(f"Whom? `supervisor {command.name} WORKER`; `all` means every one.")
     with opened_ledger(config) as ledger:
-        alerts = AlertActions(ledger)
+        alerts = AlertService(ledger)
         said = _unmuted(alerts, command) if command.name == "unmute" else _muted(alerts, command)
     wake(config)
     print(json.dumps(said) if as_json else said["message"])
     return 0
 
 
-def _muted(alerts: AlertActions, command: Command) -> dict[str, Any]:
+def _muted(alerts: AlertService, command: Command) -> dict[str, Any]:
     seconds = int(command.params["seconds"])
     made = alerts.mute(command.workers, seconds, request_of(str(command.params.get("reason") or "")))
     workers, until = [each.target.id for each in made], made[0].until
@@ -201,7 +201,7 @@ def _muted(alerts: AlertActions, command: Command) -> dict[str, Any]:
     return {"success": True, "workers": workers, "until": to_text(until), "message": message}
 
 
-def _unmuted(alerts: AlertActions, command: Command) -> dict[str, Any]:
+def _unmuted(alerts: AlertService, command: Command) -> dict[str, Any]:
     request = request_of(str(command.params.get("reason") or ""))
     ended = alerts.unmute(command.workers, request, everything=command.target == ALL)
     message = f"Alerts about {', '.join(ended)} are told again." if ended else "Nobody of these is muted."

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from supervisor_core.alerts.actions import AlertActions, AlertRequest
+from supervisor_core.alerts.actions import AlertRequest, AlertService
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Issuer, Outcome
@@ -136,7 +136,7 @@ def test_who_mutes_a_worker_that_has_its_supervisor_s_name_has_not_paused_monito
 
     with opened_ledger(place.host.config) as ledger:
         asyncio.run(paused(ledger))
-        AlertActions(ledger).mute(["OrionMX"], 60, AlertRequest(Issuer("slack:T0/U0BOB", "Bob"), "slack", "task_1"))
+        AlertService(ledger).mute(["OrionMX"], 60, AlertRequest(Issuer("slack:T0/U0BOB", "Bob"), "slack", "task_1"))
         assert "monitoring is paused by Anna since" in plain(explained(place, ledger).found.sentence)
 
 

@@ -20,7 +20,7 @@ from bot.outbound.messages import KINDS, is_orphaned, with_thread
 from bot.views.cards.alert import alert_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.actions import AlertActions, AlertRequest
+from supervisor_core.alerts.actions import AlertRequest, AlertService
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.rules import Alert
@@ -68,7 +68,7 @@ class AlertDesk:
         self.configure()
         self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
         self.alerting = self.restart()
-        self.alerts = AlertActions(self.ledger)
+        self.alerts = AlertService(self.ledger)
 
     def configure(self, *workers: str) -> None:
         """With these workers from now on; with those there are where none are named."""

@@ -20,7 +20,7 @@ from bot.outbound.messages import KINDS
 from bot.outbound.rate_limits import Pace
 from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground
-from supervisor_core.alerts.actions import AlertActions
+from supervisor_core.alerts.actions import AlertService
 from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
@@ -55,7 +55,7 @@ class Day(AlertDesk):
         if self._delivery is not None:
             self.ledger.close()
             self.ledger = Ledger(self.folder / "var" / FILE_NAME, "TestHost", HeadFile(self.folder / "var"))
-            self.alerts = AlertActions(self.ledger)
+            self.alerts = AlertService(self.ledger)
         alerting = super().restart()
         client = AsyncWebClient(token=self._playground.bot_token, base_url=self._playground.api_url, retry_handlers=[])
         pace = Pace(self._monotonic)

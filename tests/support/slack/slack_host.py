@@ -22,7 +22,7 @@ from bot.requests.request import AlertAction, Request, VoteRequest
 from bot.requests.votes import Votes
 from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
-from supervisor_core.alerts.actions import AlertActions
+from supervisor_core.alerts.actions import AlertService
 from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.storage.envelopes import Received
 from supervisor_core.storage.steps import Message
@@ -119,7 +119,7 @@ class SlackRoom:
         return await Votes(self.desk.approvals, self._judging(), self._open, self._waiting).ask_how(vote)
 
     async def _attend(self, attention: AlertAction) -> Response:
-        return await AlertActions(AlertActions(self.desk.ledger), self._judging()).deal(attention)
+        return await AlertActions(AlertService(self.desk.ledger), self._judging()).deal(attention)
 
     async def _open(self, _trigger: str, view: dict[str, object]) -> None:
         self.forms.append(view)
