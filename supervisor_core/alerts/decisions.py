@@ -41,7 +41,7 @@ from supervisor_core.host.logging.masking import Masking
 from supervisor_core.processes.output.files import read_source, source_of
 from supervisor_core.storage.steps import Message, record, take
 from supervisor_core.workers.conditions.rules import FLAPPING, Severity, Target
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 
 def place_of(config: SupervisorConfig) -> dict[str, str] | None:
@@ -229,7 +229,7 @@ log = logging.getLogger(__name__)
 class EvidenceCollector:
     """Looks in a thread of its own, one alert after the other."""
 
-    def __init__(self, host: Callable[[], Host]) -> None:
+    def __init__(self, host: Callable[[], HostContext]) -> None:
         self._host = host
         self._threads = DaemonThreads("evidence", 1)
 
@@ -248,7 +248,7 @@ class EvidenceCollector:
             log.info("what %s wrote last could not be looked at: %s", worker_id, error)
 
 
-def last_words(host: Host, worker_id: str) -> list[str]:
+def last_words(host: HostContext, worker_id: str) -> list[str]:
     """The last lines of what this worker wrote, by itself or to us."""
     worker = host.config.workers.get(worker_id)
     if worker is None:

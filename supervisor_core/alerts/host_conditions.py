@@ -32,7 +32,7 @@ from supervisor_core.workers.conditions.host import (
     read_host,
 )
 from supervisor_core.workers.conditions.rules import COMMAND, DRIVE, Condition, Reading, Sight, Target
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
 
 SOON_SECONDS = 5.0
@@ -55,7 +55,7 @@ class HostConditions(Service):
 
     def __init__(
         self,
-        parts: Parts,
+        parts: DaemonContext,
         blocking: Blocking,
         observe: Observe,
         database: Callable[[], Outage | None] | None = None,

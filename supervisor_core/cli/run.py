@@ -14,7 +14,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.slack_settings import slack_credentials
 
 if TYPE_CHECKING:
-    from supervisor_core.workers.context import Parts
+    from supervisor_core.workers.context import DaemonContext
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
@@ -28,17 +28,17 @@ def run_run(options: argparse.Namespace) -> int:
 
     from supervisor_core.daemon.environment import logging_as_configured, opened_ledger, prepare_state_dir
     from supervisor_core.daemon.ownership import daemon_ownership
-    from supervisor_core.workers.context import Parts, open_doors
+    from supervisor_core.workers.context import DaemonContext, open_doors
 
     config = load_supervisor_config(options.config)
     prepare_state_dir(config)
     with daemon_ownership(config.state_dir):
         host = open_doors(config)
         with logging_as_configured(config, host.drive, to_stderr=not options.quiet), opened_ledger(config) as ledger:
-            return asyncio.run(_serve(config, Parts(host, ledger)))
+            return asyncio.run(_serve(config, DaemonContext(host, ledger)))
 
 
-async def _serve(config: SupervisorConfig, parts: Parts) -> int:
+async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
     """Put the daemon together, with Slack where it is configured. The bot is loaded by name: the core knows none."""
     from supervisor_core.daemon.daemon import Daemon
     from supervisor_core.daemon.wiring import approvals_of, scheduler_of

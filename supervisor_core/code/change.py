@@ -28,7 +28,7 @@ from supervisor_core.jobs.handler_checks import (
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import Ending, StopReport
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher, stop_watcher_gracefully
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Turn:
         return {**known, **how, "rests": self.rests or None, "error": self.error or None}
 
 
-def change_code(host: Host, job: Job, site: Site, plan: CodePlan, change: Change) -> Outcome:
+def change_code(host: HostContext, job: Job, site: Site, plan: CodePlan, change: Change) -> Outcome:
     """Stop, look again, change, start. Whatever comes of it, the workers are started again unless they rest."""
     turns = _look(host, site)
     _check_startable(host, turns)
@@ -114,7 +114,7 @@ def _not_stopped(job: Job, kept: Sequence[Turn], turns: Sequence[Turn]) -> Outco
     return Outcome.failed(f"Nothing was changed. {why} {_how_they_are(turns)}.", **details)
 
 
-def _look(host: Host, site: Site) -> list[Turn]:
+def _look(host: HostContext, site: Site) -> list[Turn]:
     turns = []
     for worker in site.workers:
         found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
@@ -126,7 +126,7 @@ def _look(host: Host, site: Site) -> list[Turn]:
     return turns
 
 
-def _check_startable(host: Host, turns: Iterable[Turn]) -> None:
+def _check_startable(host: HostContext, turns: Iterable[Turn]) -> None:
     """A worker that works is not stopped where it is plain that it could not be started again."""
     for turn in turns:
         if turn.old_pid is None or _why_at_rest(host, turn.worker):
@@ -137,14 +137,14 @@ def _check_startable(host: Host, turns: Iterable[Turn]) -> None:
             raise CodeRefused(f"{turn.worker.id} could not be started again afterwards. {error}") from None
 
 
-def _stop(host: Host, turn: Turn, why: str) -> Turn:
+def _stop(host: HostContext, turn: Turn, why: str) -> Turn:
     pid = f", pid {turn.old_pid}" if turn.old_pid else ""
     if turn.old_pid:
         host.progress(f"stopping {turn.worker.id}{pid}")
     return _stopped(host, turn, why)
 
 
-def _stopped(host: Host, turn: Turn, ordered: str) -> Turn:
+def _stopped(host: HostContext, turn: Turn, ordered: str) -> Turn:
     """The worker at rest; else why not, which must keep nobody else from being started again."""
     try:
         return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker, ordered), error="")
@@ -172,11 +172,11 @@ def _apply(site: Site, plan: CodePlan, change: Change) -> Made:
     return Made({"before": before or after, "after": after}, said, words)
 
 
-def _start_all(host: Host, turns: Sequence[Turn], why: str) -> list[Turn]:
+def _start_all(host: HostContext, turns: Sequence[Turn], why: str) -> list[Turn]:
     return _each(turns, lambda turn: start_again(host, turn, why))
 
 
-def start_again(host: Host, turn: Turn, why: str) -> Turn:
+def start_again(host: HostContext, turn: Turn, why: str) -> Turn:
     """Start one worker for this command, unless it rests or runs."""
     worker = turn.worker
     if rests := _why_at_rest(host, worker):
@@ -196,13 +196,13 @@ def start_again(host: Host, turn: Turn, why: str) -> Turn:
     return replace(turn, new_pid=started.pid, error="")
 
 
-def _why_at_rest(host: Host, worker: Worker) -> str:
+def _why_at_rest(host: HostContext, worker: Worker) -> str:
     pause = host.pauses.read(worker.id)
     return str(pause) if pause else start_objection(worker)
 
 
 def _without_it(
-    host: Host,
+    host: HostContext,
     take_back: Callable[[str], Made],
     made: Made,
     turns: list[Turn],

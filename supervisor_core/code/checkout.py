@@ -20,7 +20,7 @@ from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import Code, Worker
 from supervisor_core.jobs.model import FINAL, Job, JobState
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 NAMED = 5  # files in an error
 
@@ -61,7 +61,7 @@ class Site:
         return [worker.id for worker in self.workers]
 
 
-def site_of(host: Host, worker: Worker) -> Site:
+def site_of(host: HostContext, worker: Worker) -> Site:
     """The site of this worker."""
     top = host.drive.call(top_of, worker.code.path)
     sharing = host.drive.call(_sharing, host.config, top)
@@ -173,7 +173,7 @@ class CodeChange:
         return WHAT.get(self.handler, "the undo")
 
 
-def change_to_undo(host: Host, site: Site, head: str, task_id: str | None) -> CodeChange:
+def change_to_undo(host: HostContext, site: Site, head: str, task_id: str | None) -> CodeChange:
     """The update or rollback with this id; without one the newest, unless that is an undo.
 
     It can be undone where nothing came on top of it, or where all that came on top cancels out.
@@ -208,7 +208,7 @@ def nothing_on_top(site: Site, change: CodeChange, head: str) -> bool:
     )
 
 
-def _instead(host: Host, site: Site, head: str) -> str:
+def _instead(host: HostContext, site: Site, head: str) -> str:
     """What can be done where the newest change is an undo: take it back, or go one change further."""
     again = f" To take it back: rollback {site.worker.id} 1."
     for change in _changes(host, site):
@@ -217,7 +217,7 @@ def _instead(host: Host, site: Site, head: str) -> str:
     return again
 
 
-def _changed_by(host: Host, site: Site, task_id: str) -> CodeChange | None:
+def _changed_by(host: HostContext, site: Site, task_id: str) -> CodeChange | None:
     if host.ledger is None:
         raise CodeRefused(NOT_KNOWN)
     from supervisor_core.jobs import rows as jobs  # late: a pass that has nothing to do must not pay for it
@@ -227,7 +227,7 @@ def _changed_by(host: Host, site: Site, task_id: str) -> CodeChange | None:
     return next((change for job in ours if (change := _change(job))), None)
 
 
-def _changes(host: Host, site: Site) -> Iterator[CodeChange]:
+def _changes(host: HostContext, site: Site) -> Iterator[CodeChange]:
     """All that changed the code, newest first."""
     if host.ledger is None:
         raise CodeRefused(NOT_KNOWN)
@@ -244,7 +244,7 @@ def _changes(host: Host, site: Site) -> Iterator[CodeChange]:
         start += PAGE
 
 
-def done_together(host: Host, job: Job, site: Site) -> Outcome | None:
+def done_together(host: HostContext, job: Job, site: Site) -> Outcome | None:
     """What came of the same command for another worker that runs from the same checkout; None where it is the first.
 
     What is done to a checkout is done once for each command, whoever of its workers comes first.

@@ -27,7 +27,7 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 HEAR_SECONDS = 0.2
 """How soon it is heard, while somebody else has the checkout, that this program must stop."""
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def checkout_for(job: Job, host: Host, told: Callable[[], object]) -> Iterator[Host | None]:
+def checkout_for(job: Job, host: HostContext, told: Callable[[], object]) -> Iterator[HostContext | None]:
     """Have the checkout of this job's worker as the job needs it; the host for the job, None where it was told to stop
     before that."""
     definition = by_handler(job.handler)
@@ -74,7 +74,7 @@ def _unlocked(lock: FileLock, told: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def checkout_shared(
-    host: Host, worker: Worker, *, wait: bool, told: Callable[[], object] = lambda: False
+    host: HostContext, worker: Worker, *, wait: bool, told: Callable[[], object] = lambda: False
 ) -> Iterator[bool]:
     """Start or stop this worker while nobody changes its code; False where somebody does and that is not waited for,
     or where it was told to stop before."""
@@ -83,7 +83,7 @@ def checkout_shared(
         yield lock.held
 
 
-def share_checkout(host: Host, one: Worker, other: Worker) -> bool:
+def share_checkout(host: HostContext, one: Worker, other: Worker) -> bool:
     """Whether what changes the code of one changes that of the other."""
     return _top(host, one) == _top(host, other)
 
@@ -108,14 +108,14 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def _lock(host: Host, worker: Worker, purpose: str, kind: str = CHECKOUT) -> FileLock:
+def _lock(host: HostContext, worker: Worker, purpose: str, kind: str = CHECKOUT) -> FileLock:
     locks = host.config.state_dir / "locks"
     locks.mkdir(mode=0o700, exist_ok=True)
     key = hashlib.sha256(os.fsencode(_top(host, worker))).hexdigest()[:16]
     return FileLock(locks / f"{kind}_{key}.lock", purpose)
 
 
-def _top(host: Host, worker: Worker) -> Path:
+def _top(host: HostContext, worker: Worker) -> Path:
     try:
         return host.drive.call(top_of, worker.code.path)  # it may lie on the drive
     except (DriveUnavailable, OSError):

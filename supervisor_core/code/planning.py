@@ -52,14 +52,14 @@ from supervisor_core.code.packages.environments import check_requirements, insta
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 NAMED_PACKAGES = 10
 OWN_COMMITS = 1000
 """So many commits that the remote has not are looked at; a checkout that has more is hardly one of this remote."""
 
 
-def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> CodePlan:
+def plan_of(host: HostContext, site: Site, handler: str, params: Mapping[str, Any]) -> CodePlan:
     """What this command would do."""
     match handler:
         case "update_code":
@@ -76,7 +76,7 @@ def plan_of(host: Host, site: Site, handler: str, params: Mapping[str, Any]) -> 
     raise ValueError(f"{handler} does not change code")
 
 
-def plan_update(host: Host, site: Site, command: str, *, reset: bool) -> CodePlan:
+def plan_update(host: HostContext, site: Site, command: str, *, reset: bool) -> CodePlan:
     """Ask the remote what it has, and compare."""
     git, code = site.git, site.code
     check_changeable(site, drops_changes=reset)
@@ -143,7 +143,7 @@ def plan_rollback(site: Site, back: int) -> CodePlan:
     )
 
 
-def plan_undo(host: Host, site: Site, task_id: str | None) -> CodePlan:
+def plan_undo(host: HostContext, site: Site, task_id: str | None) -> CodePlan:
     """Find what is to be taken back, and make sure that nothing came on top of it."""
     git = site.git
     state = check_changeable(site)
@@ -260,7 +260,7 @@ class Tried(NamedTuple):
     """Why it could not be tried, which says nothing of whether it would go through."""
 
 
-def tried(host: Host, site: Site, plan: CodePlan) -> Tried:
+def tried(host: HostContext, site: Site, plan: CodePlan) -> Tried:
     """What would come of it; nothing is to be said where it goes through, and where there is nothing to try."""
     if not plan.is_tried:
         return Tried()
@@ -281,7 +281,7 @@ def tried(host: Host, site: Site, plan: CodePlan) -> Tried:
     return Tried()
 
 
-def state_of(host: Host, site: Site, plan: CodePlan, params: Mapping[str, Any]) -> str:
+def state_of(host: HostContext, site: Site, plan: CodePlan, params: Mapping[str, Any]) -> str:
     """The hash of what a preview shows: the code, who runs from it, who is paused, and what was asked for.
 
     Not the processes and not their health: those change all the time, and change nothing of what would be done. Nor
@@ -293,7 +293,7 @@ def state_of(host: Host, site: Site, plan: CodePlan, params: Mapping[str, Any]) 
     return state_hash({**facts, **plan.facts()})
 
 
-def checked_plan(host: Host, job: Job, site: Site) -> CodePlan:
+def checked_plan(host: HostContext, job: Job, site: Site) -> CodePlan:
     """The plan of this job; `CodeRefused` where it is not any more what somebody saw and agreed to."""
     plan = plan_of(host, site, job.handler, job.params)
     seen = job.params.get(SEEN)

@@ -27,7 +27,7 @@ from supervisor_core.common.times import DAY, HOUR, MINUTE
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.jobs.handler_checks import start_objection
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.worker import find_watcher
 
 SHOWN_COMMITS, SHOWN_FILES = 20, 20
@@ -230,7 +230,7 @@ CHECKOUTS_AT_ONCE = 64
 _looks = DaemonThreads("preview", CHECKOUTS_AT_ONCE)
 
 
-def preview(host: Host, command: Command) -> list[Preview]:
+def preview(host: HostContext, command: Command) -> list[Preview]:
     """One preview for each checkout that this command would work on, within `PREVIEW_SECONDS`."""
     deadline = time.monotonic() + PREVIEW_SECONDS
     host = replace(host, deadline=deadline)
@@ -243,7 +243,7 @@ def preview(host: Host, command: Command) -> list[Preview]:
     return [_ended(host, site, command, look) for site, look in looks]
 
 
-def _ended(host: Host, site: Site, command: Command, look: Future[Preview]) -> Preview:
+def _ended(host: HostContext, site: Site, command: Command, look: Future[Preview]) -> Preview:
     """What came of a look; one that is still under way is left behind, and refused."""
     if look.done():
         return look.result()
@@ -252,7 +252,7 @@ def _ended(host: Host, site: Site, command: Command, look: Future[Preview]) -> P
     return replace(_before(host, site, command), refused=late)
 
 
-def _preview(host: Host, site: Site, command: Command) -> Preview:
+def _preview(host: HostContext, site: Site, command: Command) -> Preview:
     handler, base = CATALOG[command.name].handler or "", _before(host, site, command)
     try:
         plan = plan_of(host, site, handler, command.params)
@@ -268,12 +268,12 @@ def _preview(host: Host, site: Site, command: Command) -> Preview:
     )
 
 
-def _before(host: Host, site: Site, command: Command) -> Preview:
+def _before(host: HostContext, site: Site, command: Command) -> Preview:
     workers = tuple(worker_now(host, worker) for worker in site.workers)
     return Preview(command.name, str(site.top), site.code.branch, workers)
 
 
-def worker_now(host: Host, worker: Worker) -> WorkerNow:
+def worker_now(host: HostContext, worker: Worker) -> WorkerNow:
     """How a worker stands that a command would be about."""
     found = find_watcher(host.processes, host.drive, host.config, worker)
     pause = host.pauses.preview(worker.id)
@@ -286,7 +286,7 @@ def worker_now(host: Host, worker: Worker) -> WorkerNow:
     )
 
 
-def _waiting(host: Host, worker: Worker) -> list[Job]:
+def _waiting(host: HostContext, worker: Worker) -> list[Job]:
     if host.ledger is None:
         return []
     from supervisor_core.jobs import rows as jobs  # late: whoever only looks at workers must not pay for it

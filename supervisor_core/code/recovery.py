@@ -34,7 +34,7 @@ from supervisor_core.jobs.progress import log_passed_over
 from supervisor_core.jobs.rows import tier_of
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 SETTLE_SECONDS = OPERATION_SECONDS
 """A git that outlived its supervisor is waited for so long, as it would have been: nobody starts on half a change."""
@@ -50,7 +50,7 @@ class Left(NamedTuple):
     details: Mapping[str, Any]
 
 
-def code_as_it_is(host: Host, job: Job) -> Left:
+def code_as_it_is(host: HostContext, job: Job) -> Left:
     """The commits and the files as they are, against what they were when the command began."""
     try:
         site = site_of(host, host.config.worker(job.worker_id))
@@ -76,7 +76,7 @@ def code_as_it_is(host: Host, job: Job) -> Left:
     return Left(" ".join(filter(None, (_moved(site, job, before, state), packages, aside, unclean))), details)
 
 
-def start_all_again(host: Host, job: Job) -> dict[str, Any]:
+def start_all_again(host: HostContext, job: Job) -> dict[str, Any]:
     """Start whoever runs from there and does not run now, unless they rest: the command may have stopped them."""
     try:
         site = site_of(host, host.config.worker(job.worker_id))
@@ -148,7 +148,7 @@ log = logging.getLogger(__name__)
 
 
 def report_interrupted(
-    host: Host,
+    host: HostContext,
     ledger: Ledger,
     worker_ids: Collection[str],
     told: Callable[[], object] = lambda: False,
@@ -173,7 +173,7 @@ def report_interrupted(
     return ended
 
 
-def _what_is_known(job: Job, host: Host, told: Callable[[], object], *, plans: bool) -> Outcome | None:
+def _what_is_known(job: Job, host: HostContext, told: Callable[[], object], *, plans: bool) -> Outcome | None:
     """How the worker stands now, for whoever decides whether to ask again. One whose stop was cut off is given a moment
     to exit first, so that this names no process that is about to go."""
     left = Left("", {})

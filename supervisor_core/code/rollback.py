@@ -14,10 +14,10 @@ from supervisor_core.code.planning import checked_plan
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 
-def rollback_code(host: Host, job: Job) -> Outcome:
+def rollback_code(host: HostContext, job: Job) -> Outcome:
     """Take the newest commits back, under all workers that run from there.
 
     What can be known to fail is refused before anybody is stopped. A revert that fails all the same ends it there:
@@ -49,7 +49,7 @@ def rollback_code(host: Host, job: Job) -> Outcome:
 class Rollback:
     """The reverts, one after the other."""
 
-    host: Host
+    host: HostContext
     job: Job
     site: Site
     plan: CodePlan
@@ -89,7 +89,7 @@ class Rollback:
         return Made(details, moved("the rollback failed half way", self.plan.head.hash, after), words)
 
 
-def pushed_if_wanted(host: Host, site: Site, made: Made) -> Made:
+def pushed_if_wanted(host: HostContext, site: Site, made: Made) -> Made:
     """Give the remote what was made here, where it is configured so. That it does not take it fails nothing."""
     code = site.code
     if not code.push_rollbacks:

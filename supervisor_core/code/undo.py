@@ -17,10 +17,10 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import capitalised
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 
-def undo_code(host: Host, job: Job) -> Outcome:
+def undo_code(host: HostContext, job: Job) -> Outcome:
     """Have the code as it was before an update or a rollback; refused where something came on top of it."""
     site = site_of(host, host.config.worker(job.worker_id))
     if earlier := done_together(host, job, site):
@@ -37,7 +37,7 @@ def undo_code(host: Host, job: Job) -> Outcome:
 class Undo:
     """One new commit with the files of before."""
 
-    host: Host
+    host: HostContext
     job: Job
     site: Site
     plan: CodePlan

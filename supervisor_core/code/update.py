@@ -19,12 +19,12 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import sentence
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 log = logging.getLogger(__name__)
 
 
-def update_code(host: Host, job: Job) -> Outcome:
+def update_code(host: HostContext, job: Job) -> Outcome:
     """Bring the code up to its remote. With nothing to bring, nobody is touched."""
     site = site_of(host, host.config.worker(job.worker_id))
     if earlier := done_together(host, job, site):
@@ -35,7 +35,7 @@ def update_code(host: Host, job: Job) -> Outcome:
     return change_code(host, job, site, plan, Update(host, job, site, plan))
 
 
-def update_code_deps(host: Host, job: Job) -> Outcome:
+def update_code_deps(host: HostContext, job: Job) -> Outcome:
     """Do the same, and install what the code then requires; with nothing to bring, only that."""
     site = site_of(host, host.config.worker(job.worker_id))
     if earlier := done_together(host, job, site):
@@ -54,7 +54,7 @@ def _up_to_date(job: Job, site: Site, plan: CodePlan) -> Outcome:
     return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
 
 
-def _looked_at(host: Host, job: Job, site: Site) -> CodePlan:
+def _looked_at(host: HostContext, job: Job, site: Site) -> CodePlan:
     """The plan; `CodeRefused` where it can be known before anybody is stopped that it would fail."""
     host.progress(f"asking {site.code.remote} what is new")
     plan = checked_plan(host, job, site)
@@ -73,7 +73,7 @@ def _looked_at(host: Host, job: Job, site: Site) -> CodePlan:
 class Update:
     """The way forward: straight on where that is possible, by a merge where the branch has commits of its own."""
 
-    host: Host
+    host: HostContext
     job: Job
     site: Site
     plan: CodePlan

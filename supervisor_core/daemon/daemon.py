@@ -51,7 +51,7 @@ from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
 from supervisor_core.workers.conditions.host import TargetReading
 from supervisor_core.workers.conditions.rules import Sight
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.heartbeats.service import HeartbeatService
 from supervisor_core.workers.heartbeats.watch import HeartbeatWatch
 from supervisor_core.workers.observation import WorkerStatus
@@ -75,7 +75,7 @@ class Daemon:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: DaemonContext,
         chat: MakeChat | None = None,
         no_chat: str = NOT_BUILT,
         scheduler: MakeScheduler | None = None,

@@ -21,7 +21,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.jobs.progress import ProgressReporter, log_passed_over
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 DISK_RETRY_SECONDS = 5.0
 HEAR_SECONDS = 0.2
@@ -51,7 +51,7 @@ ENDLESS = Patience()
 
 def execute(
     job: Job,
-    host: Host,
+    host: HostContext,
     ledger: Ledger,
     trouble: Callable[[str], None] = lambda _: None,
     patience: Patience = ENDLESS,
@@ -75,7 +75,7 @@ def execute(
 
 def _execute(
     job: Job,
-    host: Host,
+    host: HostContext,
     ledger: Ledger,
     trouble: Callable[[str], None],
     patience: Patience,
@@ -97,7 +97,7 @@ def _execute(
     return outcome
 
 
-def _handle(job: Job, host: Host) -> Outcome:
+def _handle(job: Job, host: HostContext) -> Outcome:
     handler = HANDLERS.get(job.handler)
     if handler is None:
         return Outcome.failed(f"{job.handler} is unknown to this version; nothing was done.")

@@ -23,10 +23,10 @@ from supervisor_core.host.drive import TIMEOUT_SECONDS
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS, pause_watcher, restart_watcher, resume_watcher
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.stopping import FREEZE_BOUND_SECONDS, KILL_WAIT_SECONDS, REST_GRACE_SECONDS
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.worker import MOST_COPIES
 
-Handler = Callable[[Host, Job], Outcome]
+Handler = Callable[[HostContext, Job], Outcome]
 """Carries out one job and says what came of it. It runs in a thread of its own and may take its time; a
 `SupervisorError` that it raises is a failure in words, anything else is a mistake of ours."""
 
@@ -141,7 +141,7 @@ def longest_seconds(config: SupervisorConfig) -> float:
 __all__ = [
     "HANDLERS",
     "Handler",
-    "Host",
+    "HostContext",
     "generate_diagnostics",
     "pause_watcher",
     "restart_watcher",

@@ -29,7 +29,7 @@ from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import Living, SupervisorAgent
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.observation import WorkerStatus
 from supervisor_core.workers.restarts import limits as starts
@@ -81,7 +81,9 @@ def status_document(
     }
 
 
-def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[WorkerStatus]) -> list[dict[str, Any]]:
+def worker_documents(
+    parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]
+) -> list[dict[str, Any]]:
     """Each worker as it was just seen, with what its actor does and waits for."""
     changing, now, documents = reconciler.changing_code(), datetime.now(UTC), []
     muted = _muted(parts.ledger, now)
@@ -120,7 +122,7 @@ def worker_documents(parts: Parts, reconciler: Reconciler, looked: Iterable[Work
     return documents
 
 
-def as_it_moves(parts: Parts, reconciler: Reconciler, looked: Iterable[WorkerStatus]) -> list[WorkerStatus]:
+def as_it_moves(parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]) -> list[WorkerStatus]:
     """The same workers, with what is being done about them: one that is just being started isn't missing."""
     changing, told = reconciler.changing_code(), []
     for seen in looked:
@@ -130,7 +132,9 @@ def as_it_moves(parts: Parts, reconciler: Reconciler, looked: Iterable[WorkerSta
     return told
 
 
-def _moving(parts: Parts, actor: WorkerActor, seen: WorkerStatus, changing: Iterable[Worker]) -> WorkerState | None:
+def _moving(
+    parts: DaemonContext, actor: WorkerActor, seen: WorkerStatus, changing: Iterable[Worker]
+) -> WorkerState | None:
     """What is being done about a worker, by its actor or by a change of its code; None where nothing is."""
     moving = actor.moving if actor.planned or _will_be_started(seen) else None
     if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
@@ -165,7 +169,7 @@ def _waiting(actor: WorkerActor) -> dict[str, Any]:
 
 
 def watched(
-    parts: Parts, reconciler: Reconciler, senses: WorkerObserver, worker_ids: Collection[str]
+    parts: DaemonContext, reconciler: Reconciler, senses: WorkerObserver, worker_ids: Collection[str]
 ) -> dict[str, Watched]:
     """Those of them that are configured. In a thread: it blocks as a look does."""
     config = parts.host.config

@@ -26,10 +26,10 @@ from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
 from supervisor_core.intake.schedules.runner import AnswerCommand, SchedulesChore, no_chat
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 
 
-def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
+def approvals_of(parts: DaemonContext, rights: Rights | None = None) -> Approvals:
     """The approvals of this host, by the configuration that is in force at the time. Without `rights` of a chat, what
     the host knows by itself."""
     observe = observer(lambda: replace(parts.host, ledger=parts.ledger))
@@ -37,7 +37,7 @@ def approvals_of(parts: Parts, rights: Rights | None = None) -> Approvals:
 
 
 def scheduler_of(
-    parts: Parts,
+    parts: DaemonContext,
     approvals: Approvals,
     doors: SchedulerDoors,
     *,

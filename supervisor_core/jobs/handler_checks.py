@@ -20,7 +20,7 @@ from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.processes.output.files import make_output_folder
 from supervisor_core.processes.stopping import StopReport
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.worker import check_places, check_watcher_process, is_stopped, worker_log
 
@@ -50,7 +50,7 @@ def start_objection(worker: Worker) -> str:
     return ""
 
 
-def start_objection_for(host: Host, worker: Worker, issuer: Issuer) -> str:
+def start_objection_for(host: HostContext, worker: Worker, issuer: Issuer) -> str:
     """The same for whoever asks: a quarantine that the supervisor began is a person's to end, and nobody else's."""
     if reason := start_objection(worker):
         return reason
@@ -58,7 +58,7 @@ def start_objection_for(host: Host, worker: Worker, issuer: Issuer) -> str:
     return f"{worker.id} is {given_up.words}" if given_up else ""
 
 
-def presence_text(host: Host, worker: Worker) -> str:
+def presence_text(host: HostContext, worker: Worker) -> str:
     """What is left of a worker whose start has failed, in words."""
     gone = is_stopped(check_watcher_process(host.processes, worker))
     return "it does not run now" if gone else "something of it may still be there"
@@ -79,7 +79,7 @@ def check_alone(found: FoundWorker) -> None:
         raise RefusedError(found.reason)
 
 
-def check_startable(host: Host, worker: Worker) -> None:
+def check_startable(host: HostContext, worker: Worker) -> None:
     """Raise what a start would meet for sure. What only the worker itself finds out, nobody knows before."""
     make_output_folder(host.config.state_dir)
     log = worker_log(host.config, worker)

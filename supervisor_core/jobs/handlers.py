@@ -28,7 +28,7 @@ from supervisor_core.jobs.handler_checks import (
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.stopping import Ending, StopReport
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.worker import (
     Search,
@@ -40,7 +40,7 @@ from supervisor_core.workers.worker import (
 )
 
 
-def pause_watcher(host: Host, job: Job) -> Outcome:
+def pause_watcher(host: HostContext, job: Job) -> Outcome:
     """Write the pause flag, then stop the worker and look that nothing of it is left.
 
     The flag comes first: whatever happens after it, nothing starts the worker again by itself. Copies that somebody
@@ -62,7 +62,7 @@ def pause_watcher(host: Host, job: Job) -> Outcome:
     return _stop(host, worker, stop_reason(job), details)
 
 
-def _stop(host: Host, worker: Worker, why: str, details: dict[str, Any]) -> Outcome:
+def _stop(host: HostContext, worker: Worker, why: str, details: dict[str, Any]) -> Outcome:
     """Stop the worker and every copy of it."""
     ended = end_watcher(host.processes, host.drive, host.config, worker, why)
     message = f"{worker.id} is paused"
@@ -83,7 +83,7 @@ def _stop(host: Host, worker: Worker, why: str, details: dict[str, Any]) -> Outc
     return Outcome.done(**details)
 
 
-def resume_watcher(host: Host, job: Job) -> Outcome:
+def resume_watcher(host: HostContext, job: Job) -> Outcome:
     """Take the pause away and start the worker, unless it runs already.
 
     Where it may not be started, or may run without our knowing, the pause is not touched. A person ends the quarantine
@@ -126,7 +126,7 @@ BETWEEN_SECONDS = 2.0
 drive) is let go of a moment after its processes are gone."""
 
 
-def restart_watcher(host: Host, job: Job) -> Outcome:
+def restart_watcher(host: HostContext, job: Job) -> Outcome:
     """Stop the worker, wait a moment, start it; one that does not run is started, without the moment.
 
     A person's restart starts a paused worker once and leaves the flag in place: a worker that knows it comes up
@@ -179,7 +179,7 @@ def _not_begun(worker: Worker, pid: int | None, error: Exception) -> Outcome:
     return Outcome.failed(f"{worker.id} was not restarted, because it could not be started. {error}{goes_on}", pid=pid)
 
 
-def _down(host: Host, worker: Worker, details: dict[str, Any], error: Exception) -> Outcome:
+def _down(host: HostContext, worker: Worker, details: dict[str, Any], error: Exception) -> Outcome:
     """Stopped and not started: what matters most comes first, for the error may be long."""
     before = "was stopped, but" if details["was_running"] else "did not run, and"
     again = f"Put right what is said here, then: restart {worker.id}."

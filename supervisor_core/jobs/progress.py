@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ProgressReporter:
-    """`Host.progress` of one job. `heard` is called after each step that is kept, in the handler's thread."""
+    """`HostContext.progress` of one job. `heard` is called after each step that is kept, in the handler's thread."""
 
     def __init__(self, job: Job, ledger: Ledger, heard: Callable[[Job], None]) -> None:
         self._job = job

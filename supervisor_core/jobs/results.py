@@ -18,7 +18,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage import outbox
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ AT_ONCE = 100
 """Result files that one call writes. Whoever calls goes on until one writes fewer."""
 
 
-def deliver(host: Host, ledger: Ledger) -> int:
+def deliver(host: HostContext, ledger: Ledger) -> int:
     """Write the result files that are due; how many were written. What fails waits for a later time."""
     written = 0
     now = datetime.now(UTC)

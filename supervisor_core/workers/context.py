@@ -29,7 +29,7 @@ def _to_nobody(_words: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostContext:
     """The doors of this host. Handlers get them here and open none of their own."""
 
     config: SupervisorConfig
@@ -55,13 +55,13 @@ class Host:
 
 
 @dataclass(slots=True)
-class Parts:
+class DaemonContext:
     """The host's doors and its ledger.
 
     With a new configuration `host` is replaced in one assignment, so it is read anew each time; its doors stay.
     """
 
-    host: Host
+    host: HostContext
     ledger: Ledger
 
 
@@ -71,10 +71,10 @@ def open_drive(config: SupervisorConfig) -> Drive:
     return Drive(config.nas.root, identity=identity)
 
 
-def open_doors(config: SupervisorConfig) -> Host:
+def open_doors(config: SupervisorConfig) -> HostContext:
     """The doors of the host that this configuration describes."""
     drive = open_drive(config)
-    return Host(
+    return HostContext(
         config=config,
         drive=drive,
         inbox=Inbox(config.nas.root, config.folder("inbox"), config.nas.file_mode),

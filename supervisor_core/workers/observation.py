@@ -27,7 +27,7 @@ from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.manager import ProcessManager
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, Verdict, WorkerState, hangs, health
 from supervisor_core.workers.heartbeats.files import in_words, last_beat
 from supervisor_core.workers.pauses import Pause, Pauses, read_flag
@@ -206,7 +206,7 @@ class WorkerStatus:
 
 
 def observe_workers(
-    host: Host,
+    host: HostContext,
     workers: Sequence[Worker],
     *,
     patient: bool = False,

@@ -21,7 +21,7 @@ from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveE
 from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
 from supervisor_core.daemon.ownership import daemon_holder
-from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.waiting import wait_until
@@ -216,7 +216,7 @@ def in_process(home: Host, story: Callable[[Daemon], Any]) -> int:
 
         async def life() -> int:
             loops.append(asyncio.get_running_loop())
-            daemon = Daemon(Parts(open_doors(config), ledger))
+            daemon = Daemon(DaemonContext(open_doors(config), ledger))
             telling = asyncio.create_task(story(daemon))
             code = await daemon.run()
             await telling

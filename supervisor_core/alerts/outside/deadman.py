@@ -24,7 +24,7 @@ from supervisor_core.host import web
 from supervisor_core.host.web import Answer, NoAnswer
 from supervisor_core.storage import outbox
 from supervisor_core.storage.steps import Message
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 
 PING_SECONDS = 60.0
 """Between two pings: whoever waits for them should allow for three that are missing."""
@@ -63,7 +63,7 @@ class DeadMan(Service):
 
     name = "deadman"
 
-    def __init__(self, parts: Parts, broken: Callable[[], str], every: float = PING_SECONDS) -> None:
+    def __init__(self, parts: DaemonContext, broken: Callable[[], str], every: float = PING_SECONDS) -> None:
         super().__init__()
         self._ledger = parts.ledger
         self._url = parts.host.config.alerts.deadman_url.get_secret_value()

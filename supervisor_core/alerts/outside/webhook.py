@@ -34,7 +34,7 @@ from supervisor_core.host import web
 from supervisor_core.host.web import Answer, NoAnswer
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import Waiting
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 
 LONGEST_SECONDS = 20.0
 """For one try, whatever the receiver does: one that sends a byte now and then never runs into the door's own limits."""
@@ -65,7 +65,7 @@ class Webhook(Service):
 
     name = "webhook"
 
-    def __init__(self, parts: Parts, blocking: Blocking, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, parts: DaemonContext, blocking: Blocking, clock: Callable[[], float] = time.monotonic) -> None:
         config = parts.host.config.alerts.webhook
         super().__init__()
         self._ledger = parts.ledger

@@ -27,7 +27,7 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 NAMED = 10  # packages in a message
 
@@ -106,7 +106,7 @@ def changes_since(before: Snapshot, packages: Packages) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def environments_of(host: Host, site: Site) -> Iterator[list[Environment]]:
+def environments_of(host: HostContext, site: Site) -> Iterator[list[Environment]]:
     """Each environment once, as it is now, with nobody else of ours at work in it.
 
     Those of other checkouts may share it: what one of them installs, the other would take for its own mistake.
@@ -120,7 +120,7 @@ def environments_of(host: Host, site: Site) -> Iterator[list[Environment]]:
         yield [Environment(tuple(its), its[0].packages.snapshot()) for its in by_python.values()]
 
 
-def installations_of(host: Host, site: Site) -> list[Installation]:
+def installations_of(host: HostContext, site: Site) -> list[Installation]:
     """All that the checkout names for its workers, by their Pythons: each file once for each Python."""
     found: dict[tuple[str, Path], Installation] = {}
     for worker in site.workers:
@@ -152,7 +152,7 @@ def check_requirements(site: Site, installations: Sequence[Installation], plan: 
             )
 
 
-def put_back_packages(host: Host, site: Site, told: Sequence[Mapping[str, Any]]) -> str:
+def put_back_packages(host: HostContext, site: Site, told: Sequence[Mapping[str, Any]]) -> str:
     """Take back what an earlier update installed, as far as nobody has changed it since; what came of it, in words."""
     said = []
     for one in told:
@@ -179,7 +179,7 @@ def _restored(doors: Sequence[tuple[Packages, Worker]], before: Snapshot) -> Res
     return restored
 
 
-def locked(host: Host, python: str, worker: Worker) -> FileLock:
+def locked(host: HostContext, python: str, worker: Worker) -> FileLock:
     """Have this Python alone, of all that we do; waits as long as an installation may take."""
     locks = host.config.state_dir / "locks"
     locks.mkdir(mode=0o700, exist_ok=True)
@@ -207,7 +207,7 @@ class PackagesLeft(NamedTuple):
         return any(one["changed"] for one in self.packages)
 
 
-def write_down(host: Host, task_id: str, environments: Sequence[Environment]) -> None:
+def write_down(host: HostContext, task_id: str, environments: Sequence[Environment]) -> None:
     """Have it on the disk what is installed. No arguments for pip: they may hold a password."""
     told = [
         {
@@ -226,7 +226,7 @@ def write_down(host: Host, task_id: str, environments: Sequence[Environment]) ->
         raise PackagesError(f"What is installed now could not be written down in {path.parent}. {error}") from None
 
 
-def packages_left(host: Host, job: Job, site: Site) -> PackagesLeft | None:
+def packages_left(host: HostContext, job: Job, site: Site) -> PackagesLeft | None:
     """What differs from what this command wrote down; None where it had not come so far."""
     try:
         before = read_json(_path(host, job.task_id))
@@ -247,7 +247,7 @@ def packages_left(host: Host, job: Job, site: Site) -> PackagesLeft | None:
     return PackagesLeft(" ".join(said + unknown), [one for one in found if one["changed"]])
 
 
-def _differs(host: Host, site: Site, one: Mapping[str, Any]) -> dict[str, Any]:
+def _differs(host: HostContext, site: Site, one: Mapping[str, Any]) -> dict[str, Any]:
     python = str(one["python"])
     worker = next((each for each in site.workers if host.config.python_for(each) == python), site.worker)
     with locked(host, python, worker):
@@ -259,5 +259,5 @@ def _differs(host: Host, site: Site, one: Mapping[str, Any]) -> dict[str, Any]:
         return changes_since(Snapshot(one["versions"]), Packages(python, Path(one["folder"]), worker.code.pip_args))
 
 
-def _path(host: Host, task_id: str) -> Path:
+def _path(host: HostContext, task_id: str) -> Path:
     return host.config.state_dir / FOLDER / f"{task_id}.json"

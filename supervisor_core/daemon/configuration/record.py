@@ -29,7 +29,7 @@ from supervisor_core.host.files import read_json, write_json
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.workers.conditions.rules import WORKER, Target
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import masked
 
 FILE_NAME = "config_change.json"
@@ -46,7 +46,7 @@ class ConfigRecord:
     """For the daemon. On the event loop; what blocks is done in one thread, in its order."""
 
     def __init__(
-        self, parts: Parts, progress: Callable[[Collection[str]], Mapping[str, Progress]], writing: Blocking
+        self, parts: DaemonContext, progress: Callable[[Collection[str]], Mapping[str, Progress]], writing: Blocking
     ) -> None:
         self._parts = parts
         self._progress = progress

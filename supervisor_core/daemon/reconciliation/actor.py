@@ -25,7 +25,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.observation import process_state
 from supervisor_core.workers.planning import Action, ActionKind, Lifecycle, Why
@@ -76,7 +76,7 @@ class WorkerActor:
     """
 
     def __init__(
-        self, worker: Worker, parts: Parts, adapter: WorkerAdapter, blocking: Blocking, hooks: Hooks, turn: Turn
+        self, worker: Worker, parts: DaemonContext, adapter: WorkerAdapter, blocking: Blocking, hooks: Hooks, turn: Turn
     ) -> None:
         self.worker = worker
         self.standing = Lifecycle()

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from supervisor_core.common.service import Blocking, Service
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.host.process_facts import linux as platform
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.observation import WorkerStatus, observe_workers
 from supervisor_core.workers.probes.service import THREADS, Prober
 
@@ -108,7 +108,7 @@ class WorkerObserver(Service):
 
     name = "senses"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: DaemonContext) -> None:
         super().__init__()
         self._parts = parts
         self._meter = LagMeter(platform.since_boot, ticked=self.pulse.beat)

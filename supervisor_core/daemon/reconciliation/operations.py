@@ -23,7 +23,7 @@ from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.observation import process_state
 from supervisor_core.workers.planning import Why
@@ -58,7 +58,7 @@ class OperationResult(NamedTuple):
 class WorkerOperations:
     """For the actor of this worker, one call at a time. Every call may block."""
 
-    def __init__(self, worker_id: str, parts: Parts, adapter: WorkerAdapter) -> None:
+    def __init__(self, worker_id: str, parts: DaemonContext, adapter: WorkerAdapter) -> None:
         self.error: str | None = None
         """Why it could not be brought up; None once it was."""
         self._heard: tuple[WorkerEnded, float] | None = None

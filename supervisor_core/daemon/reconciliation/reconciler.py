@@ -38,7 +38,7 @@ from supervisor_core.daemon.reconciliation.worker_pictures import (
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import Presence
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.observation import WorkerStatus
 from supervisor_core.workers.planning import Action, ActionKind, Why, plan
@@ -59,7 +59,7 @@ class Reconciler(Service):
 
     def __init__(
         self,
-        parts: Parts,
+        parts: DaemonContext,
         adapter: WorkerAdapter,
         blocking: Blocking,
         *,

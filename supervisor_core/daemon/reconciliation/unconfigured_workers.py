@@ -18,7 +18,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.records import read_record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host, Parts
+from supervisor_core.workers.context import DaemonContext, HostContext
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def unconfigured_workers(config: SupervisorConfig) -> list[Worker]:
     return found
 
 
-def refuse_orphaned_jobs(parts: Parts, known: Collection[str]) -> list[Job]:
+def refuse_orphaned_jobs(parts: DaemonContext, known: Collection[str]) -> list[Job]:
     """End what waits for workers that nobody looks after any more, as failures that say so; which these were.
 
     Else it would wait until a worker of that name is configured again, and then be done, months later.
@@ -58,7 +58,7 @@ def refuse_orphaned_jobs(parts: Parts, known: Collection[str]) -> list[Job]:
     return refused
 
 
-def unblock_worker(host: Host, ledger: Ledger, worker_id: str) -> None:
+def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
     """For a pass: say for whom this worker's commands wait; who is no worker here any more keeps nobody waiting."""
     gone: set[str] = set()
     while True:
@@ -76,7 +76,7 @@ def unblock_worker(host: Host, ledger: Ledger, worker_id: str) -> None:
             log.info("%s of %s waits: it is the turn of %s", job.handler, worker_id, first.worker_id)
 
 
-def _refused(host: Host, ledger: Ledger, worker_id: str) -> list[Job]:
+def _refused(host: HostContext, ledger: Ledger, worker_id: str) -> list[Job]:
     refused = []
     while job := ledger.read(partial(jobs.next_to_run, worker_id=worker_id)):
         if execute(job, host, ledger) is None:

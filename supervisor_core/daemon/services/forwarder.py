@@ -12,7 +12,7 @@ from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait
 from supervisor_core.common.service_names import FORWARDER
 from supervisor_core.daemon.replication.rounds import Round, Rounds, counted, forwarding_of
 from supervisor_core.workers.conditions.host import Outage
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 
 TICK_SECONDS = 10.0
 """For what other programs wrote (a shell, a pass), and to see that the database is still there."""
@@ -38,7 +38,7 @@ class Forwarder(Service):
 
     name = FORWARDER
 
-    def __init__(self, parts: Parts, blocking: Blocking) -> None:
+    def __init__(self, parts: DaemonContext, blocking: Blocking) -> None:
         config = parts.host.config
         super().__init__()
         self._ledger = parts.ledger

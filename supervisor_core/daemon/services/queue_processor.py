@@ -16,7 +16,7 @@ from supervisor_core.host.folder_watch import FolderWatch
 from supervisor_core.intake.inbox.intake import FlagIntake
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class QueueProcessor(Service):
 
     name = QUEUE_PROCESSOR
 
-    def __init__(self, parts: Parts, blocking: Blocking, waiting: Callable[[Collection[str]], None]) -> None:
+    def __init__(self, parts: DaemonContext, blocking: Blocking, waiting: Callable[[Collection[str]], None]) -> None:
         config = parts.host.config
         super().__init__()
         self._parts = parts

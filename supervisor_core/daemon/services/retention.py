@@ -71,7 +71,7 @@ from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import approvals, bakes, conditions, flips, forwarding, jobs, outbox, team_members
 from supervisor_core.workers.conditions.rules import FLAPPING, WORKER
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 DAY = timedelta(days=1)
 MONTH, QUARTER, YEAR = 30 * DAY, 90 * DAY, 365 * DAY
@@ -340,7 +340,7 @@ FILES: tuple[Files, ...] = (
 )
 
 
-def sweep(host: Host, ledger: Ledger, now: datetime) -> Iterator[None]:
+def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
     """Delete everything that is old, a small piece for each step. One part that fails keeps no other from its own. A
     sweep that was cut off goes on with the part that it was in."""
     state_dir, removed = host.config.state_dir, Counter[str]()
@@ -366,7 +366,7 @@ def sweep(host: Host, ledger: Ledger, now: datetime) -> Iterator[None]:
         log.info("retention: deleted %s", ", ".join(f"{count} of {name}" for name, count in (+removed).items()))
 
 
-def _parts(host: Host, ledger: Ledger, now: datetime) -> Iterator[tuple[str, Pieces]]:
+def _parts(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[tuple[str, Pieces]]:
     config = host.config
     scope = scope_of(ledger, now, frozenset(config.workers), forwards=not why_not(config))
     for retention in RETENTIONS:
@@ -378,7 +378,7 @@ def _parts(host: Host, ledger: Ledger, now: datetime) -> Iterator[tuple[str, Pie
         yield f"trials of {git.folder}", _trials(git, config.state_dir)
 
 
-def _checkouts(host: Host) -> list[Git]:
+def _checkouts(host: HostContext) -> list[Git]:
     """One for each checkout that a worker runs from. One on a drive that is away is left for another day."""
     with suppress(DriveUnavailable, OSError):
         paths = {worker.code.path for worker in host.config.workers.values()}
@@ -398,7 +398,7 @@ def _rows(ledger: Ledger, retention: Retention, scope: Scope) -> Pieces:
         yield count, full
 
 
-def _files(host: Host, files: Files, now: datetime) -> Pieces:
+def _files(host: HostContext, files: Files, now: datetime) -> Pieces:
     work = partial(_delete_old, host.config, files, (now - files.kept).timestamp())
     more = True
     while more:
@@ -448,7 +448,7 @@ class RetentionChore:
 
     name = "retention"
 
-    def __init__(self, host: Callable[[], Host], ledger: Ledger, started_at: datetime | None = None) -> None:
+    def __init__(self, host: Callable[[], HostContext], ledger: Ledger, started_at: datetime | None = None) -> None:
         self._host = host
         self._ledger = ledger
         self._not_before = (started_at or datetime.now(UTC)) + AFTER_START

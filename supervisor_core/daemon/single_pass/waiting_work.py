@@ -15,11 +15,11 @@ from supervisor_core.intake.inbox.intake import FlagIntake
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 
 def do_what_waits(
-    host: Host, worker: Worker, ledger: Ledger, findings: Findings, told: Told, *, sweep: bool = True
+    host: HostContext, worker: Worker, ledger: Ledger, findings: Findings, told: Told, *, sweep: bool = True
 ) -> None:
     """All of it, in this order; once told to stop, nothing more is begun, and what has its outcome is delivered."""
     for ended in report_interrupted(host, ledger, [worker.id], lambda: told):
@@ -45,7 +45,7 @@ def do_what_waits(
         pass
 
 
-def _take_flags(host: Host, worker: Worker, ledger: Ledger, findings: Findings) -> None:
+def _take_flags(host: HostContext, worker: Worker, ledger: Ledger, findings: Findings) -> None:
     try:
         swept = FlagIntake(host, ledger, [worker.id], trust_of(host.config)).sweep()
     except (DriveUnavailable, OSError) as error:

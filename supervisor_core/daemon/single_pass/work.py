@@ -22,7 +22,7 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.interrupts import Told
 from supervisor_core.storage import ledger_file
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.heartbeats.rows import Execute
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class LedgerOnDemand:
 
 
 def check_control_flags(
-    host: Host, worker: Worker, ledger: LedgerOnDemand, findings: Findings, told: Told
+    host: HostContext, worker: Worker, ledger: LedgerOnDemand, findings: Findings, told: Told
 ) -> list[str]:
     """Report what a crash interrupted, take the worker's flags, do by priority what waits; which actions were taken.
 
@@ -129,7 +129,7 @@ def check_control_flags(
     return findings.actions[before:]
 
 
-def _any_flags(host: Host, worker_id: str, findings: Findings) -> bool:
+def _any_flags(host: HostContext, worker_id: str, findings: Findings) -> bool:
     try:
         host.drive.check()
         return host.drive.call(_flags_of, host, worker_id)
@@ -138,7 +138,7 @@ def _any_flags(host: Host, worker_id: str, findings: Findings) -> bool:
         return False
 
 
-def _flags_of(host: Host, worker_id: str) -> bool:
+def _flags_of(host: HostContext, worker_id: str) -> bool:
     """Whether a flag lies there for this worker, claimed or not; in one call to the drive."""
     host.inbox.prepare()
     return host.inbox.any_for(lambda name: worker_of(name, (worker_id,)) is not None)

@@ -33,7 +33,7 @@ from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 FOLDER = "diagnostics"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
@@ -104,7 +104,7 @@ def masking_of(config: SupervisorConfig) -> Masking:
     return Masking(config.secrets(), public=(*config.workers, config.supervisor.id))
 
 
-def keep_report(host: Host, job: Job, kind: str, content: Mapping[str, Any], masking: Masking) -> dict[str, str]:
+def keep_report(host: HostContext, job: Job, kind: str, content: Mapping[str, Any], masking: Masking) -> dict[str, str]:
     """Write the report; for the details of the outcome, where it is and why it may not be on the drive.
 
     What identifies the report is told as it is; whatever people chose or programs said has been masked.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.phrases import span
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 if TYPE_CHECKING:
     from supervisor_core.config.load import SupervisorConfig
@@ -24,7 +24,7 @@ PART_SECONDS = 12.0
 """For all parts together, which are asked at the same time: a drive that hangs is given up after 10 s."""
 
 
-def generate_diagnostics(host: Host, job: Job) -> Outcome:
+def generate_diagnostics(host: HostContext, job: Job) -> Outcome:
     """Gather everything at once, write the report, and say the most important of it."""
     # Only here, because whoever looks at workers alone must not pay for the import.
     from supervisor_core.diagnosis.reports.files import gather, keep_report, masking_of
@@ -106,7 +106,7 @@ REMEDIES = {
 }
 
 
-def verify_database(host: Host, job: Job) -> Outcome:
+def verify_database(host: HostContext, job: Job) -> Outcome:
     """Ask the database that is configured, else the ledger, and keep the answers as a report."""
     # Only here, because whoever looks at workers alone must not pay for the import.
     from supervisor_core.diagnosis.reports.files import keep_report, masking_of

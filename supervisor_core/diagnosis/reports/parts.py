@@ -37,7 +37,7 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.database_check import look, verify
 from supervisor_core.storage.store import FILE_NAME
 from supervisor_core.version import __version__
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Health, Heartbeat, health
 from supervisor_core.workers.heartbeats.files import last_beat
 from supervisor_core.workers.observation import observe_worker
@@ -45,7 +45,7 @@ from supervisor_core.workers.pauses import Pause, read_flag
 from supervisor_core.workers.worker import check_watcher_process
 
 
-def heartbeat(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+def heartbeat(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
     """Fresh, healthy, paused; with the reason in words."""
     host.drive.check()
     beat, flag = host.drive.call(_on_drive, host.drive.root, host.config.folder("state"), worker.id)
@@ -91,9 +91,9 @@ LIBRARIES = (
 )  # fmt: skip
 
 
-def parts_for(host: Host, worker: Worker, masking: Masking) -> Mapping[str, Part]:
+def parts_for(host: HostContext, worker: Worker, masking: Masking) -> Mapping[str, Part]:
     """Every part, in the order in which it stands in the report. Another part is another line here."""
-    looks: Mapping[str, Callable[[Host, Worker, Masking], Mapping[str, Any]]] = {
+    looks: Mapping[str, Callable[[HostContext, Worker, Masking], Mapping[str, Any]]] = {
         "process": _process,
         "heartbeat": heartbeat,
         "database": _database,
@@ -109,7 +109,7 @@ def parts_for(host: Host, worker: Worker, masking: Masking) -> Mapping[str, Part
     return {name: partial(look_at, host, worker, masking) for name, look_at in looks.items()}
 
 
-def _process(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+def _process(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
     """Whether it runs, what it uses, and what hangs on it."""
     found = check_watcher_process(host.processes, worker)
     members = host.processes.members(worker.id)
@@ -140,7 +140,7 @@ def _member(member: Member, usage: Usage) -> dict[str, Any]:
     return {"pid": member.pid, "name": member.name, "state": member.state, **figures}
 
 
-def _database(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+def _database(host: HostContext, _: Worker, __: Masking) -> dict[str, Any]:
     """Whether the database answers; what is in it is the business of verify-db."""
     timeout = min(host.config.database.query_timeout_seconds, DATABASE_SECONDS)
     found = verify(database_url(host.config), (), timeout, DATABASE_SECONDS)
@@ -149,7 +149,7 @@ def _database(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
     return {**told, "connect_seconds": round(seconds, 3), **found.facts()}
 
 
-def _folders(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+def _folders(host: HostContext, _: Worker, __: Masking) -> dict[str, Any]:
     """The drive's folders, in one call for all of them."""
     host.drive.check()
     folders = {name: host.config.folder(name) for name in Folders.model_fields}
@@ -188,7 +188,7 @@ def _counts(folder: OpenFolder, deadline: float) -> dict[str, Any]:
     return {"files": files, "folders": below, "more": False}
 
 
-def _disk(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
+def _disk(host: HostContext, _: Worker, __: Masking) -> dict[str, Any]:
     """The disk of the state folder, and that of the drive; one that can't be asked leaves the other known."""
     told: dict[str, Any] = {"state_dir": {"path": str(host.config.state_dir), **space(host.config.state_dir)._asdict()}}
     try:
@@ -199,7 +199,7 @@ def _disk(host: Host, _: Worker, __: Masking) -> dict[str, Any]:
     return told
 
 
-def _log(host: Host, worker: Worker, masking: Masking) -> dict[str, Any]:
+def _log(host: HostContext, worker: Worker, masking: Masking) -> dict[str, Any]:
     """The last lines of what the worker wrote, by itself or to us."""
     source = source_of(host.config, worker)
     end = read_source(host.drive, source)
@@ -207,7 +207,7 @@ def _log(host: Host, worker: Worker, masking: Masking) -> dict[str, Any]:
     return {"path": str(source.path), "size_bytes": tail.size_bytes, "lines": tail.lines}
 
 
-def _pending_flags(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+def _pending_flags(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
     """Flags for this worker that nobody has taken yet, and how many others lie there."""
     host.drive.check()
     return host.drive.call(
@@ -236,7 +236,7 @@ def _age(root: Path, path: Path) -> dict[str, Any]:
     return {"size_bytes": status.st_size, "age_seconds": round(max(time.time() - status.st_mtime, 0.0), 1)}
 
 
-def _queue(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
+def _queue(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
     """What waits for this worker or is under way; the report itself is among it."""
     states = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
     found = look(host.config.state_dir / FILE_NAME, lambda connection: jobs.waiting(connection, [worker.id], states))
@@ -247,7 +247,7 @@ def _queue(host: Host, worker: Worker, _: Masking) -> dict[str, Any]:
     return {"count": len(found), "jobs": told}
 
 
-def _audit(host: Host, _: Worker, masking: Masking) -> dict[str, Any]:
+def _audit(host: HostContext, _: Worker, masking: Masking) -> dict[str, Any]:
     """The newest rows of this host's trail, whatever worker they are about."""
     wanted = audit.AuditFilter(limit=AUDIT_ROWS)
     found = look(host.config.state_dir / FILE_NAME, lambda connection: audit.search(connection, wanted))
@@ -265,7 +265,7 @@ def _details(text: str, masking: Masking) -> str:
     return shown if len(shown) <= LONGEST_DETAILS else f"{shown[:LONGEST_DETAILS]}…"
 
 
-def _versions(_: Host, __: Worker, ___: Masking) -> dict[str, Any]:
+def _versions(_: HostContext, __: Worker, ___: Masking) -> dict[str, Any]:
     return {
         "supervisor": __version__,
         "python": platform.python_version(),
@@ -283,7 +283,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _git(_: Host, worker: Worker, __: Masking) -> dict[str, Any]:
+def _git(_: HostContext, worker: Worker, __: Masking) -> dict[str, Any]:
     """How the worker's code stands. A worker without a checkout is no failure: not every one has its code so."""
     told = {"path": str(worker.code.path), "version": git_version()}
     try:

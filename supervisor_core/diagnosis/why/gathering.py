@@ -44,7 +44,7 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.search import DAMAGED
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Target
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.observation import DRIVE_SECONDS, WorkerStatus
 from supervisor_core.workers.restarts import limits as starts
@@ -95,7 +95,7 @@ class Explainer:
 
     def __call__(
         self,
-        host: Host,
+        host: HostContext,
         looked: Sequence[WorkerStatus],
         documents: Sequence[Mapping[str, Any]],
         wanted: Collection[str],
@@ -118,7 +118,7 @@ class Explainer:
             found.append(explain(facts))
         return sorted(found, key=lambda each: each.fine)
 
-    def _surroundings(self, host: Host) -> Surroundings:
+    def _surroundings(self, host: HostContext) -> Surroundings:
         config, problem = host.config, ""
         try:
             host.drive.call(host.drive.confirm, timeout=DRIVE_SECONDS)
@@ -162,7 +162,7 @@ class Explainer:
         paused = _with_job(facts.paused, seen, asked)
         return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, settings=settings, paused=paused)
 
-    def _ends(self, host: Host, workers: Sequence[Worker]) -> dict[str, End | str]:
+    def _ends(self, host: HostContext, workers: Sequence[Worker]) -> dict[str, End | str]:
         """The end of what each of them wrote, or why it can't be read."""
         sources = {worker.id: source_of(host.config, worker) for worker in workers}
         there = {name: source for name, source in sources.items() if source.on_drive}

@@ -18,7 +18,7 @@ from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.text import canonical_json, capitalised, one_line, sentence
 
 if TYPE_CHECKING:
-    from supervisor_core.workers.context import Host
+    from supervisor_core.workers.context import HostContext
 
 Document = Mapping[str, Any]
 
@@ -153,7 +153,7 @@ Observe = Callable[[Command], Previews]
 blocks."""
 
 
-def observer(host: Callable[[], Host]) -> Observe:
+def observer(host: Callable[[], HostContext]) -> Observe:
     """Observes through the doors of this host, with the configuration that is in force at the time."""
 
     def observe(command: Command) -> Previews:
@@ -167,7 +167,7 @@ def observer(host: Callable[[], Host]) -> Observe:
     return observe
 
 
-def _of_worker(host: Host, command: Command, worker_id: str) -> dict[str, Any]:
+def _of_worker(host: HostContext, command: Command, worker_id: str) -> dict[str, Any]:
     """For a command that changes no code: whether the worker is paused, and whether it may be started."""
     from supervisor_core.code.preview import worker_now
 

@@ -41,7 +41,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, new_task_id
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.heartbeats.files import known_workers
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class FlagIntake:
 
     def __init__(
         self,
-        host: Host,
+        host: HostContext,
         ledger: Ledger,
         worker_ids: Collection[str],
         trust: Trust | None,

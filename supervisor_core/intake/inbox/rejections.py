@@ -26,7 +26,7 @@ from supervisor_core.jobs.model import is_reserved, new_task_id
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 EACH = 20
 """Rejections of one sweep that have a row of their own."""
@@ -54,7 +54,7 @@ class Rejection:
 class FlagRejections:
     """Rejects what a sweep could not follow."""
 
-    def __init__(self, host: Host, ledger: Ledger, now: Callable[[], datetime]) -> None:
+    def __init__(self, host: HostContext, ledger: Ledger, now: Callable[[], datetime]) -> None:
         self._host = host
         self._ledger = ledger
         self._now = now

@@ -25,7 +25,7 @@ from supervisor_core.host.open_folder import UnreadableError
 from supervisor_core.intake.inbox.rules import FlagRules
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import sightings
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 REJECTED = "rejected"
 """Instead of a fingerprint: this claimed flag's rejection is in the trail, and only the file must still be moved."""
@@ -115,7 +115,7 @@ class SortedFlags:
 class FlagTriage:
     """Remembers its looks for as long as it lives."""
 
-    def __init__(self, host: Host, ledger: Ledger, rules: FlagRules) -> None:
+    def __init__(self, host: HostContext, ledger: Ledger, rules: FlagRules) -> None:
         self._host = host
         self._ledger = ledger
         self._rules = rules

@@ -21,7 +21,7 @@ from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, de
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import HEARTBEAT
 from supervisor_core.workers.conditions.rules import Sight
-from supervisor_core.workers.context import Host, Parts
+from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import HeartbeatAges, SupervisorHeartbeat
 from supervisor_core.workers.heartbeats.writer import problem_text, write_heartbeat_files, write_heartbeat_rows
@@ -103,7 +103,9 @@ class HeartbeatService(Service):
 
     name = HEARTBEAT
 
-    def __init__(self, parts: Parts, blocking: Blocking, look: Callable[[], Awaitable[list[WorkerStatus]]]) -> None:
+    def __init__(
+        self, parts: DaemonContext, blocking: Blocking, look: Callable[[], Awaitable[list[WorkerStatus]]]
+    ) -> None:
         super().__init__()
         self._parts = parts
         self._blocking = blocking
@@ -194,20 +196,20 @@ class HeartbeatService(Service):
             if beat is not None and beat.at is not None and seen.observation.pid is not None:
                 self._ages.seen(seen.worker.id, (seen.at - beat.at).total_seconds(), seen.at)
 
-    async def _rows(self, host: Host, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> None:
+    async def _rows(self, host: HostContext, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> None:
         with self._trouble("ledger", "heartbeats are not in the ledger"):
             failed = await self._blocking(self._write, self._told(host, seen, only))
             if failed:
                 raise SupervisorError(f"{', '.join(failed)} could not be written; the log has the details")
 
-    def _told(self, host: Host, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> list[Told]:
+    def _told(self, host: HostContext, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> list[Told]:
         return [
             (self._heartbeat(host, worker_id, seen.get(worker_id)), seen.get(worker_id))
             for worker_id in host.config.workers
             if only is None or worker_id in only
         ]
 
-    def _heartbeat(self, host: Host, worker_id: str, seen: WorkerStatus | None) -> SupervisorHeartbeat:
+    def _heartbeat(self, host: HostContext, worker_id: str, seen: WorkerStatus | None) -> SupervisorHeartbeat:
         not_seen = self._troubles.get("look") or f"{worker_id} was not among those looked at"
         problems = [problem_text(seen) if seen else not_seen, self._troubles.get("drive", "")]
         error = "; ".join(each for each in problems if each)

@@ -15,7 +15,7 @@ from pathlib import Path
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.folder_watch import FolderWatch
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import GOOD_WORDS, Heartbeat
 from supervisor_core.workers.heartbeats.files import last_beat, worker_of
 from supervisor_core.workers.pauses import paused_by
@@ -37,7 +37,11 @@ class HeartbeatWatch(Service):
     name = "beats"
 
     def __init__(
-        self, parts: Parts, blocking: Blocking, fine: Callable[[], Mapping[str, bool]], look: Callable[[str], None]
+        self,
+        parts: DaemonContext,
+        blocking: Blocking,
+        fine: Callable[[], Mapping[str, bool]],
+        look: Callable[[str], None],
     ) -> None:
         super().__init__()
         self._parts = parts

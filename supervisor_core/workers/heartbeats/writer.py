@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat, write_supervisor_heartbeat_file
 from supervisor_core.workers.heartbeats.rows import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
 from supervisor_core.workers.observation import WorkerStatus
@@ -16,7 +16,7 @@ from supervisor_core.workers.worker import host_name
 log = logging.getLogger(__name__)
 
 
-def write_heartbeat_files(host: Host, beats: Sequence[SupervisorHeartbeat]) -> None:
+def write_heartbeat_files(host: HostContext, beats: Sequence[SupervisorHeartbeat]) -> None:
     """Replace the supervisor's heartbeat files of these workers; `DriveUnavailable` where it does not answer.
 
     An `OSError` about one file is raised once all the others are written.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from supervisor_core.host import drive_files
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import drive_log, output_path
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 
 PIECE_BYTES = 256 * 1024
 
@@ -60,7 +60,7 @@ PIECES_IN_A_ROW = 16
 """Of one worker, before the others have their turn."""
 
 
-def deliver(host: Host, worker_id: str, output: WorkerOutput) -> bool:
+def deliver(host: HostContext, worker_id: str, output: WorkerOutput) -> bool:
     """Bring what waits to the drive; whether more waits than one worker may deliver in a row."""
     if not output.waiting:
         return False
@@ -75,7 +75,7 @@ def deliver(host: Host, worker_id: str, output: WorkerOutput) -> bool:
     return True
 
 
-def maintain_output(host: Host, worker_id: str) -> None:
+def maintain_output(host: HostContext, worker_id: str) -> None:
     """Keep one worker's output small and deliver what waits, once. For a pass, which has the worker to itself."""
     path, limits = output_path(host.config.state_dir, worker_id), host.config.logging
     if not path.exists():

@@ -20,7 +20,7 @@ from supervisor_core.host.folder_watch import WriteAlarm
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import make_output_folder, output_path
 from supervisor_core.processes.records import record_path
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.output.delivery import deliver
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class WorkerOutputs(Service):
 
     name = "outputs"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: DaemonContext) -> None:
         super().__init__()
         self._parts = parts
         self._outputs: dict[str, WorkerOutput] = {}

@@ -14,7 +14,7 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.config.worker_settings import Probe, Worker
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.probes.requests import MARGIN_SECONDS, ProbeAnswer, ask, name_of
 
 THREADS = 1024
@@ -97,7 +97,7 @@ class Prober:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: DaemonContext,
         blocking: Blocking,
         lag: Callable[[float], float] = lambda _: 0.0,
         changed: Callable[[str], None] = lambda _: None,

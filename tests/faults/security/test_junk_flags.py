@@ -20,7 +20,7 @@ from supervisor_core.intake.inbox import triage as flag_triage
 from supervisor_core.intake.inbox.intake import FlagIntake, SweepResult
 from supervisor_core.intake.inbox.rejections import EACH
 from supervisor_core.jobs import results
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from tests.integration.intake.test_flag_intake import Scene, scene
 from tests.support.daemon.reconciliation import until
 
@@ -200,7 +200,7 @@ def test_the_daemon_delivers_results_until_none_is_left(scene: Scene, monkeypatc
         scene.finish(job, Outcome.done())
 
     async def story() -> None:
-        queue = QueueProcessor(Parts(scene.host, scene.ledger), Blocking(), lambda _: None)
+        queue = QueueProcessor(DaemonContext(scene.host, scene.ledger), Blocking(), lambda _: None)
         monkeypatch.setattr(queue, "_poll_seconds", 1000.0)
         stopping = asyncio.Event()
         running = asyncio.create_task(queue.run(stopping))

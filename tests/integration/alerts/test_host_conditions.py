@@ -21,7 +21,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import take
 from supervisor_core.workers.conditions.host import Outage, TargetReading
 from supervisor_core.workers.conditions.rules import COMMAND, DATABASE, LINK, SUPERVISOR, Condition, Target
-from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.health import Heartbeat
 from tests.support.alerts.alert_service import ANN, AlertDesk, an_alert_desk
 from tests.support.storage.ledger_rows import alerts_of
@@ -41,7 +41,7 @@ class Looking:
 
     def restart(self) -> HostConditions:
         """Another daemon."""
-        parts = Parts(open_doors(self.desk.config), self.desk.ledger)
+        parts = DaemonContext(open_doors(self.desk.config), self.desk.ledger)
         self.conditions = HostConditions(parts, Blocking(), self._observed, lambda: self.trouble, lambda: self.silent)
         return self.conditions
 

@@ -25,7 +25,7 @@ from supervisor_core.intake.scheduler import SchedulerDoors, Ticker
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.tables import outbox
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import Health, WorkerState
 from tests.support.code.code_homes import CodeHost, a_code_host
 from tests.support.code.repositories import Clones, origin_and_checkout
@@ -430,7 +430,7 @@ def test_the_scheduler_begins_when_a_command_has_ended_and_says_what_came_of_it(
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.1 if worker is DOWN else 3600.0)
     place.set(bake_minutes=1 / 60 if worker is WELL else 10)
     place.workers["North"] = worker
-    parts = Parts(place.host.host, place.host.ledger)
+    parts = DaemonContext(place.host.host, place.host.ledger)
 
     def story() -> BakeState:
         task_id, _ = place.update()

@@ -9,7 +9,7 @@ import pytest
 
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.configuration.record import FILE_NAME, ConfigRecord
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.storage.forwarded_rows import opened
 
@@ -30,6 +30,6 @@ def test_a_damaged_file_keeps_no_daemon_from_its_start(tmp_path: Path, content: 
     host = FakeHost(tmp_path).host
     (host.config.state_dir / FILE_NAME).write_text(content)
     with opened(host.config.state_dir) as ledger:
-        record = ConfigRecord(Parts(host, ledger), lambda _: {}, Blocking(1))
+        record = ConfigRecord(DaemonContext(host, ledger), lambda _: {}, Blocking(1))
         asyncio.run(record.resume())
         record.follow()

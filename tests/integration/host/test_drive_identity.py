@@ -17,7 +17,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import validate_supervisor_environment
 from supervisor_core.doctor.host import check_drive as examine_drive
 from supervisor_core.host.drive import MARKER, NOTE, Drive, DriveIdentity, DriveUnavailable
-from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.pauses import Pause, pause_flag_path
 from tests.support.homes import Home, a_home
@@ -34,7 +34,7 @@ class Place:
         self.root.mkdir()
         self.one = self.host("one")
 
-    def host(self, name: str) -> Host:
+    def host(self, name: str) -> HostContext:
         document = {
             "supervisor": {"id": name, "state_dir": name},
             "nas": {"root": "nas"},
@@ -63,7 +63,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def seen_pause(host: Host) -> Pause | None:
+def seen_pause(host: HostContext) -> Pause | None:
     return observe_workers(host, [host.config.worker("OrionMX")])[0].pause
 
 

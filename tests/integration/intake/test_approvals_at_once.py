@@ -21,7 +21,7 @@ from supervisor_core.storage import schema
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.store import FILE_NAME, Ledger, OfEngine
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from tests.support.intake.approvals import ANNA, BOB, CARD, MINUTE, NOW, Desk, a_desk
 
 S = ApprovalState
@@ -103,7 +103,7 @@ def test_several_programs_carry_the_same_one_out_once(desk: Desk, tmp_path: Path
     desk.approvals.vote(asked.approval_id, BOB, Choice.APPROVE, now=NOW)
     ledgers = [Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) for _ in range(4)]
     try:
-        programs = [approvals_of(Parts(desk.parts.host, ledger), desk.rights) for ledger in ledgers]
+        programs = [approvals_of(DaemonContext(desk.parts.host, ledger), desk.rights) for ledger in ledgers]
         at_once([partial(program.execute, asked.approval_id, NOW) for program in programs])
     finally:
         for ledger in ledgers:

@@ -33,7 +33,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import sightings as sightings_table
-from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.context import HostContext, open_doors
 from tests.support.storage.ledger_rows import count_pending
 from tests.support.waiting import wait_until
 
@@ -45,7 +45,7 @@ START = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 class Scene:
     """A host, its ledger and its inbox; the clock stands until it is moved."""
 
-    def __init__(self, host: Host, ledger: Ledger) -> None:
+    def __init__(self, host: HostContext, ledger: Ledger) -> None:
         self.host, self.ledger, self.now = host, ledger, START
         self.inbox = host.config.folder("inbox")
         self.outbox = host.config.folder("outbox")

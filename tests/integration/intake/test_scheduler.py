@@ -32,7 +32,7 @@ from supervisor_core.intake.scheduler import CHECK, ApprovalsChore, Chore, Sched
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Sight, Target
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
 from tests.support.intake.approvals import ANNA, BOB, Desk, a_desk
 from tests.support.waiting import wait_until
@@ -191,7 +191,7 @@ def test_what_another_program_approved_is_found_with_the_tick(desk: Desk, tmp_pa
     with running(desk) as scheduler:
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(approvals_of(Parts(desk.parts.host, other), desk.rights), approval_id)
+            approve(approvals_of(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
 
 
@@ -201,7 +201,7 @@ def test_without_the_job_no_condition_and_no_row_of_another_program_is_checked(d
         approval_id = ask(desk)
         job = scheduler.without_job()
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(approvals_of(Parts(desk.parts.host, other), desk.rights), approval_id)
+            approve(approvals_of(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         looked_again = scheduler.looked_again
         time.sleep(8 * QUICK_SECONDS)
         assert (desk.approvals.find("task_1")[0].state, scheduler.looked_again) == (S.APPROVED, looked_again)
@@ -301,7 +301,7 @@ def test_it_looks_when_it_is_told_to(desk: Desk, tmp_path: Path) -> None:
     with running(desk) as scheduler:
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(approvals_of(Parts(desk.parts.host, other), desk.rights), approval_id)
+            approve(approvals_of(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.wake()
         scheduler.until(S.EXECUTING)
 
@@ -350,7 +350,7 @@ def test_a_chore_that_hangs_stops_neither_the_job_nor_the_others(desk: Desk, tmp
         wait_until(hanging.begun.is_set, 10, "it hangs")
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(approvals_of(Parts(desk.parts.host, other), desk.rights), approval_id)
+            approve(approvals_of(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
         hanging.let_go.set()
 

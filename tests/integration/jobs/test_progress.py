@@ -27,7 +27,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import FILE_NAME
 from supervisor_core.storage.tables import jobs as jobs_table
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.storage.forwarded_rows import NOW, a_new_job, assert_equal, forward, go_on, opened
@@ -61,9 +61,12 @@ class Bench:
         return [step.words for step in self.job(task_id).progress]
 
     def carry_out(
-        self, handler: Callable[[Host], object], heard: Callable[[Job], None] = lambda _: None, task_id: str = "t1"
+        self,
+        handler: Callable[[HostContext], object],
+        heard: Callable[[Job], None] = lambda _: None,
+        task_id: str = "t1",
     ) -> Outcome:
-        def handle(host: Host, _job: Job) -> Outcome:
+        def handle(host: HostContext, _job: Job) -> Outcome:
             handler(host)
             return Outcome.done()
 
@@ -100,7 +103,7 @@ def test_each_step_is_kept_with_its_time_before_the_handler_goes_on(
     monkeypatch.setattr(crashpoints, "reach", passed.append)
     kept: list[list[str]] = []
 
-    def handler(host: Host) -> None:
+    def handler(host: HostContext) -> None:
         for words in ("stopping OrionMX", "taking 3 commits back"):
             host.progress(words)
             kept.append(bench.words())
@@ -122,7 +125,7 @@ def test_a_step_has_its_card_told_anew_and_makes_none_where_none_was_ordered(ben
 
     seen: list[list[int]] = []
 
-    def handler(host: Host) -> None:
+    def handler(host: HostContext) -> None:
         seen.append(cards())
         host.progress("stopping OrionMX")
         seen.append(cards())
@@ -135,7 +138,7 @@ def test_a_step_has_its_card_told_anew_and_makes_none_where_none_was_ordered(ben
 
 
 def test_no_more_steps_are_kept_than_anybody_reads_and_the_newest_is_among_them(bench: Bench) -> None:
-    def handler(host: Host) -> None:
+    def handler(host: HostContext) -> None:
         for number in range(MOST_PROGRESS + 10):
             host.progress(f"step {number}")
 
@@ -148,7 +151,7 @@ def test_no_more_steps_are_kept_than_anybody_reads_and_the_newest_is_among_them(
 def test_what_is_said_is_kept_as_one_short_line_whatever_is_in_it(bench: Bench) -> None:
     odd = "taking back: \x1b[2J\n\0\udcff\u202e"
 
-    def handler(host: Host) -> None:
+    def handler(host: HostContext) -> None:
         host.progress(odd)
         host.progress("x" * 100_000)
 
@@ -177,7 +180,7 @@ def test_a_ledger_that_does_not_take_a_step_and_a_listener_that_fails_harm_no_ha
         "BEGIN SELECT RAISE(ABORT, 'no room'); END"
     )
 
-    def handler(host: Host) -> None:
+    def handler(host: HostContext) -> None:
         host.progress("refused")
         host.progress("taken")
 
@@ -193,7 +196,7 @@ def test_a_handler_does_not_wait_for_a_ledger_that_somebody_holds_and_nothing_of
     monkeypatch.setattr(progress, "WRITE_SECONDS", 0.05)
     kept: list[list[str]] = []
 
-    def handler(host: Host) -> None:
+    def handler(host: HostContext) -> None:
         with closing(sqlite3.connect(bench.folder / FILE_NAME, isolation_level=None)) as holder:
             holder.execute("BEGIN IMMEDIATE")
             for number in range(3):
@@ -212,7 +215,7 @@ def test_a_handler_does_not_wait_for_a_ledger_that_somebody_holds_and_nothing_of
 def test_each_step_is_forwarded(bench: Bench, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shared.db'}"
 
-    def handler(host: Host) -> None:
+    def handler(host: HostContext) -> None:
         for words in ("stopping OrionMX", "starting OrionMX"):
             forward(bench.ledger, url)
             before = bench.changed()

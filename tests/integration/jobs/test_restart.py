@@ -26,7 +26,7 @@ from supervisor_core.jobs import handlers as restart
 from supervisor_core.jobs.handlers import restart_watcher
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.processes.fake import FakeProcesses
-from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.pauses import Pause
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
@@ -50,7 +50,7 @@ class Place:
         (folder / "config.yaml").write_text(yaml.safe_dump(document))
         self.processes = FakeProcesses()
         real = open_doors(load_supervisor_config(folder / "config.yaml"))
-        self.host: Host = replace(real, processes=self.processes)
+        self.host: HostContext = replace(real, processes=self.processes)
 
     @property
     def pid(self) -> int | None:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from supervisor_core.processes.output.files import drive_log, output_path
-from supervisor_core.workers.context import Parts
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.output.service import WorkerOutputs
 from tests.support.intake.handler_hosts import FakeHost
@@ -36,7 +36,7 @@ def test_files_that_a_person_removed_or_replaced_keep_no_other_output_from_the_d
         (folder / name).write_text("first\n")
     (folder / "Broken.json").mkdir()
 
-    async def story(parts: Parts) -> None:
+    async def story(parts: DaemonContext) -> None:
         outputs, stopping = WorkerOutputs(parts), asyncio.Event()
         await outputs.initialise()
         running = asyncio.create_task(outputs.run(stopping))
@@ -52,4 +52,4 @@ def test_files_that_a_person_removed_or_replaced_keep_no_other_output_from_the_d
         await outputs.shut_down()
 
     with opened(host.config.state_dir) as ledger:
-        asyncio.run(story(Parts(host, ledger)))
+        asyncio.run(story(DaemonContext(host, ledger)))

@@ -18,7 +18,7 @@ from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.workers import observation as observing
 from supervisor_core.workers import pauses
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
-from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.pauses import Pause, pause_flag_path
 from tests.support.homes import Home, a_home
 
@@ -50,7 +50,7 @@ def daemon_brings_up(home: Home) -> WorkerOperations:
     with opened_ledger(host.config) as ledger:
         adapter = ProcessWorkerAdapter(host.processes, host.drive, lambda: host.config)
         adapter.add(host.config.worker("OrionMX"))
-        tending = WorkerOperations("OrionMX", Parts(host, ledger), adapter)
+        tending = WorkerOperations("OrionMX", DaemonContext(host, ledger), adapter)
         assert tending.decide(host.config.worker("OrionMX"), lambda: False) is None, "nothing speaks against it"
         tending.start(host.config.worker("OrionMX"), lambda: False)
         adapter.close()

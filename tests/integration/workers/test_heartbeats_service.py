@@ -20,7 +20,7 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import Sight
-from supervisor_core.workers.context import Host, Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.health import Health, Heartbeat, Observation, Verdict, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_path, read_ages, supervisor_heartbeat_path
 from supervisor_core.workers.heartbeats.service import HeartbeatService, next_due
@@ -34,7 +34,7 @@ PATIENCE_SECONDS = 20.0
 class Place:
     """A host with two workers that rest, without processes."""
 
-    host: Host
+    host: HostContext
     ledger: Ledger
     nas: Path
 
@@ -74,11 +74,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def play(
     place: Place,
-    story: Callable[[HeartbeatService, Parts, Callable[[Callable[[], object]], Awaitable[None]]], Awaitable[None]],
+    story: Callable[
+        [HeartbeatService, DaemonContext, Callable[[Callable[[], object]], Awaitable[None]]], Awaitable[None]
+    ],
     look_at: Callable[[], Awaitable[list[WorkerStatus]]] | None = None,
 ) -> HeartbeatService:
     async def run() -> HeartbeatService:
-        parts = Parts(place.host, place.ledger)
+        parts = DaemonContext(place.host, place.ledger)
         service, stopping = HeartbeatService(parts, Blocking(4), look_at or place.look), asyncio.Event()
         await service.initialise()
         task = asyncio.create_task(service.run(stopping))
@@ -101,7 +103,7 @@ def play(
 
 
 def test_it_tells_of_every_worker_at_once_and_again_and_again(place: Place) -> None:
-    async def story(service: HeartbeatService, _parts: Parts, until: Any) -> None:
+    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("b"))
         assert set(place.rows()) == {"supervisor_a", "supervisor_b"}
         said = place.file("a")
@@ -119,7 +121,7 @@ def test_what_a_worker_said_of_itself_gets_its_row(place: Place) -> None:
     folder.mkdir()
     heartbeat_path(folder, "a").write_text(json.dumps(beat))
 
-    async def story(_service: HeartbeatService, _parts: Parts, until: Any) -> None:
+    async def story(_service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: "a" in place.rows())
 
     play(place, story)
@@ -131,7 +133,7 @@ def test_the_age_of_each_heartbeat_is_kept_for_pictures(place: Place) -> None:
     beat = Heartbeat("running", looked[0].at - timedelta(seconds=42))
     running = looked[0].observation._replace(heartbeat=beat, pid=7)
     at = [replace(looked[0], observation=running, at=looked[0].at + timedelta(minutes=5 * n)) for n in range(3)]
-    service = HeartbeatService(Parts(place.host, place.ledger), Blocking(1), place.look)
+    service = HeartbeatService(DaemonContext(place.host, place.ledger), Blocking(1), place.look)
     (place.host.config.state_dir / "workers").mkdir(exist_ok=True)
     for each in at:
         service.keep_ages([each, looked[1]])
@@ -143,7 +145,7 @@ def test_the_age_of_each_heartbeat_is_kept_for_pictures(place: Place) -> None:
 def test_without_the_drive_the_rows_are_written_and_say_so(place: Place) -> None:
     away = place.nas.rename(place.nas.with_name("away"))
 
-    async def story(service: HeartbeatService, _parts: Parts, until: Any) -> None:
+    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(service.problem)
         assert "heartbeats are not on the drive" in service.problem()
         await until(lambda: "not on the drive" in place.rows().get("supervisor_b", ""))
@@ -162,7 +164,7 @@ def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch
 
     monkeypatch.setattr("supervisor_core.workers.heartbeats.service.tell_ledger", tell)
 
-    async def story(service: HeartbeatService, _parts: Parts, until: Any) -> None:
+    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("b"))
         assert "a could not be written" in service.problem()
         assert set(place.rows()) == {"supervisor_b"}
@@ -175,7 +177,7 @@ def test_a_folder_where_one_file_should_be_keeps_the_others_not(place: Place) ->
     folder = place.host.config.folder("state")
     (supervisor_heartbeat_path(folder, "a") / "inside").mkdir(parents=True)
 
-    async def story(service: HeartbeatService, _parts: Parts, until: Any) -> None:
+    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("b"))
         await until(service.problem)
 
@@ -186,7 +188,7 @@ def test_workers_that_can_not_be_looked_at_are_told_of_as_such(place: Place) -> 
     async def fail() -> list[WorkerStatus]:
         raise OSError(5, "Input/output error")
 
-    async def story(service: HeartbeatService, _parts: Parts, until: Any) -> None:
+    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("a"))
         assert "the workers could not be looked at" in service.problem()
         assert "Input/output error" in place.rows()["supervisor_a"]
@@ -203,14 +205,14 @@ def test_a_look_that_never_comes_back_does_not_hold_up_the_end(place: Place) -> 
         await asyncio.Event().wait()
         return []
 
-    async def story(_service: HeartbeatService, _parts: Parts, _until: Any) -> None:
+    async def story(_service: HeartbeatService, _parts: DaemonContext, _until: Any) -> None:
         await begun.wait()
 
     play(place, story, never)
 
 
 def test_a_new_configuration_is_followed_with_the_next_one(place: Place) -> None:
-    async def story(_service: HeartbeatService, parts: Parts, until: Any) -> None:
+    async def story(_service: HeartbeatService, parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("a"))
         config = load_supervisor_config(write_config(place.nas.parent, "c"), environ={})
         place.host = replace(place.host, config=config)
@@ -237,7 +239,7 @@ def test_one_whose_condition_changes_is_told_of_at_once_and_alone(place: Place) 
         place.host, config=load_supervisor_config(write_config(place.nas.parent, "a", "b"), environ={})
     )
 
-    async def story(service: HeartbeatService, _parts: Parts, until: Any) -> None:
+    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("a") and place.file("b"))
         before = place.file("a")["timestamp"], place.file("b")["timestamp"]
         service.see([sight("a", WorkerState.STARTING), sight("b", WorkerState.STOPPED)])

@@ -27,7 +27,7 @@ from supervisor_core.processes.records import record_path
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.health import Health, WorkerState, hangs
 from supervisor_core.workers.heartbeats.files import heartbeat_path
 from supervisor_core.workers.observation import DRIVE_SECONDS, WorkerStatus, observe_workers
@@ -41,7 +41,7 @@ HOSTILE = [b"", b"{", b"[]", b"\xff", b"[" * 10**5]
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(tmp_path: Path) -> HostContext:
     (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
@@ -53,20 +53,20 @@ def host(tmp_path: Path) -> Host:
 
 
 @pytest.fixture
-def ledger(host: Host) -> Iterator[Ledger]:
+def ledger(host: HostContext) -> Iterator[Ledger]:
     with opened_ledger(host.config) as made:
         yield made
 
 
-def seen(host: Host) -> WorkerStatus:
+def seen(host: HostContext) -> WorkerStatus:
     return observe_workers(host, [host.config.worker("OrionMX")])[0]
 
 
-def beat_file(host: Host) -> Path:
+def beat_file(host: HostContext) -> Path:
     return heartbeat_path(host.config.folder("state"), "OrionMX")
 
 
-def test_a_worker_that_does_not_run_is_missing_or_rests(host: Host, ledger: Ledger) -> None:
+def test_a_worker_that_does_not_run_is_missing_or_rests(host: HostContext, ledger: Ledger) -> None:
     assert (seen(host).verdict.health, seen(host).observation.state) == (Health.MISSING, WorkerState.STOPPED)
     host.pauses.set("OrionMX", Pause("cli:anna", "2026-02-05T14:30:15Z", "anna - hotfix"))
     document = seen(host).as_json()
@@ -75,7 +75,7 @@ def test_a_worker_that_does_not_run_is_missing_or_rests(host: Host, ledger: Ledg
     json.dumps(document)
 
 
-def test_a_quarantined_worker_is_not_missing_and_says_why_it_rests(host: Host, ledger: Ledger) -> None:
+def test_a_quarantined_worker_is_not_missing_and_says_why_it_rests(host: HostContext, ledger: Ledger) -> None:
     host.config.path.write_text(host.config.path.read_text().replace("OrionMX:", "OrionMX:\n    quarantined: true"))
     host = open_doors(load_supervisor_config(host.config.path))
     document = seen(host).as_json()
@@ -87,13 +87,13 @@ def test_a_quarantined_worker_is_not_missing_and_says_why_it_rests(host: Host, l
 
 
 @pytest.mark.parametrize("content", HOSTILE)
-def test_no_heartbeat_file_breaks_the_look(host: Host, ledger: Ledger, content: bytes) -> None:
+def test_no_heartbeat_file_breaks_the_look(host: HostContext, ledger: Ledger, content: bytes) -> None:
     beat_file(host).write_bytes(content)
     assert seen(host).verdict.health is Health.MISSING
     assert seen(host).verdict.reason.isprintable()
 
 
-def test_with_the_drive_away_what_is_known_at_home_is_said(host: Host, ledger: Ledger) -> None:
+def test_with_the_drive_away_what_is_known_at_home_is_said(host: HostContext, ledger: Ledger) -> None:
     host.pauses.set("OrionMX", Pause("cli:anna"))
     root = host.config.nas.root
     root.rename(root.with_name("away"))
@@ -102,7 +102,9 @@ def test_with_the_drive_away_what_is_known_at_home_is_said(host: Host, ledger: L
     assert not root.exists()
 
 
-def test_with_a_drive_that_hangs_a_look_takes_about_a_second_and_the_next_none(host: Host, ledger: Ledger) -> None:
+def test_with_a_drive_that_hangs_a_look_takes_about_a_second_and_the_next_none(
+    host: HostContext, ledger: Ledger
+) -> None:
     release = threading.Event()
     with pytest.raises(DriveUnavailable):
         host.drive.call(release.wait, timeout=0.02)
@@ -126,7 +128,9 @@ def states(ledger: Ledger) -> dict[str, JobState]:
     return {job.task_id: job.state for job in found}
 
 
-def test_what_was_started_is_reported_as_interrupted_once_and_all_else_is_left(host: Host, ledger: Ledger) -> None:
+def test_what_was_started_is_reported_as_interrupted_once_and_all_else_is_left(
+    host: HostContext, ledger: Ledger
+) -> None:
     for task_id, worker_id, state in (
         ("queued", "OrionMX", JobState.QUEUED),
         ("claimed", "OrionMX", JobState.CLAIMED),
@@ -186,7 +190,7 @@ def test_a_look_takes_what_the_daemon_knows_of_its_lag_and_of_the_probes(tmp_pat
     assert plain.verdict.health is Health.HEALTHY
 
 
-def test_of_a_worker_that_does_not_run_no_probe_is_asked_about(host: Host) -> None:
+def test_of_a_worker_that_does_not_run_no_probe_is_asked_about(host: HostContext) -> None:
     def probes(worker_id: str, identity: ProcessIdentity) -> str:
         raise AssertionError(f"{worker_id} has no process {identity}")
 
@@ -195,7 +199,7 @@ def test_of_a_worker_that_does_not_run_no_probe_is_asked_about(host: Host) -> No
 
 
 @pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[Host]:
+def sleeper(tmp_path: Path) -> Iterator[HostContext]:
     """A host whose worker sleeps, and is real."""
     (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
     command = ["{python}", "-c", "import time; time.sleep(600)"]
@@ -208,11 +212,11 @@ def sleeper(tmp_path: Path) -> Iterator[Host]:
         host.processes.stop("OrionMX", timeout=5)
 
 
-def a_beat(host: Host, **words: Any) -> None:
+def a_beat(host: HostContext, **words: Any) -> None:
     beat_file(host).write_text(json.dumps({"status": "running", "utc": datetime.now(UTC).isoformat(), **words}))
 
 
-def test_a_real_worker_that_is_stopped_by_a_signal_is_frozen_and_hangs(sleeper: Host) -> None:
+def test_a_real_worker_that_is_stopped_by_a_signal_is_frozen_and_hangs(sleeper: HostContext) -> None:
     host = sleeper
     identity = start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
     a_beat(host)
@@ -228,7 +232,7 @@ def test_a_real_worker_that_is_stopped_by_a_signal_is_frozen_and_hangs(sleeper: 
     wait_until(lambda: seen(host).verdict.health is Health.HEALTHY, message="it goes on")
 
 
-def test_a_new_process_is_not_judged_by_the_last_words_of_the_one_before(sleeper: Host) -> None:
+def test_a_new_process_is_not_judged_by_the_last_words_of_the_one_before(sleeper: HostContext) -> None:
     host = sleeper
     a_beat(host, status="broken", error="out of memory", pid=1)
     start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
@@ -238,7 +242,7 @@ def test_a_new_process_is_not_judged_by_the_last_words_of_the_one_before(sleeper
     assert "heartbeat 0 s ago" in seen(host).verdict.reason
 
 
-def test_where_nobody_put_the_start_on_record_the_kernel_knows_it(sleeper: Host) -> None:
+def test_where_nobody_put_the_start_on_record_the_kernel_knows_it(sleeper: HostContext) -> None:
     host = sleeper
     a_beat(host, status="broken", utc=(datetime.now(UTC) - timedelta(seconds=5)).isoformat())
     start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))

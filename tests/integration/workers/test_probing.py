@@ -23,7 +23,7 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
-from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.probes import service as probing
 from supervisor_core.workers.probes.service import Prober, ProbeResult
 from tests.support.processes.probe_servers import Answering, is_silent, raw_server, web_server
@@ -39,10 +39,10 @@ def web() -> Iterator[Answering]:
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Iterator[Parts]:
+def parts(tmp_path: Path) -> Iterator[DaemonContext]:
     made = configured(tmp_path, {})
     with opened_ledger(made) as ledger:
-        yield Parts(open_doors(made), ledger)
+        yield DaemonContext(open_doors(made), ledger)
 
 
 def configured(folder: Path, workers: Mapping[str, list[dict[str, Any]]]) -> Any:
@@ -56,7 +56,7 @@ def configured(folder: Path, workers: Mapping[str, list[dict[str, Any]]]) -> Any
 class Scene:
     """A prober at work, and the workers of a configuration."""
 
-    def __init__(self, parts: Parts, lag: Callable[[float], float] = lambda _: 0.0) -> None:
+    def __init__(self, parts: DaemonContext, lag: Callable[[float], float] = lambda _: 0.0) -> None:
         self.parts = parts
         self.prober = Prober(parts, Blocking(probing.THREADS), lag)
         self.stopping = asyncio.Event()
@@ -82,7 +82,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def at_work(parts: Parts, lag: Callable[[float], float] = lambda _: 0.0) -> AsyncIterator[Scene]:
+async def at_work(parts: DaemonContext, lag: Callable[[float], float] = lambda _: 0.0) -> AsyncIterator[Scene]:
     scene = Scene(parts, lag)
     running = asyncio.create_task(scene.prober.run(scene.stopping))
     await asyncio.sleep(0)
@@ -101,7 +101,9 @@ def story(told: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def test_a_worker_fails_after_so_many_bad_answers_and_is_fine_after_a_good_one(parts: Parts, web: Answering) -> None:
+def test_a_worker_fails_after_so_many_bad_answers_and_is_fine_after_a_good_one(
+    parts: DaemonContext, web: Answering
+) -> None:
     async def told() -> None:
         async with at_work(parts) as scene:
             scene.there("A", ONE, {"http": web.url, **QUICK})
@@ -119,7 +121,7 @@ def test_a_worker_fails_after_so_many_bad_answers_and_is_fine_after_a_good_one(p
     story(told)
 
 
-def test_a_result_is_of_one_process_and_never_of_its_successor(parts: Parts, web: Answering) -> None:
+def test_a_result_is_of_one_process_and_never_of_its_successor(parts: DaemonContext, web: Answering) -> None:
     async def told() -> None:
         web.status = 500
         async with at_work(parts) as scene:
@@ -140,7 +142,7 @@ def born_now(identity: ProcessIdentity) -> ProcessIdentity:
     return identity._replace(start=int(platform.since_boot() * os.sysconf("SC_CLK_TCK")))
 
 
-def test_an_answer_that_was_on_its_way_when_the_process_died_is_nobodys(parts: Parts) -> None:
+def test_an_answer_that_was_on_its_way_when_the_process_died_is_nobodys(parts: DaemonContext) -> None:
     async def told() -> None:
         with raw_server(is_silent) as port:
             async with at_work(parts) as scene:
@@ -158,7 +160,7 @@ def test_an_answer_that_was_on_its_way_when_the_process_died_is_nobodys(parts: P
     story(told)
 
 
-def test_a_changed_list_of_probes_starts_anew_and_the_same_one_goes_on(parts: Parts, web: Answering) -> None:
+def test_a_changed_list_of_probes_starts_anew_and_the_same_one_goes_on(parts: DaemonContext, web: Answering) -> None:
     async def told() -> None:
         web.status = 500
         async with at_work(parts) as scene:
@@ -177,7 +179,7 @@ def test_a_changed_list_of_probes_starts_anew_and_the_same_one_goes_on(parts: Pa
     story(told)
 
 
-def test_a_worker_that_is_forgotten_is_not_asked_any_more(parts: Parts, web: Answering) -> None:
+def test_a_worker_that_is_forgotten_is_not_asked_any_more(parts: DaemonContext, web: Answering) -> None:
     async def told() -> None:
         async with at_work(parts) as scene:
             scene.there("A", ONE, {"http": web.url, **QUICK})
@@ -195,7 +197,7 @@ def test_a_worker_that_is_forgotten_is_not_asked_any_more(parts: Parts, web: Ans
     story(told)
 
 
-def test_each_probe_that_fails_is_named(parts: Parts, web: Answering) -> None:
+def test_each_probe_that_fails_is_named(parts: DaemonContext, web: Answering) -> None:
     async def told() -> None:
         web.status = 500
         async with at_work(parts) as scene:
@@ -209,7 +211,7 @@ def test_each_probe_that_fails_is_named(parts: Parts, web: Answering) -> None:
 
 
 def test_many_that_hang_delay_nobody_who_does_not(
-    parts: Parts, web: Answering, monkeypatch: pytest.MonkeyPatch
+    parts: DaemonContext, web: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Far more hang, for ten minutes each, than are asked at the same time."""
     monkeypatch.setattr(probing, "CONNECTIONS_AT_ONCE", 2)
@@ -238,7 +240,7 @@ def test_many_that_hang_delay_nobody_who_does_not(
     story(told)
 
 
-def test_a_failure_while_nothing_was_scheduled_here_is_not_counted(parts: Parts, web: Answering) -> None:
+def test_a_failure_while_nothing_was_scheduled_here_is_not_counted(parts: DaemonContext, web: Answering) -> None:
     async def told() -> None:
         web.status, late = 500, [10.0]
         async with at_work(parts, lambda _: late[0]) as scene:
@@ -259,7 +261,7 @@ def has_more(web: Answering, asked: int) -> bool:
     return len(web.asked) > asked
 
 
-def test_a_result_is_read_from_any_thread_while_it_changes(parts: Parts, web: Answering) -> None:
+def test_a_result_is_read_from_any_thread_while_it_changes(parts: DaemonContext, web: Answering) -> None:
     async def told() -> None:
         async with at_work(parts) as scene:
             scene.there("A", ONE, {"http": web.url, **QUICK})
@@ -285,7 +287,7 @@ def test_a_result_is_read_from_any_thread_while_it_changes(parts: Parts, web: An
     story(told)
 
 
-def test_the_end_waits_for_no_server_and_leaves_no_program(parts: Parts, tmp_path: Path) -> None:
+def test_the_end_waits_for_no_server_and_leaves_no_program(parts: DaemonContext, tmp_path: Path) -> None:
     async def told() -> None:
         with raw_server(is_silent) as port:
             async with at_work(parts) as scene:
@@ -309,7 +311,7 @@ while not (place / "go").exists():
 """
 
 
-def test_what_is_known_before_it_runs_is_asked_once_it_does(parts: Parts, web: Answering) -> None:
+def test_what_is_known_before_it_runs_is_asked_once_it_does(parts: DaemonContext, web: Answering) -> None:
     async def told() -> None:
         scene = Scene(parts)
         scene.there("A", ONE, {"http": web.url, **QUICK})
@@ -325,7 +327,7 @@ def test_what_is_known_before_it_runs_is_asked_once_it_does(parts: Parts, web: A
     story(told)
 
 
-def test_the_newest_configuration_is_what_is_asked_with(parts: Parts, tmp_path: Path) -> None:
+def test_the_newest_configuration_is_what_is_asked_with(parts: DaemonContext, tmp_path: Path) -> None:
     """Placeholders and secrets are those of now: the host's configuration is replaced as a whole."""
 
     async def told() -> None:

@@ -23,7 +23,7 @@ from supervisor_core.intake.submission import Gateway
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
-from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.worker import start_watcher
 from tests.support.code.commits import Files
@@ -85,7 +85,7 @@ class CodeHost:
             self.document["workers"].setdefault(name, {"command": ["{python}", "-V"]}).update(settings)
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.document))
         self.config = load_supervisor_config(self.folder / "config.yaml")
-        self.host: Host = replace(open_doors(self.config), processes=self.processes, ledger=self.ledger)
+        self.host: HostContext = replace(open_doors(self.config), processes=self.processes, ledger=self.ledger)
 
     def start(self, *worker_ids: str) -> list[int]:
         """Have these workers running, all where none is named; their PIDs."""

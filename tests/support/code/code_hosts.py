@@ -24,7 +24,7 @@ from supervisor_core.jobs.handler_checks import check_startable
 from supervisor_core.jobs.rows import NewJob
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.worker import start_watcher
 
 WORKER = "OrionMX"
@@ -35,7 +35,7 @@ COMMANDS = {"update_code": "update", "rollback_code": "rollback", "undo_code": "
 class CodePlace:
     """One host whose workers run from a checkout."""
 
-    def __init__(self, folder: Path, host: Host, ledger: Ledger, processes: FakeProcesses) -> None:
+    def __init__(self, folder: Path, host: HostContext, ledger: Ledger, processes: FakeProcesses) -> None:
         self.folder = folder
         self.host = host
         self.ledger = ledger

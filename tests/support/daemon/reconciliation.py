@@ -34,7 +34,7 @@ from supervisor_core.jobs.rows import NewJob
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers import observation as frozen
 from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
-from supervisor_core.workers.context import Host, Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.restarts import history as past
 from supervisor_core.workers.snapshots import WorkerSnapshot
 from tests.support.daemon.virtual_time import VirtualLoop
@@ -64,7 +64,7 @@ class Clock:
         """What is done at once waits for nothing."""
 
 
-class TimedHost(Host):
+class TimedHost(HostContext):
     """A host whose time of day is the story's."""
 
     __slots__ = ()
@@ -92,9 +92,9 @@ class World:
         real = open_doors(config)
         self.adapter = FakeWorkerAdapter(lambda: self.parts.host.config)
         self.processes = self.adapter.processes
-        fields = {name: getattr(real, name) for name in Host.__dataclass_fields__}
+        fields = {name: getattr(real, name) for name in HostContext.__dataclass_fields__}
         self.clock = Clock()
-        self.parts = Parts(Host(**{**fields, "processes": self.processes}), ledger)
+        self.parts = DaemonContext(HostContext(**{**fields, "processes": self.processes}), ledger)
         self.version = 1
         self.resting = False
         self.rests: Callable[[], bool] = lambda: self.resting
@@ -106,7 +106,7 @@ class World:
     def run(self, story: Coroutine[Any, Any, T]) -> T:
         """Run it on virtual clocks."""
         host = self.parts.host
-        self.parts.host = TimedHost(**{name: getattr(host, name) for name in Host.__dataclass_fields__})
+        self.parts.host = TimedHost(**{name: getattr(host, name) for name in HostContext.__dataclass_fields__})
         TimedHost.clock = self.clock
         for module in (past, tending, frozen):
             self._patch.setattr(module, "time", self.clock)

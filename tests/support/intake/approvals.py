@@ -25,7 +25,7 @@ from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
-from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.pauses import Pause
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -54,7 +54,7 @@ class Desk:
         }
         self._write()
         self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
-        self.parts = Parts(replace(open_doors(self.config), processes=FakeProcesses()), self.ledger)
+        self.parts = DaemonContext(replace(open_doors(self.config), processes=FakeProcesses()), self.ledger)
         self.rights = FakeRights()
         self.approvals = approvals_of(self.parts, self.rights)
 

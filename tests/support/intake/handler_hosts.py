@@ -16,7 +16,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.processes.fake import FakeProcesses
-from supervisor_core.workers.context import Host, open_doors
+from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.heartbeats.files import heartbeat_path
 
 
@@ -35,7 +35,7 @@ class FakeHost:
         (folder / "config.yaml").write_text(yaml.safe_dump(document))
         self.processes = FakeProcesses()
         real = open_doors(load_supervisor_config(folder / "config.yaml"))
-        self.host: Host = replace(real, processes=self.processes)
+        self.host: HostContext = replace(real, processes=self.processes)
 
     @property
     def command(self) -> tuple[str, ...]:

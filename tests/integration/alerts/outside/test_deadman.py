@@ -21,7 +21,7 @@ from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.service import Report, ServiceState
 from supervisor_core.storage.store import FILE_NAME
-from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 from tests.support.alerts.webhook_receiver import a_receiver
 from tests.support.waiting import wait_until
@@ -46,7 +46,7 @@ class Switch:
 
     def __init__(self, desk: AlertDesk) -> None:
         self.broken = ""
-        self.service = DeadMan(Parts(open_doors(desk.config), desk.ledger), lambda: self.broken)
+        self.service = DeadMan(DaemonContext(open_doors(desk.config), desk.ledger), lambda: self.broken)
 
     def beat(self) -> bool:
         """One look, and one ping where all is well."""
@@ -155,7 +155,7 @@ def test_a_ledger_that_takes_no_row_ends_the_pings(
 
 def test_it_pings_at_once_and_again_and_ends_with_the_daemon_though_the_other_side_hangs(tmp_path: Path) -> None:
     with a_receiver() as receiver, an_alert_desk(tmp_path, alerts={"deadman_url": receiver.url}) as desk:
-        service = DeadMan(Parts(open_doors(desk.config), desk.ledger), lambda: "", every=0.05)
+        service = DeadMan(DaemonContext(open_doors(desk.config), desk.ledger), lambda: "", every=0.05)
 
         async def story() -> None:
             stopping = asyncio.Event()

@@ -22,7 +22,7 @@ from supervisor_core.alerts.outside.webhook import Webhook
 from supervisor_core.alerts.outside.webhook_documents import DELIVERY, SIGNATURE, TIMESTAMP, signature
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.times import from_text, to_text
-from supervisor_core.workers.context import Parts, open_doors
+from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 from tests.support.alerts.webhook_receiver import a_receiver
 from tests.support.waiting import wait_until
@@ -58,7 +58,7 @@ class Sending:
 
     def restart(self) -> Webhook:
         """Another daemon."""
-        parts = Parts(open_doors(self.desk.config), self.desk.ledger)
+        parts = DaemonContext(open_doors(self.desk.config), self.desk.ledger)
         self.service = Webhook(parts, Blocking(), lambda: self.time)
         asyncio.run(self.service.initialise())
         return self.service
@@ -270,7 +270,7 @@ def test_a_receiver_that_hangs_keeps_nobody_waiting_and_is_tried_again(
     with a_receiver() as receiver, an_alert_desk(tmp_path, alerts={"webhook": {"url": receiver.url}}) as desk:
         receiver.hangs.set()
         desk.now = datetime.now(UTC)
-        service = Webhook(Parts(open_doors(desk.config), desk.ledger), Blocking())
+        service = Webhook(DaemonContext(open_doors(desk.config), desk.ledger), Blocking())
 
         async def story() -> float:
             stopping = asyncio.Event()

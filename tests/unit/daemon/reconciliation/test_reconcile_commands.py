@@ -19,7 +19,7 @@ from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.records import write_record
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.planning import Action, ActionKind, Why
 from tests.support.daemon.reconciliation import World, a_world, until, waiting
 
@@ -43,7 +43,7 @@ class Diagnostics:
         self.hold = threading.Event()
         patch.setattr(executing, "HANDLERS", {**HANDLERS, "diagnostics": self})
 
-    def __call__(self, host: Host, job: Job) -> Outcome:
+    def __call__(self, host: HostContext, job: Job) -> Outcome:
         with self._world.adapter.during(job.worker_id, "diagnostics"):
             self.begun.append(job.task_id)
             assert self.hold.wait(20)

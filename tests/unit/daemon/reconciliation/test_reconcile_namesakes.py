@@ -18,7 +18,7 @@ from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.context import Host, Parts
+from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.restarts import limits as starts
 from tests.support.daemon.reconciliation import World, a_world, until
 from tests.support.processes.crashing_worker import HOUR_SECONDS, given_up, ruled
@@ -96,14 +96,14 @@ def test_one_for_a_worker_that_comes_at_this_very_moment_is_not_carried_out_by_w
     """Only its actor may do anything about a worker that is configured."""
     ran = threading.Event()
 
-    def handler(host: Host, job: Job) -> Outcome:
+    def handler(host: HostContext, job: Job) -> Outcome:
         host.config.worker(job.worker_id)
         ran.set()
         return Outcome.done()
 
     monkeypatch.setattr(executing, "HANDLERS", {**HANDLERS, "diagnostics": handler})
     task = world.send("diagnostics", "Nobody")
-    parts = Parts(world.parts.host, world.parts.ledger)
+    parts = DaemonContext(world.parts.host, world.parts.ledger)
 
     def comes() -> None:
         world.configure(Nobody={})

@@ -19,7 +19,7 @@ from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, not_begun
 from supervisor_core.storage.audit import rows as audit
-from supervisor_core.workers.context import Host
+from supervisor_core.workers.context import HostContext
 from tests.support.daemon.reconciliation import World, a_world, until
 
 WORKERS = ("West", "North", "South")
@@ -43,7 +43,7 @@ class Handlers:
         self.order: list[tuple[str, str]] = []
         patch.setattr(executing, "HANDLERS", dict.fromkeys(HANDLERS, self))
 
-    def __call__(self, _host: Host, job: Job) -> Outcome:
+    def __call__(self, _host: HostContext, job: Job) -> Outcome:
         self.order.append((job.task_id, job.worker_id))
         return Outcome.failed("It did not work.") if self.fails(job) else Outcome.done()
 
