@@ -1,0 +1,48 @@
+"""Two paths through a real daemon: the docs show them as they are, and they don't grow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from tests.paths import TracedPath, section, trace_paths
+from tests.support.homes import ROOT
+
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+BEGIN, END = "<!-- paths: begin -->\n", "<!-- paths: end -->\n"
+COUNTS = re.compile(r"(\d+) functions in (\d+) modules")
+SPARE_FUNCTIONS, SPARE_MODULES = 6, 2
+"""The difference between two runs of the same code: which thread is first, and which edits of a card are merged."""
+
+UPDATE = "UPDATE_PATHS"
+
+
+@pytest.fixture(scope="module")
+def paths() -> Sequence[TracedPath]:
+    taken = trace_paths()
+    if os.environ.get(UPDATE):
+        before, _, after = _parts()
+        PAGE.write_text(f"{before}{BEGIN}{section(taken)}{END}{after}")
+    return taken
+
+
+def _parts() -> tuple[str, str, str]:
+    """The page before, within and after the generated section."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    shown, _, after = rest.partition(END)
+    return before, shown, after
+
+
+def test_the_docs_show_the_main_line_of_each_path(paths: Sequence[TracedPath]) -> None:
+    assert COUNTS.sub("", section(paths)) == COUNTS.sub("", _parts()[1]), f"run this test with {UPDATE}=1, and look"
+
+
+def test_no_path_grows(paths: Sequence[TracedPath]) -> None:
+    bounds = [(int(functions), int(modules)) for functions, modules in COUNTS.findall(_parts()[1])]
+    for path, (most_functions, most_modules) in zip(paths, bounds, strict=True):
+        functions, modules = path.counts
+        assert functions <= most_functions + SPARE_FUNCTIONS, path.functions
+        assert modules <= most_modules + SPARE_MODULES, path.functions
