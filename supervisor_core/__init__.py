@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from supervisor_core.workers.heartbeats.rows import report_supervisor_heartbeat_to_database
     from supervisor_core.workers.pauses import is_watcher_paused
     from supervisor_core.workers.planning import ActionKind, plan
-    from supervisor_core.workers.snapshots import Snapshot
+    from supervisor_core.workers.status import Snapshot
     from supervisor_core.workers.teams.manager import TeamManager
     from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully
 
@@ -46,7 +46,7 @@ _HOMES = {
     "Event": "common.events",
     "EventBus": "common.events",
     "Reconciler": "daemon.reconciliation.reconciler",
-    "Snapshot": "workers.snapshots",
+    "Snapshot": "workers.status",
     "Supervisor": "daemon.single_pass.supervisor",
     "SupervisorAgent": "daemon.services.agent",
     "SupervisorStatus": "storage.supervisors",

@@ -31,9 +31,10 @@ from supervisor_core.workers.conditions.host import (
     is_skewed,
     read_host,
 )
-from supervisor_core.workers.conditions.rules import COMMAND, DRIVE, Condition, Reading, Sight, Target
+from supervisor_core.workers.conditions.rules import COMMAND, DRIVE, Condition, Reading, Target
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.status import WorkerStatus
 
 SOON_SECONDS = 5.0
 """Between two looks while something is wrong, so that its end is seen soon; and at what is in memory anyway."""
@@ -73,19 +74,22 @@ class HostConditions(Service):
         self._known: dict[Target, Condition] | None = None
         self._woken = asyncio.Event()
 
-    def see(self, sights: Iterable[Sight]) -> None:
+    def see(self, statuses: Iterable[WorkerStatus]) -> None:
         """Workers were looked at; on the event loop. That one could not be heard may be the drive's fault."""
-        sights = list(sights)
+        statuses = list(statuses)
         drive = Target(DRIVE, self._parts.host.config.supervisor.id)
-        unheard = any(not sight.seen.heartbeat_known for sight in sights)
+        unheard = any(not status.observation.heartbeat_known for status in statuses)
         if unheard and (self._known or {}).get(drive) is not Condition.DRIVE_UNREACHABLE:
             self.wake()
-        for sight in sights:
+        for status in statuses:
             for those, belongs in (
-                (self._running, sight.seen.state is WorkerState.RUNNING and sight.seen.heartbeat is not None),
-                (self._skewed, is_skewed(sight)),
+                (
+                    self._running,
+                    status.observation.state is WorkerState.RUNNING and status.observation.heartbeat is not None,
+                ),
+                (self._skewed, is_skewed(status)),
             ):
-                (those.add if belongs else those.discard)(sight.worker_id)
+                (those.add if belongs else those.discard)(status.worker_id)
 
     def wake(self) -> None:
         """Look now; on the event loop."""

@@ -32,7 +32,8 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Reading, Sight, Target, read_condition
+from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Reading, Target, read_condition
+from supervisor_core.workers.status import WorkerStatus
 
 AT_ONCE = 200
 """So many targets in one transaction: others wait for the write lock meanwhile."""
@@ -88,7 +89,7 @@ class AlertMonitor:
         self._quiet = QuietHoursService(ledger, config)
         self._flapping = FlappingMonitor(ledger.supervisor_id, config)
         self._lock = Lock()
-        self._sights: dict[str, list[Sight]] = {}
+        self._statuses: dict[str, list[WorkerStatus]] = {}
         self._observed: dict[Target, Observed] = {}
         self._known: dict[Target, KnownCondition] | None = None
         self._rested = False
@@ -98,13 +99,13 @@ class AlertMonitor:
 
     # --- what others tell it
 
-    def see(self, sights: Iterable[Sight]) -> None:
+    def see(self, statuses: Iterable[WorkerStatus]) -> None:
         """Workers were looked at. Where more looks wait than anybody needs, the newest takes the place of the last."""
         with self._lock:
-            for sight in sights:
-                waiting = self._sights.setdefault(sight.worker_id, [])
+            for status in statuses:
+                waiting = self._statuses.setdefault(status.worker_id, [])
                 del waiting[MOST_WAITING - 1 :]
-                waiting.append(sight)
+                waiting.append(status)
 
     def observe(self, target: Target, reading: Reading) -> None:
         """A part of the host was looked at: its drive, its disk, its database."""
@@ -131,7 +132,7 @@ class AlertMonitor:
         known = self._all_known(now)
         for target, reading in self._flapping.calmed(now):
             self.observe(target, reading)
-        while self._sights or self._observed:
+        while self._statuses or self._observed:
             wave = self._next_wave()
             for some in _in_parts([each for each in wave if not _is_as_before(known.get(each.target), each.reading)]):
                 self._write(known, some, now)
@@ -159,11 +160,11 @@ class AlertMonitor:
     def _next_wave(self) -> list[Observed]:
         """What was seen first of each target, of all that was seen since. Of who fell and rose again both are told."""
         with self._lock:
-            sights = [waiting.pop(0) for waiting in self._sights.values()]
-            self._sights = {worker_id: waiting for worker_id, waiting in self._sights.items() if waiting}
+            statuses = [waiting.pop(0) for waiting in self._statuses.values()]
+            self._statuses = {worker_id: waiting for worker_id, waiting in self._statuses.items() if waiting}
             observed, self._observed = list(self._observed.values()), {}
         grace = timedelta(seconds=self._config().alerts.start_grace_seconds)
-        read_so = ((Target(WORKER, sight.worker_id), read_condition(sight, grace)) for sight in sights)
+        read_so = ((Target(WORKER, status.worker_id), read_condition(status, grace)) for status in statuses)
         return [*observed, *(Observed(target, reading) for target, reading in read_so if reading is not None)]
 
     def _write(self, known: dict[Target, KnownCondition], some: Sequence[Observed], now: datetime) -> None:

@@ -50,12 +50,11 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
 from supervisor_core.workers.conditions.host import TargetReading
-from supervisor_core.workers.conditions.rules import Sight
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.heartbeats.service import HeartbeatService
 from supervisor_core.workers.heartbeats.watch import HeartbeatWatch
-from supervisor_core.workers.observation import WorkerStatus
 from supervisor_core.workers.output.service import WorkerOutputs
+from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import stop_watcher_gracefully
 
 log = logging.getLogger(__name__)
@@ -112,7 +111,7 @@ class Daemon:
             progressed=lambda _: self._waiting.tell(),
             resting=lambda: self._agent.rests,
             told=self._stopping.is_set,
-            sighted=self._sighted,
+            publish=self._publish_statuses,
             bus=self._bus,
             senses=self._senses,
         )
@@ -325,12 +324,12 @@ class Daemon:
         self._queue.wake()
         self._waiting.tell()
 
-    def _sighted(self, sights: Sequence[Sight]) -> None:
-        self._conditions.see(sights)
+    def _publish_statuses(self, statuses: Sequence[WorkerStatus]) -> None:
+        self._conditions.see(statuses)
         if self._heartbeats is not None:
-            self._heartbeats.see(sights)
+            self._heartbeats.see(statuses)
         if self._scheduler is not None:
-            self._scheduler.see(sights)
+            self._scheduler.see(statuses)
 
     def _observed(self, seen: Iterable[TargetReading]) -> None:
         if self._scheduler is not None:

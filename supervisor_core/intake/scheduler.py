@@ -35,7 +35,7 @@ from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.host import TargetReading
-from supervisor_core.workers.conditions.rules import Sight
+from supervisor_core.workers.status import WorkerStatus
 
 
 class SchedulerService(Service, ABC):
@@ -46,7 +46,7 @@ class SchedulerService(Service, ABC):
         """Another program has written something: look now."""
 
     @abstractmethod
-    def see(self, sights: Iterable[Sight]) -> None:
+    def see(self, statuses: Iterable[WorkerStatus]) -> None:
         """Workers were just looked at; to be called on the event loop, and at once."""
 
     @abstractmethod
@@ -197,7 +197,7 @@ class Scheduler(SchedulerService):
         filed: Callable[[], None] = lambda: None,
         *,
         look_again: Callable[[], None] = lambda: None,
-        seeing: Callable[[Iterable[Sight]], None] = lambda _: None,
+        seeing: Callable[[Iterable[WorkerStatus]], None] = lambda _: None,
         observing: Callable[[Iterable[TargetReading]], None] = lambda _: None,
     ) -> None:
         super().__init__()
@@ -217,9 +217,9 @@ class Scheduler(SchedulerService):
         for lane in self._lanes:
             self._begin(lane)
 
-    def see(self, sights: Iterable[Sight]) -> None:
+    def see(self, statuses: Iterable[WorkerStatus]) -> None:
         """Workers were just looked at; to be called on the event loop."""
-        self._seeing(sights)
+        self._seeing(statuses)
         self.wake()
 
     def observe(self, seen: Iterable[TargetReading]) -> None:

@@ -13,12 +13,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.host.drive import Drive, DriveUnavailable
@@ -28,10 +25,10 @@ from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.workers.context import HostContext
-from supervisor_core.workers.health import Heartbeat, Observation, Verdict, WorkerState, hangs, health
-from supervisor_core.workers.heartbeats.files import in_words, last_beat
+from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
+from supervisor_core.workers.heartbeats.files import last_beat
 from supervisor_core.workers.pauses import Pause, Pauses, read_flag
-from supervisor_core.workers.restarts.limits import Quarantine
+from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
 
 MODE = 0o600
@@ -151,60 +148,6 @@ DRIVE_SECONDS = 1.0
 """How long a look waits for the drive: `status` must answer within two seconds, whatever the drive does."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """One worker, as it was found."""
-
-    worker: Worker
-    found: FoundWorker
-    pause: Pause | None
-    quarantine: Quarantine | None
-    observation: Observation
-    verdict: Verdict
-    at: datetime
-    pause_differs: bool = False
-    """Whether its pause flag was changed by hand, so that whoever has the worker in hand must look at it."""
-
-    def as_json(self) -> dict[str, Any]:
-        """For `status --json`."""
-        started = self.observation.started_at
-        return {
-            "id": self.worker.id,
-            "state": str(self.observation.state),
-            "health": str(self.verdict.health),
-            "reason": self._reason(),
-            "fine": self.verdict.fine,
-            "pid": self.found.identity.pid if self.found.identity else None,
-            "paused": self.pause is not None,
-            "quarantined": self.worker.quarantined or self.quarantine is not None,
-            "muted_until": None,
-            "muted_for": None,
-            "team": self.worker.team,
-            "started_at": to_text(started) if started else None,
-            "last_health_at": to_text(self.at),
-            "last_error": None,
-        }
-
-    def under_way(self, moving: WorkerState) -> WorkerStatus:
-        """The same worker while it is being started or stopped."""
-        observation = self.observation._replace(state=moving)
-        return replace(self, observation=observation, verdict=health(observation, self.at))
-
-    @property
-    def hangs(self) -> str:
-        """Why it counts as hung: alive, and doing nothing. Empty where it does not."""
-        return hangs(self.observation, self.at)
-
-    def in_words(self) -> str:
-        """How it is, in a word or two."""
-        return in_words(self.observation.state, self.verdict, paused=self.pause is not None)
-
-    def _reason(self) -> str:
-        """The same as the verdict's, with who paused it."""
-        bare = self.verdict.reason.removeprefix("paused")
-        return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
-
-
 def observe_workers(
     host: HostContext,
     workers: Sequence[Worker],
@@ -253,8 +196,21 @@ def observe_workers(
             probes=probes,
         )
         differs = known and host.pauses.differs(worker.id, flags.get(worker.id))
-        seen.append(WorkerStatus(worker, found, pause, given_up, observation, health(observation, now), now, differs))
+        rests = _rest_reason(host.config, worker.id, pause)
+        seen.append(WorkerStatus(worker, now, observation, found, pause, given_up, differs, rests))
     return seen
+
+
+def _rest_reason(config: SupervisorConfig, worker_id: str, pause: Pause | None) -> str:
+    """Why nobody wants it to run; empty where somebody does."""
+    worker = config.workers.get(worker_id)
+    if worker is None:
+        return "it is not in the configuration any more"
+    if pause is not None:
+        return str(pause)
+    if not worker.enabled:
+        return "not enabled in the configuration"
+    return "quarantined in the configuration" if worker.quarantined else ""
 
 
 def _on_drive(

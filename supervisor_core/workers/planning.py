@@ -23,6 +23,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import require_aware
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision
+from supervisor_core.workers.status import ActualState, DesiredState
 
 
 class ActionKind(StrEnum):
@@ -53,30 +54,6 @@ class Why(StrEnum):
     RESTING = "monitoring is paused"
 
 
-class Wanted(NamedTuple):
-    """What is wanted of one worker."""
-
-    enabled: bool
-    quarantined: bool
-    paused: bool
-    spec_hash: str = ""
-    """Of all in its configuration that needs a restart to take effect; empty where nobody knows."""
-    resting: bool = False
-    """It is not to be looked after for now: monitoring is paused."""
-
-
-class Actual(NamedTuple):
-    """What is there of one worker."""
-
-    state: WorkerState
-    spec_hash: str = ""
-    """What it was started with; empty where nobody knows, as of one that was started by hand."""
-    ended: bool = False
-    """It has ended by itself, and its restart policy decided to leave it so."""
-    hung: bool = False
-    """It is alive and does nothing, and is configured to be restarted then."""
-
-
 class Action(NamedTuple):
     """What is to be done about one worker. `at` is the `now` of the plan, by which a newer one is told from it."""
 
@@ -86,17 +63,14 @@ class Action(NamedTuple):
 
 
 def plan(
-    desired: Mapping[str, Wanted], actual: Mapping[str, Actual], now: datetime, *, resting: bool = False
+    desired: Mapping[str, DesiredState], actual: Mapping[str, ActualState], now: datetime, *, resting: bool = False
 ) -> dict[str, Action]:
-    """An action for each worker that is configured or there. `resting`: monitoring is paused for all of them.
-
-    It is not enough that each `Wanted` rests: a worker that is not configured any more has none.
-    """
+    """An action for each worker that is configured or there. `resting`: monitoring is paused."""
     at = require_aware(now)
     decided: dict[str, Action] = {}
     for worker_id in dict.fromkeys((*desired, *actual)):
         wanted, there = desired.get(worker_id), actual.get(worker_id)
-        if resting or (wanted is not None and wanted.resting):
+        if resting:
             decided[worker_id] = Action(ActionKind.NONE, Why.RESTING, at)
         else:
             decided[worker_id] = Action(*_action(wanted, there), at)
@@ -112,7 +86,7 @@ _LEAVE = {
 """States in which nothing is done about a worker, whatever is wanted."""
 
 
-def _action(wanted: Wanted | None, there: Actual | None) -> tuple[ActionKind, Why]:
+def _action(wanted: DesiredState | None, there: ActualState | None) -> tuple[ActionKind, Why]:
     if there is None:  # a start could make it two
         return ActionKind.NONE, Why.NOT_SEEN
     if there.state in _LEAVE and not (wanted is None and there.state is WorkerState.BACKING_OFF):
@@ -124,7 +98,7 @@ def _action(wanted: Wanted | None, there: Actual | None) -> tuple[ActionKind, Wh
     return _at_rest(wanted, there)
 
 
-def _running(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
+def _running(wanted: DesiredState, there: ActualState) -> tuple[ActionKind, Why]:
     """Paused and quarantined workers that run were started by a person, who may stop them, too."""
     if not wanted.enabled:
         return ActionKind.STOP, Why.NOT_ENABLED
@@ -138,7 +112,7 @@ def _running(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
     return ActionKind.NONE, Why.AS_WANTED
 
 
-def _at_rest(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
+def _at_rest(wanted: DesiredState, there: ActualState) -> tuple[ActionKind, Why]:
     if not wanted.enabled:
         return ActionKind.NONE, Why.NOT_ENABLED
     held = _held(wanted)
@@ -149,7 +123,7 @@ def _at_rest(wanted: Wanted, there: Actual) -> tuple[ActionKind, Why]:
     return (ActionKind.NONE, Why.ENDED) if there.ended else (ActionKind.START, Why.NOT_RUNNING)
 
 
-def _held(wanted: Wanted) -> Why | None:
+def _held(wanted: DesiredState) -> Why | None:
     if wanted.quarantined:
         return Why.QUARANTINED
     return Why.PAUSED if wanted.paused else None

@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 
 from slack_playground import Playground
-from supervisor_core.workers.conditions.rules import Sight
 from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.status import WorkerStatus
 from tests.support.alerts.alert_service import NEVER, AlertDesk, an_alert_desk
 from tests.support.homes import demo_command
 from tests.support.slack.slack_home import SlackHome, a_slack_home, started
@@ -83,13 +83,13 @@ def _of_the_desk() -> list[str]:
         ticks = [_timed(lambda: (desk.alerting.work(desk.now), desk.alerting.due_at())) for _ in range(TICKS)]
         rounds = []
         for _ in range(5):
-            sights = [desk.sight(name) for name in names]
-            rounds.append(_timed(partial(desk.look, *sights)))
+            statuses = [desk.status(name) for name in names]
+            rounds.append(_timed(partial(desk.look, *statuses)))
         known = {"died": True, "decision": NEVER, "ended_at": desk.now}
-        dead = [desk.sight(name, WorkerState.STOPPED, **known) for name in names[:STORM]]
+        dead = [desk.status(name, WorkerState.STOPPED, **known) for name in names[:STORM]]
         storm = _timed(partial(desk.look, *dead))
         digest = _timed(desk.tell_all)
-        back = [desk.sight(name) for name in names[:STORM]]
+        back = [desk.status(name) for name in names[:STORM]]
         after = [_timed(lambda: (desk.alerting.work(desk.now), desk.alerting.due_at())) for _ in range(TICKS)]
         over = _timed(partial(_over, desk, back))
     return [
@@ -102,7 +102,7 @@ def _of_the_desk() -> list[str]:
     ]
 
 
-def _over(desk: AlertDesk, back: Sequence[Sight]) -> None:
+def _over(desk: AlertDesk, back: Sequence[WorkerStatus]) -> None:
     desk.look(*back)
     desk.tell_all()
 

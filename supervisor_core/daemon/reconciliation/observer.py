@@ -17,8 +17,9 @@ from supervisor_core.common.service import Blocking, Service
 from supervisor_core.config.worker_settings import Worker
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.workers.context import DaemonContext
-from supervisor_core.workers.observation import WorkerStatus, observe_workers
+from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.probes.service import THREADS, Prober
+from supervisor_core.workers.status import WorkerStatus
 
 TICK_SECONDS = 1.0
 """Between two ticks: a stop that is shorter and lies between them is not seen, and is no lag worth the name."""

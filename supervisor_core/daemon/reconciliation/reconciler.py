@@ -26,23 +26,20 @@ from supervisor_core.config.worker_settings import Worker
 from supervisor_core.daemon.configuration.service import ConfigVersion, Rollout
 from supervisor_core.daemon.reconciliation.actor import Hooks, WorkerActor
 from supervisor_core.daemon.reconciliation.observer import WorkerObserver, log_health_changes
-from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
-from supervisor_core.daemon.reconciliation.worker_pictures import (
-    Reconciled,
+from supervisor_core.daemon.reconciliation.status_publisher import (
+    Publish,
     StatusPublisher,
-    Tell,
-    actual_of,
-    picture_of,
-    wanted_of,
+    actual_state,
+    desired_state,
 )
+from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import Presence
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.observation import WorkerStatus
 from supervisor_core.workers.planning import Action, ActionKind, Why, plan
-from supervisor_core.workers.snapshots import Snapshot, WorkerSnapshot
+from supervisor_core.workers.status import Reconciliation, Snapshot, WorkerSnapshot, WorkerStatus
 
 LEFT_ALONE = frozenset({Why.PAUSED, Why.QUARANTINED, Why.RESTING})
 """Why a worker is not restarted for a configuration."""
@@ -52,7 +49,7 @@ log = logging.getLogger(__name__)
 
 class Reconciler(Service):
     """The service `orchestrator_dispatcher`. On the event loop, `finished` is called after each command, `progressed`
-    after each step that a handler says it takes, and `sighted` with what each look shows. `resting` says whether
+    after each step that a handler says it takes, and `publish` with each new status. `resting` says whether
     monitoring is paused."""
 
     name = DISPATCHER
@@ -67,7 +64,7 @@ class Reconciler(Service):
         progressed: Callable[[Job], None] = lambda _: None,
         resting: Callable[[], bool] = lambda: False,
         told: Callable[[], object] = lambda: False,
-        sighted: Tell = lambda _: None,
+        publish: Publish = lambda _: None,
         bus: EventBus | None = None,
         senses: WorkerObserver | None = None,
     ) -> None:
@@ -91,9 +88,9 @@ class Reconciler(Service):
         """What the newest plan says of each worker, and for which version that was."""
         self._version = 1
         self._snapshot = Snapshot(0, datetime.now(UTC))
-        self._reconciled: dict[str, Reconciled] = {}
+        self._reconciled: dict[str, Reconciliation] = {}
         self._seen: dict[str, WorkerStatus] = {}
-        self._sightings = StatusPublisher(sighted)
+        self._publisher = StatusPublisher(publish)
         self._due: set[str] = set()
         self._skipped: set[str] = set()
         """Of whom the last look said nothing, because something was just being done."""
@@ -177,7 +174,7 @@ class Reconciler(Service):
 
     def _progress_of(self, worker_id: str) -> Progress:
         actor, (version, why) = self._actors.get(worker_id), self._whys.get(worker_id, (0, None))
-        if actor is None or self._reconciled.get(worker_id, Reconciled()).version >= self._version:
+        if actor is None or self._reconciled.get(worker_id, Reconciliation()).desired_version >= self._version:
             return Progress.DONE
         if actor.unsettled or actor.moving is not None or version < self._version:
             return Progress.PENDING
@@ -255,9 +252,9 @@ class Reconciler(Service):
 
     async def _rest(self, stopping: asyncio.Event, seconds: float) -> None:
         """Until somebody pokes it, until it is time for the next round, or until somebody must be looked at."""
-        agenda, now = self._sightings.agenda, datetime.now(UTC)
-        self._due.update(agenda.due(now))
-        wait = 0.0 if self._due else min(agenda.wait(now), seconds)
+        schedule, now = self._publisher.schedule, datetime.now(UTC)
+        self._due.update(schedule.due(now))
+        wait = 0.0 if self._due else min(schedule.wait(now), seconds)
         self.pulse.beat(within=max(wait, 0.0))
         await wait_until(self._poked, stopping, wait)
 
@@ -280,7 +277,7 @@ class Reconciler(Service):
         self._show([worker_id])
         for table in (self._actors, self._tasks, self._seen, self._reconciled, self._whys):
             table.pop(worker_id, None)
-        self._sightings.forget(worker_id)
+        self._publisher.forget(worker_id)
         self._senses.forget(worker_id)
         self._publish(EventType.WORKER_REMOVED, worker_id, {})
         log.info("%s is removed: it is not in the configuration any more", worker_id)
@@ -347,9 +344,9 @@ class Reconciler(Service):
         self._seen |= fresh
         self._senses.follow(fresh.values())
         desired = {
-            each: wanted_of(config, config.workers[each], fresh[each]) for each in fresh if each in config.workers
+            each: desired_state(config, actors[each], seen) for each, seen in fresh.items() if each in config.workers
         }
-        actual = {each: actual_of(seen, actors[each].standing) for each, seen in fresh.items()}
+        actual = {each: actual_state(actors[each], seen) for each, seen in fresh.items()}
         plan_made = plan(desired, actual, now, resting=self._resting())
         runs = {each for each, actor in self._actors.items() if actor.has_turn or _runs(actor)}
         waited_for = self._rollout.waits_for
@@ -361,8 +358,8 @@ class Reconciler(Service):
             if action.why is Why.HUNG:
                 log.warning("%s hangs: %s", worker_id, fresh[worker_id].hangs)
             actors[worker_id].act(action)
-            done = self._reconciled.get(worker_id, Reconciled())
-            self._reconciled[worker_id] = done.again(self._version, now, applied=_brought_about(action))
+            done = self._reconciled.get(worker_id, Reconciliation())
+            self._reconciled[worker_id] = done.next_round(self._version, now, applied=_brought_about(action))
         self._swap({each: self._painted(each) for each in fresh})
         self._show(fresh)
         to_do = {each: str(action.kind) for each, action in actions.items() if action.kind is not ActionKind.NONE}
@@ -394,7 +391,7 @@ class Reconciler(Service):
 
     def _show(self, worker_ids: Iterable[str]) -> None:
         looked = [(self._actors[each], self._seen[each]) for each in worker_ids if each in self._seen]
-        self._sightings.show(self._parts.host.config, looked)
+        self._publisher.publish(looked)
 
     def fine(self) -> dict[str, bool]:
         """Of each that was seen running, and is to work, whether it was well."""
@@ -409,7 +406,7 @@ class Reconciler(Service):
 
     def _ended(self, ended: WorkerEnded) -> None:
         """A process has ended: a hint. What is true, a look will tell, and what follows, the plan."""
-        self._sightings.heard(ended)
+        self._publisher.note_end(ended)
         code = "not known" if ended.exit_code is None else ended.exit_code
         about = {"worker_id": ended.worker_id}
         log.info(
@@ -442,8 +439,10 @@ class Reconciler(Service):
             self._moved()
 
     def _painted(self, worker_id: str) -> WorkerSnapshot:
-        actor, done = self._actors[worker_id], self._reconciled.get(worker_id, Reconciled())
-        return picture_of(self._parts.host.config, actor, self._seen[worker_id], done)
+        actor, status = self._actors[worker_id], self._seen[worker_id]
+        desired = desired_state(self._parts.host.config, actor, status)
+        reconciled = self._reconciled.get(worker_id, Reconciliation())
+        return WorkerSnapshot(desired, actual_state(actor, status), reconciled)
 
     def _swap(self, newer: Mapping[str, WorkerSnapshot]) -> None:
         """The next picture, in one assignment."""

@@ -28,11 +28,12 @@ from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.health import FROZEN_SECONDS, Health
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
 from supervisor_core.workers.heartbeats.writer import problem_text, write_heartbeat_files, write_heartbeat_rows
-from supervisor_core.workers.observation import WorkerStatus, observe_workers
+from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.pauses import PauseFlagChange
-from supervisor_core.workers.planning import ActionKind, Actual, Wanted, plan
+from supervisor_core.workers.planning import ActionKind, plan
 from supervisor_core.workers.restarts.limits import note_start
+from supervisor_core.workers.status import ActualState, DesiredState, WorkerStatus
 from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher
 
 WELL, UNWELL, INTERRUPTED = 0, 1, 130
@@ -201,8 +202,8 @@ class Supervisor:
         """Start a worker that should run and does not, once, and within its `restart.max_per_hour`."""
         worker = self.worker
         given_up = seen.quarantine is not None
-        wanted = Wanted(worker.enabled, worker.quarantined or given_up, seen.pause is not None)
-        actual, now = Actual(seen.observation.state), datetime.now(UTC)
+        wanted = DesiredState("", worker.enabled, worker.quarantined or given_up, seen.pause is not None)
+        actual, now = ActualState(seen.observation.state), datetime.now(UTC)
         if plan({worker.id: wanted}, {worker.id: actual}, now)[worker.id].kind is not ActionKind.START:
             return seen
         try:

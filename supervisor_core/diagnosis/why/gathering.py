@@ -46,10 +46,11 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.observation import DRIVE_SECONDS, WorkerStatus
+from supervisor_core.workers.observation import DRIVE_SECONDS
 from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import read_history
 from supervisor_core.workers.restarts.policy import automatic_starts
+from supervisor_core.workers.status import WorkerStatus
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from supervisor_core.workers.conditions.rules import (
     SUPERVISOR,
     Condition,
     Reading,
-    Sight,
     Target,
 )
 from supervisor_core.workers.health import Health, WorkerState
+from supervisor_core.workers.status import WorkerStatus
 
 GIB = 1024**3
 
@@ -114,10 +114,10 @@ def read_host(facts: HostFacts) -> list[TargetReading]:
     return [*answers, *_commands(facts), *_supervisors(facts)]
 
 
-def is_skewed(sight: Sight) -> bool:
+def is_skewed(status: WorkerStatus) -> bool:
     """Whether this worker runs, and its heartbeat is in the future."""
-    seen = sight.seen
-    return seen.state is WorkerState.RUNNING and sight.verdict.health is Health.UNKNOWN and seen.heartbeat_known
+    seen = status.observation
+    return seen.state is WorkerState.RUNNING and status.verdict.health is Health.UNKNOWN and seen.heartbeat_known
 
 
 def _drive(facts: HostFacts) -> Reading:

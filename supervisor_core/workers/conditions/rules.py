@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from supervisor_core.workers.health import FROZEN_SECONDS, Health, Observation, Verdict, WorkerState, progressed_at
-from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
+from supervisor_core.workers.health import FROZEN_SECONDS, Health, Observation, WorkerState, progressed_at
+from supervisor_core.workers.restarts.policy import Next, RestartReason
+from supervisor_core.workers.status import WorkerStatus
 
 HEALING_SECONDS = 10.0
 """A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
@@ -120,30 +121,6 @@ _RANKS: Mapping[Condition, int] = {each: rank for rank, each in enumerate(Condit
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What is known of one worker at one moment."""
-
-    worker_id: str
-    at: datetime
-    state: WorkerState
-    """Where its life stands, with what is in hand."""
-    seen: Observation
-    verdict: Verdict
-    rests: str = ""
-    """Why nobody wants it to run, in words; empty where somebody does."""
-    died: bool = False
-    """It was started, nobody stopped it, and its process is gone."""
-    ended_at: datetime | None = None
-    """When that process ended; None where nobody heard it."""
-    ending: str = ""
-    """How it ended, in words; empty where nobody knows."""
-    decision: RestartDecision | None = None
-    """What follows on its end."""
-    start_error: str = ""
-    """Why it could not be started."""
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """The condition of a target, as one look shows it."""
 
@@ -159,20 +136,20 @@ class Reading:
     """How much it matters, where its condition does not say."""
 
 
-def read_condition(sight: Sight, grace: timedelta = timedelta(0)) -> Reading | None:
+def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Reading | None:
     """The condition of this worker; None where the look says nothing new. `grace`: for so long after its start a
     running worker is not accused."""
-    if sight.rests:
-        return Reading(Condition.PAUSED, sight.rests, sight.at)
-    seen = sight.seen
+    if status.rests:
+        return Reading(Condition.PAUSED, status.rests, status.at)
+    seen = status.observation
     if seen.state is WorkerState.RUNNING:
-        return _running(sight, grace)
+        return _running(status, grace)
     if seen.state is WorkerState.STUCK:
         condition = Condition.UNKNOWN if seen.unverifiable else Condition.STUCK
-        return Reading(condition, sight.verdict.reason, sight.at)
+        return Reading(condition, status.verdict.reason, status.at)
     if seen.state is WorkerState.QUARANTINED:
-        return Reading(Condition.RESTART_LIMIT, seen.quarantine, sight.ended_at or sight.at)
-    return _not_running(sight)
+        return Reading(Condition.RESTART_LIMIT, seen.quarantine, status.ended_at or status.at)
+    return _not_running(status)
 
 
 def changes_at(seen: Observation, at: datetime) -> datetime | None:
@@ -197,11 +174,11 @@ def _limit(seen: Observation) -> timedelta:
     return timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
 
 
-def _running(sight: Sight, grace: timedelta) -> Reading | None:
-    seen, verdict, at = sight.seen, sight.verdict, sight.at
+def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
+    seen, verdict, at = status.observation, status.verdict, status.at
     if seen.quarantine:
         return Reading(Condition.RESTART_LIMIT, verdict.reason, at)
-    condition = _by_health(sight)
+    condition = _by_health(status)
     if condition is None:
         return None
     since = min(_since(condition, seen, at), at)
@@ -209,12 +186,12 @@ def _running(sight: Sight, grace: timedelta) -> Reading | None:
         return Reading(condition, verdict.reason, since)
     begun = seen.started_at
     young = begun is not None and begun + grace > at and condition is not Condition.FROZEN
-    return Reading(condition, _in_words(condition, sight), since, begun + grace if young and begun else None)
+    return Reading(condition, _in_words(condition, status), since, begun + grace if young and begun else None)
 
 
-def _by_health(sight: Sight) -> Condition | None:
+def _by_health(status: WorkerStatus) -> Condition | None:
     """What the judgement of a running worker's health amounts to; None where that can't be told at the moment."""
-    match sight.verdict.health:
+    match status.verdict.health:
         case Health.HEALTHY:
             return Condition.WELL
         case Health.STALE:
@@ -224,9 +201,9 @@ def _by_health(sight: Sight) -> Condition | None:
         case Health.FROZEN:
             return Condition.FROZEN
         case Health.DEGRADED:
-            return Condition.STUCK if sight.verdict.stalled else Condition.DEGRADED
+            return Condition.STUCK if status.verdict.stalled else Condition.DEGRADED
         case Health.UNKNOWN:
-            return Condition.CLOCK_SKEW if sight.seen.heartbeat_known else None
+            return Condition.CLOCK_SKEW if status.observation.heartbeat_known else None
 
 
 def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
@@ -246,9 +223,9 @@ def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
     return at if said is None or seen.probe_failing else said
 
 
-def _in_words(condition: Condition, sight: Sight) -> str:
+def _in_words(condition: Condition, status: WorkerStatus) -> str:
     """Why, without figures that are others at each look: people read it long after."""
-    seen = sight.seen
+    seen = status.observation
     if condition is Condition.STALE:
         return f"it runs, and its heartbeat is older than {seen.max_age_seconds:g} s, which is its limit"
     if condition is Condition.MISSING:
@@ -259,25 +236,25 @@ def _in_words(condition: Condition, sight: Sight) -> str:
         return "it is alive but stopped by a signal, and does nothing until it is continued"
     if condition is Condition.CLOCK_SKEW:
         return "its heartbeat is in the future: compare the clocks of this host and of whoever writes it"
-    return sight.verdict.reason
+    return status.verdict.reason
 
 
-def _not_running(sight: Sight) -> Reading | None:
+def _not_running(status: WorkerStatus) -> Reading | None:
     """Stopped, or on its way up or down."""
-    decision, at = sight.decision, sight.at
-    if sight.state is WorkerState.STOPPING:
+    decision, at = status.decision, status.at
+    if status.state is WorkerState.STOPPING:
         return None
     if decision is not None and decision.what is Next.REST and decision.reason is RestartReason.ENDED_WELL:
-        return Reading(Condition.PAUSED, decision.words, sight.ended_at or at)
-    if sight.start_error:
-        return Reading(Condition.DOWN, sight.start_error, sight.ended_at or at)
+        return Reading(Condition.PAUSED, decision.words, status.ended_at or at)
+    if status.start_error:
+        return Reading(Condition.DOWN, status.start_error, status.ended_at or at)
     if decision is not None and decision.what is Next.REST:
-        return Reading(Condition.DOWN, decision.words, sight.ended_at or at)
-    if decision is None and not sight.died:  # it is just being started, and nobody has missed it yet
+        return Reading(Condition.DOWN, decision.words, status.ended_at or at)
+    if decision is None and not status.died:  # it is just being started, and nobody has missed it yet
         return None
-    since = sight.ended_at or at
+    since = status.ended_at or at
     soon = since + timedelta(seconds=HEALING_SECONDS)
     comes_at = decision.due_at if decision is not None else None
     held_until = soon if comes_at is None or comes_at <= soon else None
-    words = decision.words if decision is not None else sight.ending or "its process has ended"
+    words = decision.words if decision is not None else (status.end and status.end.words) or "its process has ended"
     return Reading(Condition.DOWN, words, since, held_until, healing=held_until is not None)

@@ -20,12 +20,11 @@ from sqlalchemy import Connection
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import HEARTBEAT
-from supervisor_core.workers.conditions.rules import Sight
 from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import HeartbeatAges, SupervisorHeartbeat
 from supervisor_core.workers.heartbeats.writer import problem_text, write_heartbeat_files, write_heartbeat_rows
-from supervisor_core.workers.observation import WorkerStatus
+from supervisor_core.workers.status import WorkerStatus
 
 GATHER_SECONDS = 0.5
 """Workers that start together change together; their heartbeats are written together."""
@@ -123,13 +122,13 @@ class HeartbeatService(Service):
         """Why the last ones were not all written, in words."""
         return "; ".join(self._troubles.values())
 
-    def see(self, sights: Iterable[Sight]) -> None:
+    def see(self, statuses: Iterable[WorkerStatus]) -> None:
         """Workers were just looked at; on the event loop."""
-        for sight in sights:
-            condition = sight.state, sight.verdict.health
-            if self._conditions.get(sight.worker_id) != condition:
-                self._conditions[sight.worker_id] = condition
-                self._changed.add(sight.worker_id)
+        for status in statuses:
+            condition = status.state, status.verdict.health
+            if self._conditions.get(status.worker_id) != condition:
+                self._conditions[status.worker_id] = condition
+                self._changed.add(status.worker_id)
                 self._woken.set()
 
     async def run(self, stopping: asyncio.Event) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat, write_supervisor_heartbeat_file
 from supervisor_core.workers.heartbeats.rows import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
-from supervisor_core.workers.observation import WorkerStatus
+from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import host_name
 
 log = logging.getLogger(__name__)

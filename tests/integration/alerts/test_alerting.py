@@ -212,7 +212,7 @@ def test_paused_monitoring_is_quiet_and_its_end_says_what_holds(desk: AlertDesk)
 def test_who_is_paused_or_removed_is_not_missed_and_its_alert_is_over(desk: AlertDesk) -> None:
     desk.down("North")
     desk.heard()
-    desk.look(desk.sight("North", WorkerState.STOPPED, rests="paused by ann"))
+    desk.look(desk.status("North", WorkerState.STOPPED, rests="paused by ann"))
     assert desk.heard() == ["edit: North was down for 0 s, and that is over."]
     desk.wait(60)
     desk.down("South")
@@ -256,19 +256,19 @@ def test_what_another_program_has_written_meanwhile_counts(desk: AlertDesk) -> N
     other = desk.alerting
     desk.restart()
     desk.down("North")
-    other.see([desk.sight("North", WorkerState.STOPPED, died=True, decision=None)])
+    other.see([desk.status("North", WorkerState.STOPPED, died=True, decision=None)])
     other.work(desk.now)
     assert [flip.new for flip in desk.flips("North")] == ["well", "down"]
-    other.see([desk.sight("North")])
+    other.see([desk.status("North")])
     other.work(desk.now)
     assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
     assert desk.one("North").state is AlertState.CLOSED
 
 
 def test_who_fell_and_rose_between_two_transactions_is_recorded_as_both(desk: AlertDesk) -> None:
-    dead = desk.sight("North", WorkerState.STOPPED, died=True, ended_at=desk.now)
+    dead = desk.status("North", WorkerState.STOPPED, died=True, ended_at=desk.now)
     desk.wait(1)
-    desk.look(dead, desk.sight("North"))
+    desk.look(dead, desk.status("North"))
     assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
 
 

@@ -96,14 +96,14 @@ def test_who_was_told_to_be_down_before_it_is_said_to_be_so_afterwards(desk: Ale
 def test_who_is_paused_flaps_no_more_at_once(desk: AlertDesk) -> None:
     flap(desk, 2)
     desk.heard()
-    desk.look(desk.sight("North", WorkerState.STOPPED, rests="paused by ann"))
+    desk.look(desk.status("North", WorkerState.STOPPED, rests="paused by ann"))
     assert desk.heard() == ["edit: North came and went for 3 min, and that is over."]
     assert [each.state for each in of_flapping(desk)] == [AlertState.CLOSED]
 
 
 def test_pauses_are_no_changes_of_health(desk: AlertDesk) -> None:
     for _ in range(6):
-        desk.look(desk.sight("North", WorkerState.STOPPED, rests="paused by ann"))
+        desk.look(desk.status("North", WorkerState.STOPPED, rests="paused by ann"))
         desk.wait(10)
         desk.well("North")
         desk.wait(10)

@@ -129,10 +129,10 @@ def test_workers_that_share_a_wrong_clock_are_one_alert_of_the_host(looking: Loo
     desk = looking.desk
     ahead = Heartbeat("running", datetime.now(UTC) + timedelta(hours=1))
     desk.now = datetime.now(UTC)
-    sights = [desk.sight(name, heartbeat=ahead) for name in ("North", "South")]
-    looking.conditions.see(sights)
+    statuses = [desk.status(name, heartbeat=ahead) for name in ("North", "South")]
+    looking.conditions.see(statuses)
     asyncio.run(looking.conditions.look())
-    desk.look(*sights)
+    desk.look(*statuses)
     lines = [line for line in desk.heard() if line.startswith("post")]
     assert lines == [lines[0]]
     assert lines[0].startswith("post: The clock of TestHost has a clock that differs")
@@ -164,7 +164,7 @@ def test_a_worker_that_can_not_be_heard_has_the_drive_looked_at_at_once(looking:
         try:
             async with asyncio.timeout(10):
                 await looks.get()
-                looking.conditions.see([looking.desk.sight("North", heartbeat=None, heartbeat_known=False)])
+                looking.conditions.see([looking.desk.status("North", heartbeat=None, heartbeat_known=False)])
                 await looks.get()
         finally:
             stopping.set()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common import crashpoints
-from supervisor_core.workers.conditions.rules import Sight
+from supervisor_core.workers.status import WorkerStatus
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 POINTS = (
@@ -35,7 +35,7 @@ class PowerGoesError(BaseException):
 class Mortal(AlertDesk):
     """Dies at each step of this name, again and again, and is started anew each time."""
 
-    last: tuple[Sight, ...] = ()
+    last: tuple[WorkerStatus, ...] = ()
 
     def work(self) -> None:
         while True:
@@ -51,9 +51,9 @@ class Mortal(AlertDesk):
         """A daemon that comes up looks at all workers."""
         self.alerting.see(self.last)
 
-    def look(self, *sights: Sight) -> None:
-        self.last = tuple({each.worker_id: each for each in (*self.last, *sights)}.values())
-        super().look(*sights)
+    def look(self, *statuses: WorkerStatus) -> None:
+        self.last = tuple({each.worker_id: each for each in (*self.last, *statuses)}.values())
+        super().look(*statuses)
 
 
 def story(desk: AlertDesk) -> list[str]:

@@ -31,11 +31,13 @@ from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.scheduler import CHECK, ApprovalsChore, Chore, Scheduler, SchedulerDoors, Ticker
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Sight, Target
+from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import DaemonContext
-from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
+from supervisor_core.workers.health import Heartbeat
+from supervisor_core.workers.status import WorkerStatus
 from tests.support.intake.approvals import ANNA, BOB, Desk, a_desk
 from tests.support.waiting import wait_until
+from tests.support.worker_statuses import worker_status
 
 T = TypeVar("T")
 S = ApprovalState
@@ -65,9 +67,9 @@ def quick_tick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Running:
     """A scheduler that runs, and how often it said that something was filed."""
 
-    def __init__(self, desk: Desk, *chores: Chore, sights: Callable[[], list[Sight]] = list) -> None:
+    def __init__(self, desk: Desk, *chores: Chore, statuses: Callable[[], list[WorkerStatus]] = list) -> None:
         self.desk = desk
-        self.sights = sights
+        self.statuses = statuses
         self.filed = 0
         self.looked_again = 0
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -91,8 +93,8 @@ class Running:
 
     def _look_again(self) -> None:
         self.looked_again += 1
-        if sights := self.sights():
-            self.service.see(sights)
+        if statuses := self.statuses():
+            self.service.see(statuses)
 
     def until(self, state: ApprovalState, task_id: str = "task_1") -> None:
         """Wait until the approval stands so."""
@@ -141,8 +143,8 @@ class Running:
 
 
 @contextmanager
-def running(desk: Desk, *chores: Chore, sights: Callable[[], list[Sight]] = list) -> Iterator[Running]:
-    made, loops = Running(desk, *chores, sights=sights), Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]]()
+def running(desk: Desk, *chores: Chore, statuses: Callable[[], list[WorkerStatus]] = list) -> Iterator[Running]:
+    made, loops = Running(desk, *chores, statuses=statuses), Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]]()
     with ThreadPoolExecutor(1) as pool:
         life = pool.submit(lambda: asyncio.run(made.live(loops)))
         loop, told = loops.get(timeout=10)
@@ -215,18 +217,17 @@ def unwell(desk: Desk) -> Alert | None:
     return desk.ledger.read(lambda connection: alerts.live_of(connection, "TestHost", Target(WORKER, "North")))
 
 
-def sight(error: str) -> Sight:
+def status(error: str) -> WorkerStatus:
     """A look at a worker that runs, and says that this is wrong."""
     now = datetime.now(UTC)
     beat = Heartbeat("running", now, error=error)
-    seen = Observation(WorkerState.RUNNING, heartbeat=beat, started_at=now - timedelta(days=1))
-    return Sight("North", now, WorkerState.RUNNING, seen, health(seen, now))
+    return worker_status("North", now, heartbeat=beat, started_at=now - timedelta(days=1))
 
 
 def test_a_condition_is_checked_by_the_job_alone(desk: Desk) -> None:
     """Nothing else tells of this one."""
     error = ""
-    with running(desk, AlertMonitor(desk.ledger, lambda: desk.config), sights=lambda: [sight(error)]) as scheduler:
+    with running(desk, AlertMonitor(desk.ledger, lambda: desk.config), statuses=lambda: [status(error)]) as scheduler:
         job = scheduler.without_job()
         error = "no space left"
         time.sleep(8 * QUICK_SECONDS)

@@ -19,7 +19,8 @@ from supervisor_core.processes.claims import Claim, profile_of
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.records import read_record
 from supervisor_core.workers.context import open_doors
-from supervisor_core.workers.observation import WorkerStatus, observe_workers
+from supervisor_core.workers.observation import observe_workers
+from supervisor_core.workers.status import WorkerStatus
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 

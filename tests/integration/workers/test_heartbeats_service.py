@@ -19,13 +19,14 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import Sight
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
-from supervisor_core.workers.health import Health, Heartbeat, Observation, Verdict, WorkerState
+from supervisor_core.workers.health import Heartbeat, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_path, read_ages, supervisor_heartbeat_path
 from supervisor_core.workers.heartbeats.service import HeartbeatService, next_due
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
-from supervisor_core.workers.observation import WorkerStatus, observe_workers
+from supervisor_core.workers.observation import observe_workers
+from supervisor_core.workers.status import WorkerStatus
+from tests.support.worker_statuses import worker_status
 
 PATIENCE_SECONDS = 20.0
 
@@ -162,7 +163,7 @@ def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch
             raise OverflowError("too large for a column")
         write_heartbeat_rows(execute, said, seen)
 
-    monkeypatch.setattr("supervisor_core.workers.heartbeats.service.tell_ledger", tell)
+    monkeypatch.setattr("supervisor_core.workers.heartbeats.service.write_heartbeat_rows", tell)
 
     async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("b"))
@@ -230,8 +231,8 @@ def test_heartbeats_keep_their_distance_and_catch_up_with_none(now: float, faile
     assert next_due(100, 30, now, failed=failed) == due
 
 
-def sight(worker_id: str, state: WorkerState, health: Health = Health.UNKNOWN) -> Sight:
-    return Sight(worker_id, datetime.now(UTC), state, Observation(state), Verdict(health, "", True))
+def status(worker_id: str, state: WorkerState) -> WorkerStatus:
+    return worker_status(worker_id, datetime.now(UTC), state)
 
 
 def test_one_whose_condition_changes_is_told_of_at_once_and_alone(place: Place) -> None:
@@ -242,10 +243,10 @@ def test_one_whose_condition_changes_is_told_of_at_once_and_alone(place: Place) 
     async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("a") and place.file("b"))
         before = place.file("a")["timestamp"], place.file("b")["timestamp"]
-        service.see([sight("a", WorkerState.STARTING), sight("b", WorkerState.STOPPED)])
+        service.see([status("a", WorkerState.STARTING), status("b", WorkerState.STOPPED)])
         await until(lambda: place.file("a")["timestamp"] > before[0] and place.file("b")["timestamp"] > before[1])
         before = place.file("a")["timestamp"], place.file("b")["timestamp"]
-        service.see([sight("a", WorkerState.RUNNING, Health.HEALTHY), sight("b", WorkerState.STOPPED)])
+        service.see([status("a", WorkerState.RUNNING), status("b", WorkerState.STOPPED)])
         await until(lambda: place.file("a")["timestamp"] > before[0])
         assert place.file("b")["timestamp"] == before[1]
 

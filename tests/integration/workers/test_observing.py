@@ -30,8 +30,9 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.health import Health, WorkerState, hangs
 from supervisor_core.workers.heartbeats.files import heartbeat_path
-from supervisor_core.workers.observation import DRIVE_SECONDS, WorkerStatus, observe_workers
+from supervisor_core.workers.observation import DRIVE_SECONDS, observe_workers
 from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import start_watcher
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.waiting import wait_until

@@ -31,10 +31,12 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Sight, Target
-from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
+from supervisor_core.workers.health import Heartbeat, WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
+from supervisor_core.workers.status import WorkerStatus
 from tests.support.storage.ledger_rows import alerts_of
+from tests.support.worker_statuses import worker_status
 
 BEGINNING = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
 CHANNEL = "C0OPS"
@@ -92,41 +94,39 @@ class AlertDesk:
 
     # --- what is seen
 
-    def look(self, *sights: Sight) -> None:
+    def look(self, *statuses: WorkerStatus) -> None:
         """The reconciler has looked at these."""
-        self.alerting.see(sights)
+        self.alerting.see(statuses)
         self.work()
 
     def well(self, *names: str) -> None:
         """They run, and have just said so."""
-        self.look(*(self.sight(name) for name in names))
+        self.look(*(self.status(name) for name in names))
 
     def down(self, *names: str, decision: RestartDecision | None = NEVER, ended: float = 0.0) -> None:
         """They have ended by themselves."""
         at = self.now - timedelta(seconds=ended)
         known = {"died": True, "decision": decision, "ended_at": at}
-        self.look(*(self.sight(name, WorkerState.STOPPED, **known) for name in names))
+        self.look(*(self.status(name, WorkerState.STOPPED, **known) for name in names))
 
     def degraded(self, *names: str, error: str = "no space left") -> None:
         """They run, and say that something is wrong."""
-        self.look(*(self.sight(name, heartbeat=Heartbeat("running", self.now, error=error)) for name in names))
+        self.look(*(self.status(name, heartbeat=Heartbeat("running", self.now, error=error)) for name in names))
 
     def stale(self, *names: str, ago: float = 301.0) -> None:
         """They run, and have not said so for too long."""
         beat = Heartbeat("running", self.now - timedelta(seconds=ago))
-        self.look(*(self.sight(name, heartbeat=beat, max_age_seconds=300.0) for name in names))
+        self.look(*(self.status(name, heartbeat=beat, max_age_seconds=300.0) for name in names))
 
     def observe(self, target: Target, condition: Condition, words: str) -> None:
         """A part of the host was looked at."""
         self.alerting.observe(target, Reading(condition, words, self.now))
         self.work()
 
-    def sight(self, name: str, state: WorkerState = WorkerState.RUNNING, **known: Any) -> Sight:
-        """A look at one; what `Sight` does not know is for its observation."""
-        of_sight = {each: known.pop(each) for each in tuple(known) if each in Sight.__dataclass_fields__}
-        beat = {"heartbeat": Heartbeat("running", self.now), "started_at": self.now - DAY, **known}
-        seen = Observation(state, **(beat if state is WorkerState.RUNNING else known))
-        return Sight(name, self.now, state, seen, health(seen, self.now), **of_sight)
+    def status(self, name: str, state: WorkerState = WorkerState.RUNNING, **known: Any) -> WorkerStatus:
+        """The status of one worker."""
+        beat = {"heartbeat": Heartbeat("running", self.now), "started_at": self.now - DAY}
+        return worker_status(name, self.now, state, **{**(beat if state is WorkerState.RUNNING else {}), **known})
 
     # --- time
 

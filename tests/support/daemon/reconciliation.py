@@ -36,7 +36,7 @@ from supervisor_core.workers import observation as frozen
 from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.restarts import history as past
-from supervisor_core.workers.snapshots import WorkerSnapshot
+from supervisor_core.workers.status import WorkerSnapshot
 from tests.support.daemon.virtual_time import VirtualLoop
 
 T = TypeVar("T")

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Sight, changes_at, read_condition
+from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, changes_at, read_condition
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
+from supervisor_core.workers.status import WorkerStatus
+from tests.support.worker_statuses import worker_status
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 FAR = datetime.max.replace(tzinfo=UTC)
@@ -21,11 +23,8 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def sight(state: WorkerState = RUNNING, *, shown: WorkerState | None = None, **known: Any) -> Sight:
-    """A look; what `Sight` does not know is for its observation."""
-    of_sight = {name: known.pop(name) for name in tuple(known) if name in Sight.__dataclass_fields__}
-    seen = Observation(state, **known)
-    return Sight("North", NOW, shown or state, seen, health(seen, NOW), **of_sight)
+def status(state: WorkerState = RUNNING, **known: Any) -> WorkerStatus:
+    return worker_status("North", NOW, state, **known)
 
 
 def beat(seconds: float, **more: Any) -> Heartbeat:
@@ -45,34 +44,36 @@ def wait(seconds: float) -> RestartDecision:
 @pytest.mark.parametrize(
     ("seen", "condition", "since"),
     [
-        (sight(heartbeat=beat(3), started_at=ago(500)), "well", 3),
-        (sight(max_age_seconds=0, started_at=ago(500)), "well", 500),
-        (sight(heartbeat=beat(310), started_at=ago(900), max_age_seconds=300), "stale", 10),
-        (sight(started_at=ago(400), max_age_seconds=300), "missing", 100),
-        (sight(heartbeat=beat(3, error="no disk"), started_at=ago(500)), "degraded", 3),
-        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900)), "stuck", 10),
-        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900), lag_seconds=4), "stuck", 6),
-        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(305)), "stuck", 5),
-        (sight(heartbeat=beat(3, progress=ago(310)), started_at=ago(900), probe_failing="its probe"), "stuck", 10),
-        (sight(heartbeat=beat(3, progress=ago(310), error="no disk"), started_at=ago(900)), "degraded", 3),
-        (sight(heartbeat=beat(3, progress=ago(290)), started_at=ago(900)), "well", 3),
-        (sight(heartbeat=beat(3), started_at=ago(500), probe_failing="its probe fails"), "degraded", 0),
-        (sight(heartbeat=beat(3), started_at=ago(500), frozen_seconds=12.0), "frozen", 12),
-        (sight(heartbeat=beat(-60), started_at=ago(500)), "clock_skew", 0),
-        (sight(heartbeat=beat(3), started_at=ago(500), quarantine="given up"), "restart_limit", 0),
-        (sight(heartbeat=beat(3), rests="paused by ann"), "paused", 0),
-        (sight(STOPPED, rests="not enabled in the configuration"), "paused", 0),
-        (sight(WorkerState.QUARANTINED, quarantine="too many", ended_at=ago(2)), "restart_limit", 2),
-        (sight(WorkerState.STUCK), "stuck", 0),
-        (sight(WorkerState.STUCK, unverifiable="nobody can tell"), "unknown", 0),
-        (sight(STOPPED, died=True, ended_at=ago(2), decision=rest()), "down", 2),
-        (sight(STOPPED, died=True, ended_at=ago(2), decision=rest(RestartReason.ENDED_WELL)), "paused", 2),
-        (sight(STOPPED, start_error="there is no such program"), "down", 0),
-        (sight(STOPPED, shown=WorkerState.STARTING, died=True, ended_at=ago(2)), "down", 2),
-        (sight(STOPPED, shown=WorkerState.BACKING_OFF, died=True, decision=wait(40)), "down", 0),
+        (status(heartbeat=beat(3), started_at=ago(500)), "well", 3),
+        (status(max_age_seconds=0, started_at=ago(500)), "well", 500),
+        (status(heartbeat=beat(310), started_at=ago(900), max_age_seconds=300), "stale", 10),
+        (status(started_at=ago(400), max_age_seconds=300), "missing", 100),
+        (status(heartbeat=beat(3, error="no disk"), started_at=ago(500)), "degraded", 3),
+        (status(heartbeat=beat(3, progress=ago(310)), started_at=ago(900)), "stuck", 10),
+        (status(heartbeat=beat(3, progress=ago(310)), started_at=ago(900), lag_seconds=4), "stuck", 6),
+        (status(heartbeat=beat(3, progress=ago(310)), started_at=ago(305)), "stuck", 5),
+        (status(heartbeat=beat(3, progress=ago(310)), started_at=ago(900), probe_failing="its probe"), "stuck", 10),
+        (status(heartbeat=beat(3, progress=ago(310), error="no disk"), started_at=ago(900)), "degraded", 3),
+        (status(heartbeat=beat(3, progress=ago(290)), started_at=ago(900)), "well", 3),
+        (status(heartbeat=beat(3), started_at=ago(500), probe_failing="its probe fails"), "degraded", 0),
+        (status(heartbeat=beat(3), started_at=ago(500), frozen_seconds=12.0), "frozen", 12),
+        (status(heartbeat=beat(-60), started_at=ago(500)), "clock_skew", 0),
+        (status(heartbeat=beat(3), started_at=ago(500), quarantine="given up"), "restart_limit", 0),
+        (status(heartbeat=beat(3), rests="paused by ann"), "paused", 0),
+        (status(STOPPED, rests="not enabled in the configuration"), "paused", 0),
+        (status(WorkerState.QUARANTINED, quarantine="too many", ended_at=ago(2)), "restart_limit", 2),
+        (status(WorkerState.STUCK), "stuck", 0),
+        (status(WorkerState.STUCK, unverifiable="nobody can tell"), "unknown", 0),
+        (status(STOPPED, died=True, ended_at=ago(2), decision=rest()), "down", 2),
+        (status(STOPPED, died=True, ended_at=ago(2), decision=rest(RestartReason.ENDED_WELL)), "paused", 2),
+        (status(STOPPED, start_error="there is no such program"), "down", 0),
+        (status(STOPPED, stage=WorkerState.STARTING, died=True, ended_at=ago(2)), "down", 2),
+        (status(STOPPED, stage=WorkerState.BACKING_OFF, died=True, decision=wait(40)), "down", 0),
     ],
 )
-def test_what_was_seen_has_its_condition_and_the_moment_since_when(seen: Sight, condition: str, since: float) -> None:
+def test_what_was_seen_has_its_condition_and_the_moment_since_when(
+    seen: WorkerStatus, condition: str, since: float
+) -> None:
     reading = read_condition(seen, GRACE)
     assert reading is not None
     assert (str(reading.condition), (NOW - reading.since).total_seconds()) == (condition, since)
@@ -82,32 +83,32 @@ def test_what_was_seen_has_its_condition_and_the_moment_since_when(seen: Sight, 
 @pytest.mark.parametrize(
     "seen",
     [
-        sight(heartbeat_known=False, started_at=ago(500)),
-        sight(STOPPED, shown=WorkerState.STARTING),
-        sight(STOPPED, shown=WorkerState.STOPPING, died=True),
-        sight(STOPPED),
+        status(heartbeat_known=False, started_at=ago(500)),
+        status(STOPPED, stage=WorkerState.STARTING),
+        status(STOPPED, stage=WorkerState.STOPPING, died=True),
+        status(STOPPED),
     ],
     ids=["the drive is away", "it comes up for the first time", "somebody stops it", "it was stopped by a command"],
 )
-def test_a_look_that_says_nothing_gives_no_condition(seen: Sight) -> None:
+def test_a_look_that_says_nothing_gives_no_condition(seen: WorkerStatus) -> None:
     assert read_condition(seen, GRACE) is None
 
 
 @pytest.mark.parametrize(
     ("seen", "held", "healing"),
     [
-        (sight(STOPPED, died=True, ended_at=ago(2)), 8.0, True),
-        (sight(STOPPED, died=True, ended_at=ago(2), decision=wait(7)), 8.0, True),
-        (sight(STOPPED, died=True, ended_at=ago(2), decision=wait(9)), None, False),
-        (sight(STOPPED, died=True, ended_at=ago(2), decision=rest()), None, False),
-        (sight(STOPPED, died=True, ended_at=ago(2), start_error="no such program"), None, False),
-        (sight(heartbeat=beat(3, error="no disk"), started_at=ago(10)), 20.0, False),
-        (sight(heartbeat=beat(3, error="no disk"), started_at=ago(31)), None, False),
-        (sight(started_at=ago(10), frozen_seconds=10.0), None, False),
+        (status(STOPPED, died=True, ended_at=ago(2)), 8.0, True),
+        (status(STOPPED, died=True, ended_at=ago(2), decision=wait(7)), 8.0, True),
+        (status(STOPPED, died=True, ended_at=ago(2), decision=wait(9)), None, False),
+        (status(STOPPED, died=True, ended_at=ago(2), decision=rest()), None, False),
+        (status(STOPPED, died=True, ended_at=ago(2), start_error="no such program"), None, False),
+        (status(heartbeat=beat(3, error="no disk"), started_at=ago(10)), 20.0, False),
+        (status(heartbeat=beat(3, error="no disk"), started_at=ago(31)), None, False),
+        (status(started_at=ago(10), frozen_seconds=10.0), None, False),
     ],
 )
 def test_who_is_brought_back_soon_or_was_just_started_is_not_accused_yet(
-    seen: Sight, held: float | None, *, healing: bool
+    seen: WorkerStatus, held: float | None, *, healing: bool
 ) -> None:
     reading = read_condition(seen, GRACE)
     assert reading is not None
@@ -118,7 +119,7 @@ def test_who_is_brought_back_soon_or_was_just_started_is_not_accused_yet(
 def test_a_reason_has_no_figures_that_are_others_at_each_look() -> None:
     for said in (beat, lambda seconds: beat(3, progress=ago(seconds))):
         readings = {
-            str(read_condition(sight(heartbeat=said(seconds), started_at=ago(900))).reason)  # type: ignore[union-attr]
+            str(read_condition(status(heartbeat=said(seconds), started_at=ago(900))).reason)  # type: ignore[union-attr]
             for seconds in (300, 400, 500)
         }
         assert len(readings) == 1

@@ -10,32 +10,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.planning import Action, ActionKind, Actual, Wanted, Why, plan
+from supervisor_core.workers.planning import Action, ActionKind, Why, plan
+from supervisor_core.workers.status import ActualState, DesiredState
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 HASHES = ("", "old", "new")
 BUSY = (WorkerState.STARTING, WorkerState.STOPPING, WorkerState.BACKING_OFF, WorkerState.STUCK)
 FLAGS = (True, False)
 
-WANTED = [None, *(Wanted(*given) for given in product(FLAGS, FLAGS, FLAGS, HASHES, FLAGS))]
-ACTUAL = [None, *(Actual(*given) for given in product(WorkerState, HASHES, FLAGS, FLAGS))]
 
-wanted_ones = st.builds(
-    Wanted, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(HASHES), st.sampled_from((False, False, True))
+def desired_state(enabled: bool, quarantined: bool, paused: bool, spec_hash: str = "") -> DesiredState:
+    return DesiredState(spec_hash, enabled, quarantined, paused)
+
+
+def actual_state(state: WorkerState, spec_hash: str = "", *, ended: bool = False, hung: bool = False) -> ActualState:
+    return ActualState(state, spec_hash=spec_hash, ended=ended, hung=hung)
+
+
+WANTED = [None, *(desired_state(*given) for given in product(FLAGS, FLAGS, FLAGS, HASHES))]
+ACTUAL = [
+    None,
+    *(
+        actual_state(state, spec_hash, ended=ended, hung=hung)
+        for state, spec_hash, ended, hung in product(WorkerState, HASHES, FLAGS, FLAGS)
+    ),
+]
+
+wanted_ones = st.builds(DesiredState, st.sampled_from(HASHES), st.booleans(), st.booleans(), st.booleans())
+actual_ones = st.builds(
+    actual_state, st.sampled_from(WorkerState), st.sampled_from(HASHES), ended=st.booleans(), hung=st.booleans()
 )
-actual_ones = st.builds(Actual, st.sampled_from(WorkerState), st.sampled_from(HASHES), st.booleans(), st.booleans())
 ids = st.sampled_from("ABCDE")
 
 
-def planned(wanted: Wanted | None, actual: Actual | None, *, resting: bool = False) -> Action:
+def planned(wanted: DesiredState | None, actual: ActualState | None, *, resting: bool = False) -> Action:
     """The action for one worker."""
     desired = {} if wanted is None else {"W": wanted}
     return plan(desired, {} if actual is None else {"W": actual}, NOW, resting=resting)["W"]
 
 
-def expected(wanted: Wanted | None, actual: Actual | None) -> ActionKind:
+def expected(wanted: DesiredState | None, actual: ActualState | None) -> ActionKind:
     """The same decision, written down as a list of the cases in which something is done."""
-    if actual is None or (wanted and wanted.resting):
+    if actual is None:
         return ActionKind.NONE
     if wanted is None and actual.state is WorkerState.BACKING_OFF:
         return ActionKind.REMOVE
@@ -56,14 +72,14 @@ def expected(wanted: Wanted | None, actual: Actual | None) -> ActionKind:
     return ActionKind.NONE
 
 
-def applied(action: Action, wanted: Wanted | None, actual: Actual | None) -> Actual | None:
+def applied(action: Action, wanted: DesiredState | None, actual: ActualState | None) -> ActualState | None:
     """What is there after the action was carried out."""
     match action.kind:
         case ActionKind.START | ActionKind.RESTART:
             assert wanted is not None, "nobody knows how to start it"
-            return Actual(WorkerState.RUNNING, wanted.spec_hash)
+            return actual_state(WorkerState.RUNNING, wanted.spec_hash)
         case ActionKind.STOP:
-            return Actual(WorkerState.STOPPED)
+            return actual_state(WorkerState.STOPPED)
         case ActionKind.REMOVE:
             return None
     return actual
@@ -89,7 +105,7 @@ def test_applying_the_plan_leaves_nothing_to_plan_in_any_combination() -> None:
 
 @given(st.dictionaries(ids, wanted_ones), st.dictionaries(ids, actual_ones))
 def test_applying_the_plan_of_many_workers_leaves_nothing_to_plan(
-    desired: dict[str, Wanted], actual: dict[str, Actual]
+    desired: dict[str, DesiredState], actual: dict[str, ActualState]
 ) -> None:
     actions = plan(desired, actual, NOW)
     after = {each: applied(action, desired.get(each), actual.get(each)) for each, action in actions.items()}
@@ -99,7 +115,7 @@ def test_applying_the_plan_of_many_workers_leaves_nothing_to_plan(
 
 @given(st.dictionaries(ids, wanted_ones), st.dictionaries(ids, actual_ones))
 def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
-    desired: dict[str, Wanted], actual: dict[str, Actual]
+    desired: dict[str, DesiredState], actual: dict[str, ActualState]
 ) -> None:
     before = (dict(desired), dict(actual))
     actions = plan(desired, actual, NOW)
@@ -119,45 +135,44 @@ def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
 @pytest.mark.parametrize(
     ("wanted", "actual", "why"),
     [
-        (Wanted(True, False, False), Actual(WorkerState.STOPPED), Why.NOT_RUNNING),
-        (Wanted(True, False, False), Actual(WorkerState.RUNNING), Why.AS_WANTED),
-        (Wanted(True, False, False, "new"), Actual(WorkerState.RUNNING, "old"), Why.CHANGED),
-        (Wanted(False, False, False), Actual(WorkerState.RUNNING), Why.NOT_ENABLED),
-        (Wanted(False, True, True), Actual(WorkerState.STOPPED), Why.NOT_ENABLED),
-        (Wanted(True, False, True), Actual(WorkerState.STOPPED), Why.PAUSED),
-        (Wanted(True, False, True, "new"), Actual(WorkerState.RUNNING, "old"), Why.PAUSED),
-        (Wanted(True, True, True), Actual(WorkerState.RUNNING), Why.QUARANTINED),
-        (Wanted(True, False, False), Actual(WorkerState.QUARANTINED), Why.QUARANTINED),
-        (Wanted(True, False, False), Actual(WorkerState.STOPPED, ended=True), Why.ENDED),
-        (Wanted(True, False, False), Actual(WorkerState.BACKING_OFF), Why.UNDER_WAY),
-        (Wanted(True, False, False), Actual(WorkerState.STUCK), Why.STUCK),
-        (Wanted(True, False, False), None, Why.NOT_SEEN),
-        (Wanted(True, False, False, resting=True), Actual(WorkerState.STOPPED), Why.RESTING),
-        (Wanted(True, False, False), Actual(WorkerState.RUNNING, hung=True), Why.HUNG),
-        (Wanted(True, False, False, "new"), Actual(WorkerState.RUNNING, "old", hung=True), Why.CHANGED),
-        (Wanted(True, False, True), Actual(WorkerState.RUNNING, hung=True), Why.PAUSED),
-        (Wanted(True, True, False), Actual(WorkerState.RUNNING, hung=True), Why.QUARANTINED),
-        (Wanted(False, False, False), Actual(WorkerState.RUNNING, hung=True), Why.NOT_ENABLED),
-        (Wanted(True, False, False), Actual(WorkerState.STOPPED, hung=True), Why.NOT_RUNNING),
-        (None, Actual(WorkerState.RUNNING, hung=True), Why.NOT_CONFIGURED),
-        (None, Actual(WorkerState.RUNNING), Why.NOT_CONFIGURED),
-        (None, Actual(WorkerState.STOPPING), Why.UNDER_WAY),
+        (desired_state(True, False, False), actual_state(WorkerState.STOPPED), Why.NOT_RUNNING),
+        (desired_state(True, False, False), actual_state(WorkerState.RUNNING), Why.AS_WANTED),
+        (desired_state(True, False, False, "new"), actual_state(WorkerState.RUNNING, "old"), Why.CHANGED),
+        (desired_state(False, False, False), actual_state(WorkerState.RUNNING), Why.NOT_ENABLED),
+        (desired_state(False, True, True), actual_state(WorkerState.STOPPED), Why.NOT_ENABLED),
+        (desired_state(True, False, True), actual_state(WorkerState.STOPPED), Why.PAUSED),
+        (desired_state(True, False, True, "new"), actual_state(WorkerState.RUNNING, "old"), Why.PAUSED),
+        (desired_state(True, True, True), actual_state(WorkerState.RUNNING), Why.QUARANTINED),
+        (desired_state(True, False, False), actual_state(WorkerState.QUARANTINED), Why.QUARANTINED),
+        (desired_state(True, False, False), actual_state(WorkerState.STOPPED, ended=True), Why.ENDED),
+        (desired_state(True, False, False), actual_state(WorkerState.BACKING_OFF), Why.UNDER_WAY),
+        (desired_state(True, False, False), actual_state(WorkerState.STUCK), Why.STUCK),
+        (desired_state(True, False, False), None, Why.NOT_SEEN),
+        (desired_state(True, False, False), actual_state(WorkerState.RUNNING, hung=True), Why.HUNG),
+        (desired_state(True, False, False, "new"), actual_state(WorkerState.RUNNING, "old", hung=True), Why.CHANGED),
+        (desired_state(True, False, True), actual_state(WorkerState.RUNNING, hung=True), Why.PAUSED),
+        (desired_state(True, True, False), actual_state(WorkerState.RUNNING, hung=True), Why.QUARANTINED),
+        (desired_state(False, False, False), actual_state(WorkerState.RUNNING, hung=True), Why.NOT_ENABLED),
+        (desired_state(True, False, False), actual_state(WorkerState.STOPPED, hung=True), Why.NOT_RUNNING),
+        (None, actual_state(WorkerState.RUNNING, hung=True), Why.NOT_CONFIGURED),
+        (None, actual_state(WorkerState.RUNNING), Why.NOT_CONFIGURED),
+        (None, actual_state(WorkerState.STOPPING), Why.UNDER_WAY),
     ],
 )
-def test_an_action_says_why(wanted: Wanted | None, actual: Actual | None, why: Why) -> None:
+def test_an_action_says_why(wanted: DesiredState | None, actual: ActualState | None, why: Why) -> None:
     assert planned(wanted, actual).why is why
 
 
 @pytest.mark.parametrize("state", WorkerState)
-@pytest.mark.parametrize("wanted", [None, Wanted(False, False, False), Wanted(True, False, False, "new")])
+@pytest.mark.parametrize("wanted", [None, desired_state(False, False, False), desired_state(True, False, False, "new")])
 def test_while_all_monitoring_is_paused_nothing_is_done_even_to_what_is_not_configured(
-    wanted: Wanted | None, state: WorkerState
+    wanted: DesiredState | None, state: WorkerState
 ) -> None:
-    action = planned(wanted, Actual(state, "old"), resting=True)
+    action = planned(wanted, actual_state(state, "old"), resting=True)
     assert (action.kind, action.why) == (ActionKind.NONE, Why.RESTING)
 
 
 def test_an_action_carries_the_time_of_its_plan_so_that_a_newer_one_is_known() -> None:
-    assert planned(None, Actual(WorkerState.STOPPED)).at == NOW
+    assert planned(None, actual_state(WorkerState.STOPPED)).at == NOW
     with pytest.raises(ValueError, match="no time zone"):
         plan({}, {}, NOW.replace(tzinfo=None))

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.snapshots import ActualState, DesiredState, Reconciliation, Snapshot, WorkerSnapshot
+from supervisor_core.workers.status import ActualState, DesiredState, Reconciliation, Snapshot, WorkerSnapshot
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 CHANGES = 10_000
@@ -144,6 +144,9 @@ def test_its_json_has_every_field_with_times_as_text() -> None:
                     "reason": "running",
                     "last_seen": moment,
                     "pending": ["task_1", "task_2"],
+                    "spec_hash": "",
+                    "ended": False,
+                    "hung": False,
                 },
                 "reconciliation": {"desired_version": 3, "last_at": moment, "count": 7},
             }

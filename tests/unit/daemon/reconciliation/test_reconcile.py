@@ -17,7 +17,7 @@ from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.workers.pauses import Pause
-from supervisor_core.workers.snapshots import Snapshot, WorkerSnapshot
+from supervisor_core.workers.status import Snapshot, WorkerSnapshot
 from tests.support.daemon.reconciliation import World, a_world, until, waiting
 from tests.support.sampling import rounds
 

@@ -1,0 +1,232 @@
+"""The condition of the workers: `WorkerStatus`, one worker as it was observed, and `Snapshot`, the picture of them all.
+
+All values are immutable. Planning, status output, alerts and explanations read the same `WorkerStatus`; a snapshot is
+replaced by one assignment, so any thread may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from supervisor_core.common.times import require_aware, to_text
+from supervisor_core.config.worker_settings import Worker
+from supervisor_core.processes.finding import FoundWorker
+from supervisor_core.workers.health import Health, Observation, Verdict, WorkerState, hangs, health
+from supervisor_core.workers.heartbeats.files import in_words
+from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.restarts.limits import Quarantine
+from supervisor_core.workers.restarts.policy import RestartDecision
+
+
+class ProcessEnd(NamedTuple):
+    """The end of a worker's process; `words` are empty where its exit code is not known."""
+
+    at: datetime
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """One worker, observed once, and completed by the daemon with what its actor knows."""
+
+    worker: Worker
+    at: datetime
+    observation: Observation
+    found: FoundWorker
+    pause: Pause | None = None
+    quarantine: Quarantine | None = None
+    pause_differs: bool = False
+    """Somebody changed its pause flag by hand, so its actor must look at it."""
+    rests: str = ""
+    """Why nobody wants it to run, in words; empty where somebody does."""
+    stage: WorkerState | None = None
+    """Its state with what is being done about it; None without an actor."""
+    decision: RestartDecision | None = None
+    """The restart decision about its last end."""
+    start_error: str = ""
+    end: ProcessEnd | None = None
+    """The end of the process on its record, where somebody heard it."""
+    verdict: Verdict = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", health(self.observation, self.at))
+
+    @property
+    def worker_id(self) -> str:
+        return self.worker.id
+
+    @property
+    def state(self) -> WorkerState:
+        return self.stage or self.observation.state
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return self.end.at if self.end else None
+
+    @property
+    def died(self) -> bool:
+        """It was started, its process is gone, and the supervisor neither ended it nor tried it out."""
+        record = self.found.record
+        started = record is not None and record.identity is not None
+        return started and self.found.identity is None and not self.found.ordered
+
+    @property
+    def hangs(self) -> str:
+        """Why it counts as hung: alive, and doing nothing. Empty where it does not."""
+        return hangs(self.observation, self.at)
+
+    def in_words(self) -> str:
+        """Its state and health, in a word or two."""
+        return in_words(self.observation.state, self.verdict, paused=self.pause is not None)
+
+    def under_way(self, moving: WorkerState) -> WorkerStatus:
+        """The same worker while it is being started or stopped."""
+        return replace(self, observation=self.observation._replace(state=moving))
+
+    def as_json(self) -> dict[str, Any]:
+        """For `status --json`."""
+        started = self.observation.started_at
+        return {
+            "id": self.worker.id,
+            "state": str(self.observation.state),
+            "health": str(self.verdict.health),
+            "reason": self._reason(),
+            "fine": self.verdict.fine,
+            "pid": self.found.identity.pid if self.found.identity else None,
+            "paused": self.pause is not None,
+            "quarantined": self.worker.quarantined or self.quarantine is not None,
+            "muted_until": None,
+            "muted_for": None,
+            "team": self.worker.team,
+            "started_at": to_text(started) if started else None,
+            "last_health_at": to_text(self.at),
+            "last_error": None,
+        }
+
+    def _reason(self) -> str:
+        """The same as the verdict's, with who paused it."""
+        bare = self.verdict.reason.removeprefix("paused")
+        return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredState:
+    """What the configuration and people want of a worker.
+
+    `spec_hash` covers all its settings that need a restart to take effect; empty where nobody knows.
+    """
+
+    spec_hash: str = ""
+    enabled: bool = True
+    quarantined: bool = False
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActualState:
+    """The state of a worker that a plan starts from, and that the snapshot shows."""
+
+    state: WorkerState
+    pid: int | None = None
+    started_at: datetime | None = None
+    health: Health = Health.UNKNOWN
+    reason: str = ""
+    last_seen: datetime | None = None
+    pending: tuple[str, ...] = ()
+    """What is in hand and what is planned for it, in words."""
+    spec_hash: str = ""
+    """The settings that it was started with; empty where nobody knows, as of one that was started by hand."""
+    ended: bool = False
+    """It ended on its own, and its restart policy leaves it so."""
+    hung: bool = False
+    """It is alive and does nothing, and its `restart.on_hang` is set."""
+
+    def __post_init__(self) -> None:
+        _in_utc(self, "started_at", "last_seen")
+        object.__setattr__(self, "pending", tuple(self.pending))
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """The version of the configuration that was applied to a worker, and its rounds."""
+
+    desired_version: int = 0
+    last_at: datetime | None = None
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        _in_utc(self, "last_at")
+
+    def next_round(self, version: int, now: datetime, *, applied: bool) -> Reconciliation:
+        """One more round; the version counts as applied once nothing is left to do for it."""
+        return Reconciliation(version if applied else self.desired_version, now, self.count + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    """One worker in the snapshot."""
+
+    desired: DesiredState
+    actual: ActualState
+    reconciliation: Reconciliation = field(default_factory=Reconciliation)
+
+    def as_json(self) -> dict[str, Any]:
+        """The three parts, with their times as text."""
+        return {
+            "desired": _as_json(self.desired),
+            "actual": _as_json(self.actual),
+            "reconciliation": _as_json(self.reconciliation),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All workers at one moment, in the order of their ids. A higher version is later, whatever the clock says."""
+
+    version: int
+    taken_at: datetime
+    workers: Mapping[str, WorkerSnapshot] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _in_utc(self, "taken_at")
+        # A copy of our own: a view of somebody else's dictionary would change with it.
+        object.__setattr__(self, "workers", MappingProxyType(dict(sorted(self.workers.items()))))
+
+    def changed(self, workers: Mapping[str, WorkerSnapshot], taken_at: datetime) -> Snapshot:
+        """The next version with these workers, all of them; this very snapshot where nothing differs."""
+        if dict(workers) == self.workers:
+            return self
+        return Snapshot(self.version + 1, taken_at, workers)
+
+    def as_json(self) -> dict[str, Any]:
+        """A new dictionary for programs, which the caller may change."""
+        return {
+            "version": self.version,
+            "taken_at": to_text(self.taken_at),
+            "workers": {worker_id: worker.as_json() for worker_id, worker in self.workers.items()},
+        }
+
+
+def _in_utc(value: object, *names: str) -> None:
+    """Have these times of a frozen value in UTC, or refuse them."""
+    for name in names:
+        moment = getattr(value, name)
+        if moment is not None:
+            object.__setattr__(value, name, require_aware(moment))
+
+
+def _as_json(part: DesiredState | ActualState | Reconciliation) -> dict[str, Any]:
+    return {each.name: _plain(getattr(part, each.name)) for each in fields(part)}
+
+
+def _plain(value: object) -> object:
+    """The value as JSON has it."""
+    if isinstance(value, datetime):
+        return to_text(value)
+    if isinstance(value, WorkerState | Health):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
