@@ -92,9 +92,9 @@ class SlackService(Chat):
         config: SupervisorConfig,
         ledger: Ledger,
         credentials: SlackCredentials,
-        approvals: Approvals,
         rights: ChatRights,
         answers: ChatAnswers,
+        approvals: Approvals,
         doors: ChatDoors,
     ) -> None:
         if credentials.bot_token is None or credentials.app_token is None:

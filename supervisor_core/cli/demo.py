@@ -1,13 +1,11 @@
-"""`supervisor playground`: a local Slack to try and to test bots with.
-
-`supervisor demo`: a local Slack, a real supervisor and a real worker at once, to try it all.
-"""
+"""`supervisor playground` and `supervisor demo`: a local Slack, alone or with a real supervisor and worker."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
 
 from supervisor_core.common.errors import SupervisorError
 
@@ -22,15 +20,17 @@ def configure_playground(parser: argparse.ArgumentParser) -> None:
 
 def run_playground(options: argparse.Namespace) -> int:
     """Serve until interrupted. The playground is a distribution of its own, loaded only here."""
-    command = load("slack_playground.command", "supervisor playground")
+    with _playground_needed("supervisor playground"):
+        command = import_module("slack_playground.command")
     code: int = command.run(options, program="supervisor")
     return code
 
 
-def load(module: str, command: str) -> ModuleType:
-    """A module that needs the distribution `slack-playground`; without it the command fails in one clear line."""
+@contextmanager
+def _playground_needed(command: str) -> Iterator[None]:
+    """Turn the missing distribution `slack-playground` into one clear line."""
     try:
-        return import_module(module)
+        yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "slack_playground":
             raise
@@ -51,10 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run it until it is over. The demo is loaded by name: the core knows nothing of it."""
-    command = load("bot.demo.command", "supervisor demo")
-    code: int = command.run(port=options.port, guided=options.tour)
-    return code
+    """Run it until it ends; the installed chat provides it."""
+    from supervisor_core.daemon.wiring import installed_chat
+
+    with _playground_needed("supervisor demo"):
+        return installed_chat().run_demo(options.port, tour=options.tour)
 
 
 def _port(text: str) -> int:

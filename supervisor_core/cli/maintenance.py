@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from importlib import import_module
 
 from supervisor_core.cli import FAILURE, SUCCESS
+from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.connection import SharedDatabase
 from supervisor_core.daemon.replication.rounds import why_not
+from supervisor_core.daemon.wiring import installed_chat
 from supervisor_core.doctor.checks import Check
 from supervisor_core.doctor.table import core_checks
 from supervisor_core.storage import schema
@@ -72,18 +73,23 @@ def configure_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    """Look at everything. A configuration that can't be read is an error like in every other command.
-
-    The bot is loaded by name: the core knows none.
-    """
+    """Look at everything. A configuration that can't be read is an error like in every other command."""
     config = load_supervisor_config(options.config)
-    checks = [*core_checks(config), *import_module("bot.doctor.table").slack_checks(config)]
+    checks = [*core_checks(config), *_chat_checks(config)]
     well = all(check.ok for check in checks)
     if options.json:
         print(json.dumps({"ok": well, "checks": [check.as_json() for check in checks]}, indent=2))
     else:
         print(_for_people(checks))
     return SUCCESS if well else FAILURE
+
+
+def _chat_checks(config: SupervisorConfig) -> list[Check]:
+    try:
+        chat = installed_chat()
+    except SupervisorError as error:
+        return [Check("slack", not config.slack.enabled, error.message, error.remedy)]
+    return chat.checks(config)
 
 
 def _for_people(checks: Sequence[Check]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
@@ -39,9 +38,9 @@ def run_run(options: argparse.Namespace) -> int:
 
 
 async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
-    """Put the daemon together, with Slack where it is configured. The bot is loaded by name: the core knows none."""
+    """Put the daemon together, with Slack where it is configured."""
     from supervisor_core.daemon.daemon import Daemon
-    from supervisor_core.daemon.wiring import approvals_of, scheduler_of
+    from supervisor_core.daemon.wiring import approvals_of, installed_chat, scheduler_of
     from supervisor_core.intake.approvals.rights import host_rights
 
     credentials = slack_credentials(config.environ, folder=config.path.parent)
@@ -51,13 +50,10 @@ async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
     if no_chat:
         approvals = approvals_of(parts)
         return await Daemon(parts, no_chat=no_chat, scheduler=partial(scheduler_of, parts, approvals)).run()
-    rights = import_module("bot.access.checks").ChatRights(host_rights(lambda: parts.host.config))
-    answers = import_module("bot.requests.schedules").ChatAnswers()
-    approvals = approvals_of(parts, rights)
-    service = import_module("bot.service").SlackService
-    chat = partial(service, config, parts.ledger, credentials, approvals, rights, answers)
-    scheduler = partial(scheduler_of, parts, approvals, rights=rights, answering=answers)
-    return await Daemon(parts, chat, scheduler=scheduler).run()
+    chat = installed_chat().connect(config, parts.ledger, credentials, host_rights(lambda: parts.host.config))
+    approvals = approvals_of(parts, chat.rights)
+    scheduler = partial(scheduler_of, parts, approvals, rights=chat.rights, answering=chat.answer)
+    return await Daemon(parts, partial(chat.service, approvals), scheduler=scheduler).run()
 
 
 def configure_once(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
-"""The desk of a daemon, put together from what the daemon has.
+"""The parts a daemon is put together from: its approvals, its scheduler, and its chat.
 
-What a chat is to the daemon: a service that takes commands from people, and what it is given to work with.
+The core imports no chat. A distribution registers its `ChatPlugin` under the entry point group `supervisor.chat`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol
 
 from supervisor_core.alerts.decisions import EvidenceCollector
 from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.weekly import WeeklyChore
 from supervisor_core.code.watch.service import BakingChore
+from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.events import Subscription
 from supervisor_core.common.service import Service
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.daemon.services.monitoring import Monitoring
 from supervisor_core.daemon.services.retention import RetentionChore
 from supervisor_core.diagnosis.why.model import Explanation
@@ -26,7 +29,17 @@ from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
 from supervisor_core.intake.schedules.runner import AnswerCommand, SchedulesChore, no_chat
+from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext
+
+if TYPE_CHECKING:
+    from supervisor_core.doctor.checks import Check
+
+GROUP = "supervisor.chat"
+"""The entry point group in which a distribution registers its chat."""
+
+CHAT = "slack"
+"""The entry point that the configuration's section `slack` belongs to."""
 
 
 def approvals_of(parts: DaemonContext, rights: Rights | None = None) -> Approvals:
@@ -102,3 +115,38 @@ class ChatDoors:
 
 
 MakeChat = Callable[[ChatDoors], Chat]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatConnection:
+    """A chat that is about to be served, with what others need of it before it runs."""
+
+    rights: Rights
+    answer: AnswerCommand
+    service: Callable[[Approvals, ChatDoors], Chat]
+
+
+class ChatPlugin(Protocol):
+    """An installed chat."""
+
+    def connect(
+        self, config: SupervisorConfig, ledger: Ledger, credentials: SlackCredentials, host_rights: Rights
+    ) -> ChatConnection:
+        """Prepare the service; `host_rights` decides where the chat is away."""
+
+    def checks(self, config: SupervisorConfig) -> list[Check]:
+        """The checks of `supervisor doctor`."""
+
+    def run_demo(self, port: int, *, tour: bool) -> int:
+        """Run `supervisor demo`; returns its exit code."""
+
+
+def installed_chat() -> ChatPlugin:
+    """Load the chat that is installed beside the core."""
+    for entry in entry_points(group=GROUP, name=CHAT):
+        plugin: ChatPlugin = entry.load()()
+        return plugin
+    raise SupervisorError(
+        f"No chat is installed: no distribution has the entry point {CHAT} in the group {GROUP}.",
+        remedy="Install supervisor-chatops again. In a checkout: python -m pip install --no-deps --editable .",
+    )

@@ -21,6 +21,7 @@ DEBT = Path(__file__).with_name("house_debt.txt")
 A_ROW = "one row of a table, with a field for each column"
 EXCEPTIONS = {
     "module under 60 lines: */version.py": "the build reads the version from it",
+    "module under 60 lines: bot/plugin.py": "an entry point that imports nothing until it is used",
     "module under 60 lines: */migrations/*": "each step of the schema is a module that never changes again",
     "no description: */migrations/versions": "Alembic loads its modules by their path",
     "no description: supervisor_core/demo/program": "the demo's own repository is made from these files",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -65,3 +66,15 @@ def test_a_pass_with_nothing_to_do_does_without_a_database_library(tmp_path: Pat
 @pytest.mark.parametrize("name", ["supervisor_core", "bot"])
 def test_a_package_costs_nothing_to_import(name: str) -> None:
     assert imported_by(f"import {name}") & SLOW == set()
+
+
+def test_the_core_names_no_module_of_the_bot() -> None:
+    """Not even in a string: the chat comes through the entry point group `supervisor.chat`."""
+    named = re.compile(r"""\b(?:from|import) bot\b|["']bot\.[a-z_.]+["':]""")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in (ROOT / "supervisor_core").rglob("*.py")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if named.search(line)
+    ]
+    assert found == []

@@ -1,0 +1,46 @@
+"""The Slack bot as a plugin of the supervisor, registered under the entry point group `supervisor.chat`.
+
+Each method imports what it needs when it is called: the doctor needs no demo, and the daemon needs no doctor.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from supervisor_core.config.load import SupervisorConfig
+    from supervisor_core.config.slack_settings import SlackCredentials
+    from supervisor_core.daemon.wiring import ChatConnection
+    from supervisor_core.doctor.checks import Check
+    from supervisor_core.intake.approvals.rights import Rights
+    from supervisor_core.storage.store import Ledger
+
+
+class SlackPlugin:
+    """Provides the service, the rights, the answers to schedules, the doctor's checks and the demo."""
+
+    def connect(
+        self, config: SupervisorConfig, ledger: Ledger, credentials: SlackCredentials, host_rights: Rights
+    ) -> ChatConnection:
+        """Prepare the Slack service; `host_rights` decides where Slack is away."""
+        from bot.access.checks import ChatRights
+        from bot.requests.schedules import ChatAnswers
+        from bot.service import SlackService
+        from supervisor_core.daemon.wiring import ChatConnection
+
+        rights, answers = ChatRights(host_rights), ChatAnswers()
+        service = partial(SlackService, config, ledger, credentials, rights, answers)
+        return ChatConnection(rights, answers, service)
+
+    def checks(self, config: SupervisorConfig) -> list[Check]:
+        """Slack's checks of `supervisor doctor`."""
+        from bot.doctor.table import slack_checks
+
+        return slack_checks(config)
+
+    def run_demo(self, port: int, *, tour: bool) -> int:
+        """Run `supervisor demo`; returns its exit code."""
+        from bot.demo.command import run
+
+        return run(port=port, guided=tour)
