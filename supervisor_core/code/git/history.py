@@ -1,25 +1,23 @@
 """The history of a checkout, read with GitPython: commits, how two differ, what one branch has and another lacks.
 
-Whatever changes a checkout runs through our own runner; see `git_changing`.
+Whatever changes a checkout is in `changes`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from supervisor_core.code.change_plan import Commit, FileChange
-from supervisor_core.code.git.runner import GIT_SECONDS, LONGEST_SUBJECT, Git, GitError, GitFailedError, as_told
+from supervisor_core.code.git.runner import GIT_SECONDS, LONGEST_SUBJECT, READING_SECONDS, Git, GitFailedError
 from supervisor_core.common.text import one_line
 
 if TYPE_CHECKING:
     from supervisor_core.code.git.repository import Commands
-
-READING_SECONDS = 30.0
-"""For one look; the history of ten years, or a tree of a hundred thousand files, on a slow disk."""
 
 BITE = 200  # paths on one command line
 SUBMODULE = "160000"  # its mode in a tree
@@ -159,18 +157,11 @@ def has_submodules(git: Git) -> bool:
     return bool(git.run("config", "--get-regexp", r"^submodule\..*\.(url|active)$").output.strip())
 
 
-@contextlib.contextmanager
-def _commands(git: Git) -> Iterator[Commands]:
-    """GitPython's commands, which raise our own errors."""
-    from git.exc import GitCommandError
+def _commands(git: Git) -> AbstractContextManager[Commands]:
+    """Open GitPython's commands, which raise our own errors."""
+    from supervisor_core.code.git.repository import open_commands
 
-    from supervisor_core.code.git.repository import Commands
-
-    try:
-        yield Commands(git)
-    except GitCommandError as error:
-        cause = error.__cause__
-        raise (cause if isinstance(cause, GitError) else GitFailedError(as_told(str(error)))) from None
+    return open_commands(git)
 
 
 def _commit(record: str) -> Commit:

@@ -17,18 +17,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-import git
-from git.exc import GitCommandError, InvalidGitRepositoryError, NoSuchPathError
-from gitdb.base import OStream
-
 from supervisor_core.code.change_plan import Commit
-from supervisor_core.code.git import history as git_reading
-from supervisor_core.code.git.runner import LONGEST_SUBJECT, Git, GitError
+from supervisor_core.code.git.runner import LONGEST_SUBJECT, READING_SECONDS, Git, GitError, GitFailedError, as_told
 from supervisor_core.common.text import one_line
 
 # GitPython runs `git version` when it's imported, without a limit and with our environment. This isn't a program, so
 # nothing runs; GitPython is quiet about that, and goes on with the `git` that it is given later.
 os.environ.update({"GIT_PYTHON_GIT_EXECUTABLE": os.devnull, "GIT_PYTHON_REFRESH": "quiet"})
+
+import git
+from git.exc import GitCommandError, InvalidGitRepositoryError, NoSuchPathError
+from gitdb.base import OStream
 
 SHA1_LETTERS = 40
 CUT = ("shallow", "info/grafts")
@@ -63,7 +62,7 @@ class Commands(git.Git):
         raises ours.
         """
         _, *words = command
-        seconds = git_reading.READING_SECONDS if kill_after_timeout is None else kill_after_timeout
+        seconds = READING_SECONDS if kill_after_timeout is None else kill_after_timeout
         ran = self._runner.run(*words, timeout=seconds, given=given)
         try:
             output = self._runner.answer(words[0], ran, seconds)
@@ -86,6 +85,16 @@ class Commands(git.Git):
                 raise UnreadableError(f"{each} isn't there")
             begin, at = end + 1, end + 1 + int(header[2]) + 1
             yield header[1], said[begin : at - 1]
+
+
+@contextlib.contextmanager
+def open_commands(runner: Git) -> Iterator[Commands]:
+    """Open the commands of a checkout, which raise our own errors."""
+    try:
+        yield Commands(runner)
+    except GitCommandError as error:
+        cause = error.__cause__
+        raise (cause if isinstance(cause, GitError) else GitFailedError(as_told(str(error)))) from None
 
 
 class Objects(git.GitCmdObjectDB):
@@ -182,6 +191,3 @@ def _next(lines: Sequence[str], start: int, *, blank: bool) -> int:
     """The next line that is blank, or that isn't; the end where there is none."""
     found = (number for number in range(start, len(lines)) if (not lines[number].strip(" \t\r")) == blank)
     return next(found, len(lines))
-
-
-__all__ = ["Commands", "GitCommandError", "Repository", "UnreadableError", "read_commits"]

@@ -19,6 +19,9 @@ from supervisor_core.host.web import MASK, without_query
 GIT_SECONDS = 10.0
 """For a look at a checkout, all calls together; a big one on a slow disk takes a second or two."""
 
+READING_SECONDS = 30.0
+"""For one look; the history of ten years, or a tree of a hundred thousand files, on a slow disk."""
+
 READ_BYTES = 32 * 1024 * 1024
 """Of what is to be read and not only shown: the names of some hundred thousand files."""
 

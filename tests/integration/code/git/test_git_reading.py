@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.code.change_plan import Commit, FileChange
-from supervisor_core.code.git import history as git_reading
 from supervisor_core.code.git import repository as git_repository
 from supervisor_core.code.git.history import (
     commits,
@@ -322,7 +321,7 @@ def test_a_git_that_hangs_ends_at_the_deadline_with_all_that_it_started(
 def test_a_preview_with_a_git_that_hangs_is_refused_in_time(
     made: Clones, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git_reading, "READING_SECONDS", 1.0)
+    monkeypatch.setattr(git_repository, "READING_SECONDS", 1.0)
     real = shutil.which("git")
     with a_code_place(tmp_path / "place", made.checkout.folder) as place:
         script(tmp_path / "bin" / "git", 'case "$*" in *" cat-file "*) sleep 99;; esac', f'exec {real} "$@"')
