@@ -28,7 +28,7 @@ HOST = "OrionHost"
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
+def engine(real_migrations: None, database_url: str) -> Iterator[Engine]:
     """An engine on an upgraded database."""
     made = shared_engine(database_url)
     schema.ensure(made)
