@@ -56,7 +56,7 @@ from supervisor_core.intake.schedules.rules import Schedule
 from supervisor_core.intake.schedules.runner import ScheduledAnswer
 from supervisor_core.intake.schedules.service import Schedules
 from supervisor_core.intake.submission import Gateway
-from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import resting
 
@@ -279,7 +279,7 @@ class SlackService(Chat):
     async def _ask_how(self, vote: VoteRequest) -> Response:
         return await self._at_work().voting.ask_how(vote)
 
-    async def _compose(self, message: Waiting) -> HomePage:
+    async def _compose(self, message: PendingMessage) -> HomePage:
         return await self._at_work().pages.compose(message)
 
     async def _attend(self, attention: AlertAction) -> Response:

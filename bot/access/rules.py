@@ -17,8 +17,8 @@ from bot.views.answers.refusals import Membership
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
-from supervisor_core.config.slack_settings import Slack
-from supervisor_core.config.worker_settings import Team, Worker
+from supervisor_core.config.slack_settings import SlackSettings
+from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
 EVERYBODY = "*"
 """Every full member of this workspace; never a guest, never somebody of another one."""
@@ -51,9 +51,9 @@ class Person:
 class AccessRules:
     """What the configuration says about rights, and which workspace is ours."""
 
-    slack: Slack
-    teams: Mapping[str, Team]
-    workers: Mapping[str, Worker]
+    slack: SlackSettings
+    teams: Mapping[str, TeamSettings]
+    workers: Mapping[str, WorkerSettings]
     workspace: str
 
 
@@ -141,7 +141,7 @@ def may_see(person: Person | None, definition: CommandDefinition, rules: AccessR
     return any(_missing_right(person, definition, each, rules) is None for each in ((), *one_of_each_team.values()))
 
 
-def configured_ids(slack: Slack, teams: Mapping[str, Team]) -> Iterator[tuple[str, str]]:
+def configured_ids(slack: SlackSettings, teams: Mapping[str, TeamSettings]) -> Iterator[tuple[str, str]]:
     """Every id that is given a right, `*` too, and the setting that gives it; once for each place where it stands."""
     for role in ROLES.values():
         yield from ((who, f"slack.access.{role}") for who in getattr(slack.access, role))

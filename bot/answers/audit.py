@@ -26,7 +26,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import AuditFilter, Place, Row, actors_called, search
+from supervisor_core.storage.audit.search import AuditFilter, Row, RowPosition, actors_called, search
 from supervisor_core.storage.audit.trail import action_of
 from supervisor_core.storage.store import Ledger
 
@@ -132,10 +132,10 @@ def where(direction: str, supervisor_id: str, audit_id: int) -> str:
     return f"{direction}:{audit_id}:{quote(supervisor_id, safe='')}"
 
 
-def place_in(word: str) -> tuple[Place | None, bool]:
+def place_in(word: str) -> tuple[RowPosition | None, bool]:
     """The place that this word says, and whether what is newer is wanted; the beginning where it says none."""
     direction, _, rest = word.partition(":")
     number, _, host = rest.partition(":")
     if direction not in (OLDER, NEWER) or not number.isdecimal() or len(number) > 18:
         return None, False
-    return Place(unquote(host), int(number)), direction == NEWER
+    return RowPosition(unquote(host), int(number)), direction == NEWER

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from supervisor_core.commands.phrases import span
+from supervisor_core.commands.phrases import format_span
 from supervisor_core.diagnosis.history import History, Mark, Sample, Sort, percent, word_of
 from supervisor_core.workers.conditions.rules import Condition, Severity
 
@@ -195,11 +195,11 @@ def _ages(axes: Axes, history: History) -> None:
     marker = "o" if 0 < len(history.samples) < 3 else None
     axes.plot(xs, ys, color=_LINE, linewidth=1.5, marker=marker, markersize=3, solid_joinstyle="round")
     axes.axhline(limit, color=INK, linewidth=1, linestyle=(0, (4, 2)))
-    axes.text(0.006, limit, f"limit {span(limit)}", va="bottom", ha="left", size=SMALL)
+    axes.text(0.006, limit, f"limit {format_span(limit)}", va="bottom", ha="left", size=SMALL)
     axes.set_ylim(0, most)
     ticks = _steps(most)
     axes.set_yticks(ticks)
-    axes.set_yticklabels([span(tick) if tick else "0" for tick in ticks], size=SMALL)
+    axes.set_yticklabels([format_span(tick) if tick else "0" for tick in ticks], size=SMALL)
     axes.set_title("Age of its heartbeat", size=SMALL, loc="left", pad=3, x=0.0)
     if not history.samples:
         axes.text(0.5, 0.4, "not measured in this time", transform=axes.transAxes, ha="center", size=NORMAL)

@@ -37,7 +37,7 @@ from supervisor_core.common.times import to_text
 from supervisor_core.doctor.checks import Check
 from supervisor_core.doctor.daemon import DaemonState
 from supervisor_core.doctor.host import compared
-from supervisor_core.storage.ledger_file import received
+from supervisor_core.storage.ledger_file import envelope_times
 
 BOT, SCOPES, APP, CONNECTION = "slack_bot_token", "slack_scopes", "slack_app_token", "slack_connection"
 NOT_LOOKED = "so channels and people were not looked at"
@@ -208,7 +208,7 @@ KIND = "interactive"
 
 def look(ledger: Path) -> Check:
     """Never a failure: where nobody has clicked lately, nothing is known, and it is said where to look."""
-    came = received(ledger, KIND)
+    came = envelope_times(ledger, KIND)
     if came is not None:
         first, last = (to_text(moment)[:16].replace("T", " ") for moment in came)
         since = f"since {first} UTC, and last" if first != last else "last"

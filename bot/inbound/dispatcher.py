@@ -22,7 +22,7 @@ from bot.views.parts import Content, text_message
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit.chain import AuditEntry
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 
@@ -54,7 +54,7 @@ class Response:
     envelope stays unhandled, so after a crash it is dealt with again from the beginning."""
 
 
-Handle = Callable[[Received], Awaitable[Response]]
+Handle = Callable[[StoredEnvelope], Awaitable[Response]]
 """Does what an envelope asks for. It may be called again after a crash, and must then come to the same."""
 
 
@@ -65,13 +65,13 @@ class EnvelopeDispatcher:
         self._ledger = ledger
         self._deal = deal
         self._quiet = quiet
-        self._waiting: deque[Received] = deque()
+        self._waiting: deque[StoredEnvelope] = deque()
         self._starting: asyncio.Task[None] | None = None
         self._room = asyncio.Semaphore(AT_ONCE)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, received: Received) -> None:
+    def start(self, received: StoredEnvelope) -> None:
         """Deal with it, and come back at once."""
         self._waiting.append(received)
         if self._starting is None or self._starting.done():
@@ -109,7 +109,7 @@ class EnvelopeDispatcher:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _in_turn(self, received: Received) -> None:
+    async def _in_turn(self, received: StoredEnvelope) -> None:
         """One person's requests are dealt with one after the other: pause, then resume, is never resume, then pause.
         The slow part of one holds up no other."""
         turn = self._turns.setdefault(sender_of(received), asyncio.Lock())
@@ -130,7 +130,7 @@ class EnvelopeDispatcher:
             return False
         return True
 
-    async def _dealt(self, received: Received, dealing: Awaitable[Response]) -> Response:
+    async def _dealt(self, received: StoredEnvelope, dealing: Awaitable[Response]) -> Response:
         """The edge of an envelope: it fails alone, and is kept with its reason."""
         try:
             return await dealing
@@ -138,7 +138,7 @@ class EnvelopeDispatcher:
             log.exception("%s could not be dealt with", received.key)
             return Response(error=describe(error))
 
-    async def _end(self, received: Received, dealt: Response) -> None:
+    async def _end(self, received: StoredEnvelope, dealt: Response) -> None:
         """Write its end, as often as it takes: on a full disk that waits, and nothing is dealt with twice."""
         now, delay = datetime.now(UTC), FIRST_DELAY_SECONDS
         if dealt.error is None:
@@ -156,7 +156,7 @@ class EnvelopeDispatcher:
                 return
 
 
-def sender_of(received: Received) -> str:
+def sender_of(received: StoredEnvelope) -> str:
     """Who sent it, as far as its order matters."""
     payload = received.payload
     user, event = payload.get("user"), payload.get("event")

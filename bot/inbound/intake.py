@@ -29,13 +29,13 @@ from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.storage import envelopes
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.store import Ledger
 
 MOST_TOGETHER = 200
 """Bounds how long the write lock is held; so many take some three milliseconds."""
 
-PendingWrite = tuple[Received, asyncio.Future[bool]]
+PendingWrite = tuple[StoredEnvelope, asyncio.Future[bool]]
 
 
 class EnvelopeWriter:
@@ -46,7 +46,7 @@ class EnvelopeWriter:
         self._waiting: list[PendingWrite] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def keep(self, received: Received) -> bool:
+    async def keep(self, received: StoredEnvelope) -> bool:
         """Whether it is the first with its key; what kept it from being written, where something did."""
         first: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((received, first))
@@ -181,8 +181,8 @@ class Intake:
         if received is not None:
             self._dealing.start(received)
 
-    async def _keep(self, kind: str, payload: Mapping[str, Any], envelope_id: str) -> Received | None:
-        received = Received(key_of(kind, payload, envelope_id), kind, payload, datetime.now(UTC))
+    async def _keep(self, kind: str, payload: Mapping[str, Any], envelope_id: str) -> StoredEnvelope | None:
+        received = StoredEnvelope(key_of(kind, payload, envelope_id), kind, payload, datetime.now(UTC))
         if await self._keeping.keep(received):
             return received
         log.info("%s came again and is not dealt with twice", received.key)

@@ -38,7 +38,7 @@ from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DENIAL, VOTE
 from bot.views.parts import text_message
 from supervisor_core.common.errors import describe
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 
 ANYTHING = re.compile(".*")
 
@@ -113,7 +113,7 @@ class Router:
         self._bolt.event("message")(self._on_message)
         self._bolt.event(ANYTHING)(_ignore)  # last: what the app is subscribed to and has no use for yet
 
-    async def deal(self, received: Received) -> Response:
+    async def deal(self, received: StoredEnvelope) -> Response:
         """Do what this envelope asks for."""
         context = {"received": received}
         request = AsyncBoltRequest(body=dict(received.payload), mode="socket_mode", context=context)

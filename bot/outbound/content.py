@@ -58,7 +58,7 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.queries import recent
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.search import AuditFilter, search
-from supervisor_core.storage.outbox import DETAILS, PREVIEW, Waiting
+from supervisor_core.storage.outbox import DETAILS, PREVIEW, PendingMessage
 from supervisor_core.workers.conditions.rules import Severity, Target
 
 RESTARTS = ("restart_watcher", "resume")
@@ -157,7 +157,7 @@ def _commands(connection: Connection, alert: Alert) -> list[Job]:
 Link = Callable[[Mapping[str, Any]], str]
 
 
-def tidings(connection: Connection, message: Waiting, link: Link) -> Content | None:
+def tidings(connection: Connection, message: PendingMessage, link: Link) -> Content | None:
     """What it says now; nothing where it would add nothing by now."""
     if message.kind == MORNING:
         return _morning(connection, message.payload)
@@ -214,7 +214,7 @@ class MessageComposer:
         self._needs_approval = needs_approval
         self._address = address.rstrip("/")
 
-    def content(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+    def content(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
         """What it says now; None where nothing is left that it is about."""
         if message.kind == jobs.CARD:
             return self._card(connection, message.subject, now)
@@ -238,7 +238,7 @@ class MessageComposer:
         content: Content = message.payload["content"]
         return content
 
-    def report(self, connection: Connection, message: Waiting) -> Attachment:
+    def report(self, connection: Connection, message: PendingMessage) -> Attachment:
         """The report that a row tells of, without its bytes: they are read elsewhere."""
         payload, path = message.payload, str(message.payload["report"])
         job = jobs.find(connection, str(payload["task_id"]), str(payload["worker_id"]))
@@ -249,7 +249,7 @@ class MessageComposer:
             comment=thread.report_text(job) if job else "",
         )
 
-    def _alert(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+    def _alert(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
         """The message of an alert; none where another one tells of it and nothing was said of it yet."""
         told = told_of(connection, message.subject, now, new=not message.address.get("ts"))
         if told is None or (told.parent is not None and not message.address):
@@ -259,7 +259,7 @@ class MessageComposer:
             told = replace(told, link=self._link(place or {}))
         return alert_card(told, now)
 
-    def _schedule(self, connection: Connection, message: Waiting, now: datetime) -> Content | None:
+    def _schedule(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
         if "note" in message.payload:
             return refused_run(message.payload["note"])
         found = schedules.find(connection, message.subject)
@@ -300,7 +300,7 @@ class MessageComposer:
             return command_card(found, now, CardContext(asking, undone, watched, self._needs_approval("undo")))
         return approval_card(asking) if asking else None
 
-    def _reply(self, connection: Connection, message: Waiting) -> Content | None:
+    def _reply(self, connection: Connection, message: PendingMessage) -> Content | None:
         payload = message.payload
         asking = self._asking(connection, str(payload["task_id"]), ASKED)
         if payload["about"] == PREVIEW:

@@ -37,7 +37,7 @@ from supervisor_core.common.times import utc_now
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.jobs.rows import CARD
 from supervisor_core.storage import outbox
-from supervisor_core.storage.outbox import FILE, Waiting
+from supervisor_core.storage.outbox import FILE, PendingMessage
 from supervisor_core.storage.store import Ledger
 
 LOOK_SECONDS = 2.0
@@ -208,13 +208,13 @@ class Delivery:
         self._problem = problem
         return soonest
 
-    def _is_held_up(self, message: Waiting) -> bool:
+    def _is_held_up(self, message: PendingMessage) -> bool:
         """Whether a call that is under way must end first."""
         lanes, by = self._under_way.values(), method(message)
         own = any(lane.outbox_id == message.outbox_id or lane.lane == _lane(message) != "" for lane in lanes)
         return own or len(lanes) >= UNDER_WAY or sum(lane.method == by for lane in lanes) >= UNDER_WAY_OF_ONE
 
-    async def _sent_soon(self, message: Waiting) -> Wait | None:
+    async def _sent_soon(self, message: PendingMessage) -> Wait | None:
         """Send it, and leave it behind where that takes longer than a moment."""
         by = method(message)
         slow = any(lane.method == by for lane in self._under_way.values())
@@ -235,31 +235,31 @@ class Delivery:
             log.warning("%s: %s", task.get_name(), error)
         self.wake()
 
-    def _queues(self, waiting: Sequence[Waiting]) -> list[list[Waiting]]:
+    def _queues(self, waiting: Sequence[PendingMessage]) -> list[list[PendingMessage]]:
         """What waits, each channel's posts in their order. Those that were tried least begin, so that one that fails
         again and again keeps no other channel from being tried; then those whose turn is longest ago, so that two
         cards which change all the time leave the others their share of what Slack bears. Pages come last, the one that
         was opened last before the others."""
-        queues: dict[object, list[Waiting]] = {}
+        queues: dict[object, list[PendingMessage]] = {}
         for message in sorted(waiting, key=_opened_at, reverse=True):
             queues.setdefault(_line(message) or message.outbox_id, []).append(message)
         return sorted(queues.values(), key=lambda queue: self._turn(queue[0]))
 
-    def _turn(self, message: Waiting) -> tuple[bool, int, float]:
+    def _turn(self, message: PendingMessage) -> tuple[bool, int, float]:
         """Its place among the others; by its own limit alone it is 0 where it had no turn yet."""
         is_page = message.kind == HOME
         return is_page, message.attempts, 0.0 if is_page else self._pace.free_at(gates(message)[0])
 
-    async def _waiting(self) -> list[Waiting]:
+    async def _waiting(self) -> list[PendingMessage]:
         self._shut = {place: until for place, until in self._shut.items() if until > self._clock()}
         now, shut = self._now(), tuple(self._shut)
 
-        def look(connection: Connection) -> list[Waiting]:
+        def look(connection: Connection) -> list[PendingMessage]:
             return [with_thread(connection, message) for message in outbox.waiting(connection, KINDS, now, shut)]
 
         return await quick(self._ledger.read, look)
 
-    def _wait(self, message: Waiting) -> Wait | None:
+    def _wait(self, message: PendingMessage) -> Wait | None:
         """What keeps it before it is tried."""
         if self._is_held_up(message):
             return Wait(LOOK_SECONDS, message.last_error, holds=True)
@@ -272,7 +272,7 @@ class Delivery:
         pace = self._pace.wait(gates(message), EVERYTHING, by, hold_key(message, by))
         return Wait(pace, message.last_error, holds=True) if pace > 0 else None
 
-    async def _deliver(self, message: Waiting) -> Wait | None:
+    async def _deliver(self, message: PendingMessage) -> Wait | None:
         """The edge of a message: one that can't be told keeps no other from being told."""
         by = method(message)
         try:
@@ -303,14 +303,14 @@ class Delivery:
         self._told(message, by)
         return None
 
-    def _told(self, message: Waiting, by: str) -> None:
+    def _told(self, message: PendingMessage, by: str) -> None:
         self._pace.well(EVERYTHING, by, hold_key(message, by))
         self._told_at = self._clock()
         self._failed_at.pop(message.outbox_id, None)
         if message.kind in PARENTS:
             self._after_telling()
 
-    async def _held(self, message: Waiting, reason: str) -> Wait:
+    async def _held(self, message: PendingMessage, reason: str) -> Wait:
         """Bad weather: it is tried again when the pace allows, and its channel waits; unless it is to blame itself."""
         now = self._clock()
         before = self._failed_at.get(message.outbox_id, now)
@@ -323,24 +323,24 @@ class Delivery:
         await self._postponed(message, reason, 0.0)
         return Wait(SHORTEST_SECONDS, reason, holds=True)
 
-    async def _later(self, message: Waiting, reason: str) -> Wait:
+    async def _later(self, message: PendingMessage, reason: str) -> Wait:
         """It is about this message alone: it waits a while of its own, longer each time."""
         await self._postponed(message, reason, None)
         return Wait(LOOK_SECONDS, reason, holds=False)
 
-    async def _postponed(self, message: Waiting, reason: str, seconds: float | None) -> None:
+    async def _postponed(self, message: PendingMessage, reason: str, seconds: float | None) -> None:
         log.warning("%s %s waits: %s", message.kind, message.subject, reason)
         now = self._now()
         work = partial(outbox.postpone, message=message, error=reason, now=now, seconds=seconds)
         await asyncio.wrap_future(self._ledger.submit(work))
 
 
-def _opened_at(message: Waiting) -> str:
+def _opened_at(message: PendingMessage) -> str:
     """When a page was opened; everything else stays in the order in which it was ordered."""
     return str(message.payload.get("at", "")) if message.kind == HOME else ""
 
 
-def _place(message: Waiting) -> str:
+def _place(message: PendingMessage) -> str:
     """The channel whose order a message belongs to; none for what is edited, or told to one person alone."""
     if message.kind in (WHISPER, HOME) or message.address.get("ts"):
         return ""
@@ -352,13 +352,13 @@ def _unreached(error: Exception, by: str) -> str:
     return by if isinstance(error, TimeoutError) else EVERYTHING
 
 
-def _line(message: Waiting) -> str:
+def _line(message: PendingMessage) -> str:
     """Those that go one after the other: posts of one channel, and beside them its files, which may be long on their
     way. None for what is edited or told to one person alone."""
     place = _place(message)
     return f"files {place}" if message.kind == FILE and place else place
 
 
-def _lane(message: Waiting) -> str:
+def _lane(message: PendingMessage) -> str:
     """Of what only one call at a time may be under way. Pages are one lane: each looks at all workers."""
     return HOME if message.kind == HOME else _line(message)

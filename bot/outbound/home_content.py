@@ -22,7 +22,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatDoors
 from supervisor_core.intake.approvals.rules import ApprovalState
-from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import resting
 
@@ -76,7 +76,7 @@ class HomePages:
         self._alerts = alerts
         self._looked: _Looked | None = None
 
-    async def compose(self, message: Waiting) -> HomePage:
+    async def compose(self, message: PendingMessage) -> HomePage:
         """The page that was ordered, as all is now; `UnverifiedError` while Slack does not say who its reader is."""
         user = message.subject
         person = await self._judging.known(user)
@@ -144,4 +144,4 @@ class HomePages:
         return HomeReader([each.name for each in self._offering.in_a_form(person)], may)
 
 
-PageComposer = Callable[[Waiting], Awaitable[HomePage]]
+PageComposer = Callable[[PendingMessage], Awaitable[HomePage]]

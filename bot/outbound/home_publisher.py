@@ -22,7 +22,7 @@ from bot.pools import quick
 from supervisor_core.common import crashpoints
 from supervisor_core.common.text import canonical_json
 from supervisor_core.storage import outbox
-from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
 
 CONFLICT = "hash_conflict"
@@ -42,7 +42,7 @@ class HomePublisher:
         self._pace = pace
         self._compose = compose
 
-    async def tell(self, message: Waiting) -> None:
+    async def tell(self, message: PendingMessage) -> None:
         """Bring one page up to date. `UnverifiedError` while Slack does not say who its reader is."""
         try:
             composed = await self._compose(message)
@@ -67,7 +67,7 @@ class HomePublisher:
                 raise
         await self._told(message, {"hash": said, "mark": mark, "at": message.payload.get("at")})
 
-    async def _published(self, message: Waiting, view: Mapping[str, Any]) -> str:
+    async def _published(self, message: PendingMessage, view: Mapping[str, Any]) -> str:
         """Its hash. The hash of the one before keeps a call that was long on its way from taking the place of a newer
         one; where ours is not the last, as after a crash, this one is the newest all the same."""
         self._pace.used(home_gates(message))
@@ -82,7 +82,7 @@ class HomePublisher:
         crashpoints.reach("home.publish:after")
         return said
 
-    async def _told(self, message: Waiting, address: Mapping[str, Any]) -> None:
+    async def _told(self, message: PendingMessage, address: Mapping[str, Any]) -> None:
         """Its row is done, unless it was ordered anew meanwhile; what stands there is kept all the same."""
         told = await quick(self._ledger.step, outbox.sent(message, datetime.now(UTC), address))
         if not told:
@@ -90,7 +90,7 @@ class HomePublisher:
                 self._ledger.submit(lambda connection: outbox.addressed(connection, message, address))
             )
 
-    async def _dropped(self, message: Waiting, reason: str) -> None:
+    async def _dropped(self, message: PendingMessage, reason: str) -> None:
         log.warning("%s", reason)
         await quick(self._ledger.step, outbox.dropped(message, reason, datetime.now(UTC)))
 

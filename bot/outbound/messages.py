@@ -22,7 +22,7 @@ from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.schedules.rows import TOLD
 from supervisor_core.jobs.rows import CARD
 from supervisor_core.storage import outbox
-from supervisor_core.storage.outbox import DETAILS, FILE, Waiting
+from supervisor_core.storage.outbox import DETAILS, FILE, PendingMessage
 from supervisor_core.storage.steps import Message
 
 WHISPER = "whisper"
@@ -108,7 +108,7 @@ def _file_of(subject: str, about: str) -> str:
     return f"{subject[: SUBJECT - len(tail)]}{tail}"
 
 
-def with_thread(connection: Connection, message: Waiting) -> Waiting:
+def with_thread(connection: Connection, message: PendingMessage) -> PendingMessage:
     """The same message with its channel and thread; without them where the message above it stands nowhere."""
     above = message.payload.get("below")
     if not above:
@@ -117,6 +117,6 @@ def with_thread(connection: Connection, message: Waiting) -> Waiting:
     return replace(message, payload={**message.payload, **place})
 
 
-def is_orphaned(message: Waiting) -> bool:
+def is_orphaned(message: PendingMessage) -> bool:
     """Whether it should stand below a message that stands nowhere, and will not any more."""
     return bool(message.payload.get("below")) and not message.payload.get("channel")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from bot.outbound.messages import HOME, WHISPER
-from supervisor_core.storage.outbox import FILE, Waiting
+from supervisor_core.storage.outbox import FILE, PendingMessage
 
 FIRST_HOLD_SECONDS, LONGEST_HOLD_SECONDS = 0.5, 30.0
 """Between two tries while Slack is away; it doubles."""
@@ -97,7 +97,7 @@ HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST = 2.0, 3
 turns their page over does not wait for that."""
 
 
-def method(message: Waiting) -> str:
+def method(message: PendingMessage) -> str:
     """What it is sent by next."""
     if message.kind == HOME:
         return PUBLISH
@@ -108,12 +108,12 @@ def method(message: Waiting) -> str:
     return EDIT if message.address.get("ts") else POST
 
 
-def hold_key(message: Waiting, called: str) -> str:
+def hold_key(message: PendingMessage, called: str) -> str:
     """What is left alone when Slack asks that of a method: posts by channel, as Slack counts them, else the method."""
     return f"{called} {message.payload.get('channel') or ''}" if called == POST else called
 
 
-def gates(message: Waiting) -> tuple[Gate, ...]:
+def gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits that its next call must pass."""
     if message.kind == HOME:
         return home_gates(message)
@@ -124,32 +124,32 @@ def gates(message: Waiting) -> tuple[Gate, ...]:
     return edit_gates(message) if message.address.get("ts") else post_gates(message)
 
 
-def whisper_gates(message: Waiting) -> tuple[Gate, ...]:
+def whisper_gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits of an answer to one person alone."""
     return RESPONSE_GATES if message.payload.get("response_url") else EPHEMERAL_GATES
 
 
-def edit_gates(message: Waiting) -> tuple[Gate, ...]:
+def edit_gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits of an edit."""
     return Gate(("edit", message.outbox_id), EDIT_OF_ONE_SECONDS), Gate("edits", EDIT_SECONDS)
 
 
-def post_gates(message: Waiting) -> tuple[Gate, ...]:
+def post_gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits of a post."""
     return (Gate(("post", message.payload.get("channel")), POST_SECONDS, POST_BURST),)
 
 
-def file_gates(message: Waiting) -> tuple[Gate, ...]:
+def file_gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits of an upload, which is a post as well."""
     return (UPLOADS, *post_gates(message))
 
 
-def home_gates(message: Waiting) -> tuple[Gate, ...]:
+def home_gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits of a page."""
     burst, own = (HOMES_BURST, HOME_OF_ONE_BURST) if is_requested(message) else (BURST_OF_CHANGES, 1)
     return Gate("homes", HOMES_SECONDS, burst), Gate((HOME, message.outbox_id), HOME_OF_ONE_SECONDS, own)
 
 
-def is_requested(message: Waiting) -> bool:
+def is_requested(message: PendingMessage) -> bool:
     """Whether somebody did something for this page, and has not seen it since."""
     return bool(message.payload.get("at") != message.address.get("at"))

@@ -37,7 +37,7 @@ from bot.views.parts import Content, not_a_member_hint, with_hint, without_block
 from supervisor_core.common import crashpoints
 from supervisor_core.common.times import utc_now
 from supervisor_core.storage import outbox
-from supervisor_core.storage.outbox import DETAILS, FILE, Waiting
+from supervisor_core.storage.outbox import DETAILS, FILE, PendingMessage
 from supervisor_core.storage.steps import Step
 from supervisor_core.storage.store import Ledger
 
@@ -138,7 +138,7 @@ class MessageSender:
         self._read_report = read_report
         self._now = now
 
-    async def tell(self, message: Waiting) -> None:
+    async def tell(self, message: PendingMessage) -> None:
         """Bring one message to where it belongs, as it is now."""
         try:
             await self._tell(message)
@@ -148,7 +148,7 @@ class MessageSender:
             log.error("%s %s is told to nobody: %s", message.kind, message.subject, error)  # noqa: TRY400
             await self._step(outbox.dropped(message, str(error), self._now()))
 
-    async def _tell(self, message: Waiting) -> None:
+    async def _tell(self, message: PendingMessage) -> None:
         if message.kind == WHISPER:
             await self._whisper(message)
             return
@@ -171,7 +171,7 @@ class MessageSender:
             address = await self._look_for(message) or {}
         await self._told(message, await self._or_plain(message, content, partial(self._said, message, address)))
 
-    async def _or_plain(self, message: Waiting, content: Content, send: Callable[[Content], Awaitable[T]]) -> T:
+    async def _or_plain(self, message: PendingMessage, content: Content, send: Callable[[Content], Awaitable[T]]) -> T:
         """Send the content as it is, or as plain text where Slack refuses its blocks; a test checks each view."""
         try:
             return await send(content)
@@ -182,7 +182,7 @@ class MessageSender:
             log.error("%s %s is refused (%s); it is told as plain text", message.kind, message.subject, why)  # noqa: TRY400
         return await send(without_blocks(content))
 
-    async def _said(self, message: Waiting, address: Mapping[str, Any], content: Content) -> Mapping[str, Any]:
+    async def _said(self, message: PendingMessage, address: Mapping[str, Any], content: Content) -> Mapping[str, Any]:
         """Edited where it stands, else posted; where it stands then."""
         if address.get("ts"):
             if await self._edited(message, address, content):
@@ -190,16 +190,16 @@ class MessageSender:
             self._must_be_free(message, POST)
         return await self._posted(message, content)
 
-    def _must_be_free(self, message: Waiting, method: str) -> None:
+    def _must_be_free(self, message: PendingMessage, method: str) -> None:
         """What takes the place of another way is held by what Slack asked of the method, as everything else is."""
         wait = self._pace.wait((), method, hold_key(message, method))
         if wait > 0:
             raise HeldError(method, wait)
 
-    async def _content(self, message: Waiting) -> Content | None:
+    async def _content(self, message: PendingMessage) -> Content | None:
         return await self._read(lambda connection: self._composing.content(connection, message, self._now()))
 
-    async def _edited(self, message: Waiting, address: Mapping[str, Any], content: Content) -> bool:
+    async def _edited(self, message: PendingMessage, address: Mapping[str, Any], content: Content) -> bool:
         """False where the original is gone, so that it must be posted anew."""
         self._pace.used(edit_gates(message))
         hint = _hint(message, address, self._name)
@@ -214,7 +214,7 @@ class MessageSender:
             return False
         return True
 
-    async def _posted(self, message: Waiting, content: Content) -> Address:
+    async def _posted(self, message: PendingMessage, content: Content) -> Address:
         """Where it stands: where it belongs, else with whoever asked, else in the fallback channel."""
         self._pace.used(post_gates(message))
         home, refused = str(message.payload["channel"]), ""
@@ -232,7 +232,7 @@ class MessageSender:
         await self._write(partial(outbox.addressed, message=message, address={}))
         raise UnreachableError(f"The channel {home} can't be written in ({refused}): /invite @{self._name} there.")
 
-    def _places(self, message: Waiting) -> list[tuple[str, str | None]]:
+    def _places(self, message: PendingMessage) -> list[tuple[str, str | None]]:
         """The channels, and the thread in them, where it may be told: the right one first. A person stands for their
         direct messages. A reply whose thread takes none any more stands beside it."""
         home, thread = str(message.payload["channel"]), message.payload.get("thread_ts")
@@ -242,7 +242,7 @@ class MessageSender:
         places = [(home, thread), *((place, None) for place in (*beside, *others))]
         return list(dict.fromkeys(place for place in places if place[0]))
 
-    async def _post(self, message: Waiting, channel: str, thread: str | None, content: Content) -> Address:
+    async def _post(self, message: PendingMessage, channel: str, thread: str | None, content: Content) -> Address:
         """One try, noted before it is made: should its answer be lost, it is looked for before the next."""
         place = await self._place(channel)
         await self._note_try(message, place, thread)
@@ -261,11 +261,11 @@ class MessageSender:
         """The channel's id; of a person that of their direct messages."""
         return await self._speaker.direct(channel) if channel.startswith(("U", "W")) else channel
 
-    async def _note_try(self, message: Waiting, place: str, thread: str | None, **more: str) -> None:
+    async def _note_try(self, message: PendingMessage, place: str, thread: str | None, **more: str) -> None:
         trying = {"trying": place, "thread_ts": thread, "since": self._now().timestamp(), **more}
         await self._write(partial(outbox.addressed, message=message, address=trying))
 
-    async def _look_for(self, message: Waiting) -> Mapping[str, Any] | None:
+    async def _look_for(self, message: PendingMessage) -> Mapping[str, Any] | None:
         """A post whose answer was lost, where we may read what was said."""
         trying = message.address
         since = float(trying.get("since", 0.0)) - CLOCKS_SECONDS
@@ -283,11 +283,11 @@ class MessageSender:
         log.warning("whether %s %s was posted is not known (%s): it may stand there twice", *_named(message), why)
         return None
 
-    async def _whisper(self, message: Waiting) -> None:
+    async def _whisper(self, message: PendingMessage) -> None:
         """To one person: by the address of their request, else in the channel, else in their direct messages."""
         await self._or_plain(message, message.payload["content"], partial(self._whispered, message))
 
-    async def _whispered(self, message: Waiting, content: Content) -> None:
+    async def _whispered(self, message: PendingMessage, content: Content) -> None:
         payload = message.payload
         self._pace.used(whisper_gates(message))
         url, user = payload.get("response_url"), str(payload["user"])
@@ -314,7 +314,7 @@ class MessageSender:
                 return
         await self._told(message, None)
 
-    async def _file(self, message: Waiting) -> None:
+    async def _file(self, message: PendingMessage) -> None:
         """As a file, once; as text where Slack takes none. Ordered anew it is not sent anew."""
         address = message.address
         if address.get("trying"):
@@ -323,7 +323,7 @@ class MessageSender:
             address = await self._uploaded(message, await self._attached(message))
         await self._told(message, address)
 
-    async def _attached(self, message: Waiting) -> Attachment:
+    async def _attached(self, message: PendingMessage) -> Attachment:
         path = message.payload.get("report")
         if not path:
             return Attachment.of(message.payload)
@@ -331,7 +331,7 @@ class MessageSender:
         digest = str(message.payload.get("sha256") or "")
         return replace(report, content=cut(await slow(self._read_report, str(path), digest)))
 
-    async def _uploaded(self, message: Waiting, file: Attachment) -> Mapping[str, Any]:
+    async def _uploaded(self, message: PendingMessage, file: Attachment) -> Mapping[str, Any]:
         """Where the file is, or the text that stands for it."""
         self._pace.used((UPLOADS,))
         refused = "" if file.data else UNREADABLE if message.payload.get("report") else EMPTY
@@ -356,7 +356,9 @@ class MessageSender:
         self._must_be_free(message, POST)
         return await self._or_plain(message, file_text(file, refused), partial(self._posted, message))
 
-    async def _shared(self, message: Waiting, file: Attachment, channel: str, thread: str | None) -> Mapping[str, Any]:
+    async def _shared(
+        self, message: PendingMessage, file: Attachment, channel: str, thread: str | None
+    ) -> Mapping[str, Any]:
         """One try to upload it there. Until it is shared nobody sees it, so only then there is something to note."""
         place = await self._place(channel)
         file_id = await self._speaker.upload(file)
@@ -371,17 +373,17 @@ class MessageSender:
         crashpoints.reach("message.upload:after")
         return {"channel": place, "file": file_id}
 
-    async def _told(self, message: Waiting, address: Mapping[str, Any] | None) -> None:
+    async def _told(self, message: PendingMessage, address: Mapping[str, Any] | None) -> None:
         """Its row is done, unless it was ordered anew meanwhile; where it stands is kept all the same."""
         told = await self._step(outbox.sent(message, self._now(), address))
         if not told and address is not None:
             await self._write(partial(outbox.addressed, message=message, address=address))
 
-    def _is_history(self, message: Waiting) -> bool:
+    def _is_history(self, message: PendingMessage) -> bool:
         never_told = not message.address.get("ts")
         return bool(message.payload.get("announced")) and never_told and self._is_old(message)
 
-    def _is_old(self, message: Waiting) -> bool:
+    def _is_old(self, message: PendingMessage) -> bool:
         return self._now() - message.created_at > ANNOUNCED_FOR
 
     async def _step(self, step: Step) -> bool:
@@ -394,7 +396,7 @@ class MessageSender:
         return await asyncio.wrap_future(self._ledger.submit(work))
 
 
-def _named(message: Waiting) -> tuple[str, str]:
+def _named(message: PendingMessage) -> tuple[str, str]:
     return message.kind, message.subject
 
 
@@ -403,7 +405,7 @@ def _is_malformed(error: SlackApiError, content: Content) -> bool:
     return error_code(error) in MALFORMED and content != without_blocks(content)
 
 
-def _hint(message: Waiting, address: Mapping[str, Any], name: str) -> str:
+def _hint(message: PendingMessage, address: Mapping[str, Any], name: str) -> str:
     home = str(message.payload["channel"])
     told_there = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
     return "" if told_there else not_a_member_hint(home, name)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from bot.views.cards.configuration import unreachable_channel
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.common.errors import describe
-from supervisor_core.config.slack_settings import Slack
+from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.storage import outbox
 from supervisor_core.storage.steps import Message, record
 
@@ -139,7 +139,7 @@ OF_A_CHANNEL: Mapping[str, str] = {
 KEYS = ("alert_channel", "approval_channel", "fallback_channel")
 
 
-def admins(slack: Slack) -> tuple[str, ...]:
+def admins(slack: SlackSettings) -> tuple[str, ...]:
     """Who can do something about it: the approvers who are named one by one, else the operators who are."""
     for listed in (slack.access.approvers, slack.access.operators):
         people = tuple(dict.fromkeys(each for each in listed if each.startswith(("U", "W"))))
@@ -148,7 +148,9 @@ def admins(slack: Slack) -> tuple[str, ...]:
     return ()
 
 
-def notify_admins(connection: Connection, channel: str, refused: str, slack: Slack, host: str, bot: str) -> None:
+def notify_admins(
+    connection: Connection, channel: str, refused: str, slack: SlackSettings, host: str, bot: str
+) -> None:
     """Order a direct message to each of them, where nobody has told them today. Another channel than those that the
     configuration names is the affair of whoever gave a command there, and they hear of it on its card."""
     keys = [key for key in KEYS if getattr(slack, key) == channel]

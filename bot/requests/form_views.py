@@ -29,7 +29,7 @@ from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 
 FORGOTTEN = timedelta(minutes=10)
 """Whoever wanted a form so long ago does not wait for it any more, and is not told that it did not come."""
@@ -96,7 +96,7 @@ class FormActions:
     async def _on_wanted(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         """A picker of commands, for this place where there is one."""
         await ack()
-        received: Received = context["received"]
+        received: StoredEnvelope = context["received"]
         asked = from_form_opening(received)
         place = ("", None) if asked.channel == asked.user else (asked.channel, asked.thread)
         try:
@@ -111,7 +111,7 @@ class FormActions:
     async def _on_picked(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         """The picker turns into the form of what was chosen in it."""
         await ack()
-        received: Received = context["received"]
+        received: StoredEnvelope = context["received"]
         view = received.payload.get("view") or {}
         chosen = (received.payload["actions"][0].get("selected_option") or {}).get("value")
         definition = CATALOG.get(str(chosen))
@@ -133,7 +133,7 @@ class FormActions:
     async def _on_submitted(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         """What was filled in is a request like every other. It was acknowledged when it became a row."""
         await ack()
-        received: Received = context["received"]
+        received: StoredEnvelope = context["received"]
         found = read_form(received.payload["view"], grammar_context(self._config()))
         if isinstance(found, str):
             assert self._deal is not None  # noqa: S101 (who hears has said who deals)

@@ -17,19 +17,19 @@ from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, TargetRule
 from supervisor_core.commands.grammar import parse, render
-from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed, NeedsTarget
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.labels import clean_label
-from supervisor_core.commands.parameters import Kind, Parameter, ParameterError, read_word
+from supervisor_core.commands.parameters import Parameter, ParameterError, ParameterKind, read_word
 from supervisor_core.commands.targets import GrammarContext, resolve, unknown
-from supervisor_core.commands.words import Word, quoted, shown
+from supervisor_core.commands.words import Word, excerpt, quote
 from supervisor_core.common.errors import UsageError
 
 LONGEST_ERROR = 300  # characters under a field
 
-_IN_WORDS = (Kind.COMMAND, Kind.TOPIC)
+_IN_WORDS = (ParameterKind.COMMAND, ParameterKind.TOPIC)
 """What the grammar reads as words of its own."""
 
-_BARE = (Kind.NUMBER, Kind.DURATION)
+_BARE = (ParameterKind.NUMBER, ParameterKind.DURATION)
 """Whose errors speak of quotes, which nobody needs in a form."""
 
 Errors = Mapping[str, str]
@@ -112,12 +112,12 @@ class _FormReader:
         return said
 
     def _value(self, parameter: Parameter, said: str) -> object:
-        if parameter.kind is Kind.FLAG:
+        if parameter.kind is ParameterKind.FLAG:
             return True
         try:
             return read_word(parameter, Word(said, said, quoted=True))
         except GrammarError as error:
-            words = f"{shown(said)} does not fit: {parameter.description}."
+            words = f"{excerpt(said)} does not fit: {parameter.description}."
             self.errors[inputs.block_of(parameter)] = words if parameter.kind in _BARE else error.message
             return None
 
@@ -132,7 +132,7 @@ class _FormReader:
 
     def _blamed(self, error: GrammarError) -> str:
         """The field that a mistake is about which only the whole text has."""
-        if isinstance(error, (NeedsTarget, NearlyNamed)):
+        if isinstance(error, (NeedsTarget, NearMiss)):
             return inputs.TARGET
         inner = [inputs.block_of(each) for each in self._definition.written if each.kind in _IN_WORDS]
         return inner[0] if inner else inputs.TARGET
@@ -141,11 +141,11 @@ class _FormReader:
         """Fields whose words the grammar takes for something else, as a task id that begins with no `task_`."""
         found = []
         if (parsed.name, parsed.target) != (meant.name, meant.target):
-            found.append((inputs.TARGET, f"{shown(meant.target)} can't be named here."))
+            found.append((inputs.TARGET, f"{excerpt(meant.target)} can't be named here."))
         for parameter in self._definition.written:
             value = meant.params.get(parameter.name)
             if parameter.kind not in _IN_WORDS and parsed.params.get(parameter.name) != value:
-                words = f"{shown(parameter.spelled(value))} is not understood here: {parameter.description}."
+                words = f"{excerpt(parameter.spelled(value))} is not understood here: {parameter.description}."
                 found.append((inputs.block_of(parameter), words))
         if not found and parsed.label != meant.label:
             found.append((inputs.LABEL, "This would be taken for something else than a label."))
@@ -156,7 +156,7 @@ def _as_words(definition: CommandDefinition, command: Command) -> dict[str, Any]
     """The parameters as they are written: what is words itself in quotes, so that it stays in its place."""
     inner = {each.name for each in definition.written if each.kind in _IN_WORDS}
     return {
-        name: quoted(str(value)) if name in inner and value is not None else value
+        name: quote(str(value)) if name in inner and value is not None else value
         for name, value in command.params.items()
     }
 

@@ -19,9 +19,9 @@ from bot.views.home.sections import DECIDE, DO
 from bot.views.parts import text_message
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
-from supervisor_core.commands.words import shown
+from supervisor_core.commands.words import excerpt
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 
 HandleVote = Callable[[VoteRequest], Awaitable[Response]]
 
@@ -49,14 +49,14 @@ class HomeActions:
         bolt.view(DECISION)(self._on_decided)
 
     async def _on_opened(self, context: AsyncBoltContext) -> None:
-        received: Received = context["received"]
+        received: StoredEnvelope = context["received"]
         event = received.payload["event"]
         if event.get("tab") == HOME_TAB:
             context["dealt"] = Response(messages=(await self._homes.opened(str(event["user"]), received.received_at),))
 
     async def _on_turned(self, ack: AsyncAck, action: dict[str, Any], context: AsyncBoltContext) -> None:
         await ack()
-        received: Received = context["received"]
+        received: StoredEnvelope = context["received"]
         page = only = None
         if action["action_id"] == SHOW:
             only = str(action["selected_option"]["value"])
@@ -70,13 +70,13 @@ class HomeActions:
     async def _on_command(self, ack: AsyncAck, action: dict[str, Any], context: AsyncBoltContext) -> None:
         """The form of the command, filled in as far as the button says: whoever sends it is judged then."""
         await ack()
-        received: Received = context["received"]
+        received: StoredEnvelope = context["received"]
         value = str((action.get("selected_option") or action).get("value") or "")
         name, _, worker_id = value.partition(":")
         if name not in CATALOG:
             return
         if worker_id and worker_id not in self._config().workers:  # else the form would begin with another one
-            told = text_message(f":warning: {escape(shown(worker_id))} is not among the workers here any more.")
+            told = text_message(f":warning: {escape(excerpt(worker_id))} is not among the workers here any more.")
             context["dealt"] = Response(messages=(whisper(from_form_opening(received), told),))
             return
         trigger, text = str(received.payload.get("trigger_id") or ""), f"{name} {worker_id}" if worker_id else ""

@@ -9,7 +9,7 @@ from bot.views.parts import Content
 from supervisor_core.commands.catalog import CATALOG, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
-from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed, NeedsTarget
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.targets import ALL, TEAM
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
@@ -35,7 +35,7 @@ class Mistakes:
         """The message, for whoever made the mistake alone."""
         if isinstance(error, NeedsTarget):
             return mistake(error.message, asked.nonce, choice=self._choice(asked, error, person))
-        said = [error.suggestion, error.otherwise if isinstance(error, NearlyNamed) else None]
+        said = [error.suggestion, error.otherwise if isinstance(error, NearMiss) else None]
         meant = [text for text in said if text]
         commands = [command for text in meant if (command := self._offered(text, asked, person))]
         needs = None if meant else self._needs_target(error)

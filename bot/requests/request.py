@@ -15,7 +15,7 @@ from bot.views.forms import form_context
 from bot.views.text import unescape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import TargetRule
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 
 TAIL = 9
 """Characters of a hash in a task id: enough that two never meet within one second."""
@@ -104,7 +104,7 @@ class AlertAction:
     """`acknowledge` or `snooze`."""
 
 
-def from_slash_command(received: Received) -> Request:
+def from_slash_command(received: StoredEnvelope) -> Request:
     """A slash command."""
     payload = received.payload
     return Request(
@@ -118,7 +118,7 @@ def from_slash_command(received: Received) -> Request:
     )
 
 
-def from_mention(received: Received) -> Request:
+def from_mention(received: StoredEnvelope) -> Request:
     """A message that mentions the bot."""
     event = received.payload["event"]
     return Request(
@@ -149,12 +149,12 @@ def is_direct_message(event: Mapping[str, Any]) -> bool:
     return plain and event.get("channel_type") == "im"
 
 
-def from_direct_message(received: Received) -> Request:
+def from_direct_message(received: StoredEnvelope) -> Request:
     """A direct message. It is answered where it was said, in a thread only if it was said in one."""
     return replace(from_mention(received), message=None, direct=True)
 
 
-def from_form_opening(received: Received) -> Request:
+def from_form_opening(received: StoredEnvelope) -> Request:
     """What was done to get a form, or in one: nothing is asked for yet, but its sender can be told something."""
     payload = received.payload
     container: Mapping[str, Any] = payload.get("container") or {}
@@ -165,7 +165,7 @@ def from_form_opening(received: Received) -> Request:
     return _from_person(received, "", channel, on_message or _thread_of(container) or known.thread)
 
 
-def from_form(received: Received, text: str) -> Request:
+def from_form(received: StoredEnvelope, text: str) -> Request:
     """A form that was filled in and says this; for the place that it was opened from, else for the one chosen in it."""
     payload = received.payload
     view = payload["view"]
@@ -175,7 +175,7 @@ def from_form(received: Received, text: str) -> Request:
     return replace(asked, response_url=urls[0]["response_url"] if urls else None)
 
 
-def _from_person(received: Received, text: str, channel: str, thread: str | None) -> Request:
+def _from_person(received: StoredEnvelope, text: str, channel: str, thread: str | None) -> Request:
     """A request by what Slack calls interactive. Without a channel it is between this person and the bot."""
     payload = received.payload
     user = payload["user"]
@@ -192,7 +192,7 @@ def _from_person(received: Received, text: str, channel: str, thread: str | None
     )
 
 
-def from_button(received: Received, command: str) -> Request:
+def from_button(received: StoredEnvelope, command: str) -> Request:
     """A press of a button whose value is `NONCE TARGET`."""
     payload = received.payload
     user, channel = payload["user"], payload.get("channel") or {}
@@ -219,7 +219,7 @@ def _thread_of(container: Mapping[str, Any]) -> str | None:
     return thread if thread != container.get("message_ts") else None
 
 
-def from_page_button(received: Received, command: str) -> Request:
+def from_page_button(received: StoredEnvelope, command: str) -> Request:
     """A press of a button for another page, whose value is `NONCE WHERE ARGUMENTS`. What only its reader sees is
     replaced by the other page; below a mention, where others read as well, they get a page of their own."""
     asked = from_button(received, command)
@@ -230,7 +230,7 @@ def from_page_button(received: Received, command: str) -> Request:
     return replace(asked, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
 
 
-def from_share_button(received: Received, command: str) -> Request:
+def from_share_button(received: StoredEnvelope, command: str) -> Request:
     """A press of a button that shows everybody in the channel what was answered to one person; its value is
     `NONCE WHICH ARGUMENTS`. Pressed twice it is shown once."""
     asked = from_button(received, command)
@@ -240,20 +240,20 @@ def from_share_button(received: Received, command: str) -> Request:
     return replace(asked, text=f"{command} {arguments}", target=target, shares=which, button=button)
 
 
-def from_vote_button(received: Received, choice: str) -> VoteRequest:
+def from_vote_button(received: StoredEnvelope, choice: str) -> VoteRequest:
     """A press of a button of an approval, whose value is the approval's id."""
     approval_id = str(received.payload["actions"][0].get("value") or "")
     trigger = str(received.payload.get("trigger_id") or "")
     return VoteRequest(replace(from_button(received, choice), button=None), approval_id, choice, trigger_id=trigger)
 
 
-def from_alert_button(received: Received, choice: str) -> AlertAction:
+def from_alert_button(received: StoredEnvelope, choice: str) -> AlertAction:
     """A press of a button of an alert, whose value is the alert's id."""
     alert_id = str(received.payload["actions"][0].get("value") or "")
     return AlertAction(replace(from_button(received, choice), button=None, replaces=False), alert_id, choice)
 
 
-def from_denial_form(received: Received) -> VoteRequest:
+def from_denial_form(received: StoredEnvelope) -> VoteRequest:
     """A form in which somebody says why they deny: it knows the approval and the place from which it was opened."""
     payload, view = received.payload, received.payload["view"]
     place = json.loads(view["private_metadata"])
@@ -274,14 +274,14 @@ def from_denial_form(received: Received) -> VoteRequest:
     return VoteRequest(asked, str(place["approval_id"]), "deny", reason=str(said or ""))
 
 
-def from_home_button(received: Received) -> VoteRequest:
+def from_home_button(received: StoredEnvelope) -> VoteRequest:
     """A press of the button beside an approval on somebody's page."""
     payload = received.payload
     approval_id, trigger = str(payload["actions"][0].get("value") or ""), str(payload.get("trigger_id") or "")
     return VoteRequest(_from_person(received, "", "", None), approval_id, "", trigger_id=trigger, at_home=True)
 
 
-def from_decision_form(received: Received) -> VoteRequest:
+def from_decision_form(received: StoredEnvelope) -> VoteRequest:
     """The form that this button opens, filled in. It knows the approval."""
     view = received.payload["view"]
     values: Mapping[str, Any] = view["state"]["values"]
@@ -291,7 +291,7 @@ def from_decision_form(received: Received) -> VoteRequest:
     return VoteRequest(asked, str(view["private_metadata"]), str(choice), reason, at_home=True)
 
 
-def from_menu(received: Received) -> Request:
+def from_menu(received: StoredEnvelope) -> Request:
     """A choice from a menu, which stands in a block whose id says what the choice completes."""
     action = received.payload["actions"][0]
     nonce, _, said = str(action.get("block_id") or "").partition(" ")

@@ -19,9 +19,9 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.labels import MAX_LABEL
-from supervisor_core.commands.parameters import Kind, Parameter
+from supervisor_core.commands.parameters import Parameter, ParameterKind
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext, resolve
-from supervisor_core.common.text import capitalised
+from supervisor_core.common.text import capitalize
 
 TARGET, LABEL, WHERE = "target", "label", "where"
 VALUE = "value"
@@ -88,10 +88,10 @@ def _means_somebody(pattern: str, context: GrammarContext) -> bool:
 def parameter(one: Parameter, filled: Command | None) -> Json:
     """One parameter, by its kind."""
     value = filled.params.get(one.name) if filled else one.default
-    name = one.help if one.kind is Kind.DURATION else one.name.replace("_", " ")
-    hint = one.help if one.kind is Kind.FLAG else one.description
+    name = one.help if one.kind is ParameterKind.DURATION else one.name.replace("_", " ")
+    hint = one.help if one.kind is ParameterKind.FLAG else one.description
     return _input(
-        block_of(one), capitalised(name), _element(one, value), f"{capitalised(hint)}.", optional=not one.required
+        block_of(one), capitalize(name), _element(one, value), f"{capitalize(hint)}.", optional=not one.required
     )
 
 
@@ -127,21 +127,21 @@ def plain(text: str) -> Json:
 def _element(one: Parameter, value: object) -> Json:
     spelled = "" if value is None else one.spelled(value)
     match one.kind:
-        case Kind.NUMBER:
+        case ParameterKind.NUMBER:
             element: Json = {"type": "number_input", "is_decimal_allowed": False}
             element |= {"min_value": str(one.low), "max_value": str(one.high)}
-        case Kind.CHOICE:
+        case ParameterKind.CHOICE:
             options = [_option(choice, choice) for choice in one.choices]
             return _chosen("static_select", options, spelled) | {"placeholder": plain("Choose one")}
-        case Kind.FLAG:
+        case ParameterKind.FLAG:
             options = [_option(one.word, one.name)]
             return {"type": "checkboxes", "options": options} | ({"initial_options": options} if value is True else {})
-        case Kind.PERSON:
+        case ParameterKind.PERSON:
             initial = {"initial_user": spelled} if _USER_ID.fullmatch(spelled) else {}
             return {"type": "users_select", "placeholder": plain("Choose somebody"), **initial}
         case _:
             element = {"type": "plain_text_input"}
-            if one.high and one.kind is not Kind.DURATION:
+            if one.high and one.kind is not ParameterKind.DURATION:
                 element["max_length"] = min(one.high, LONGEST_INPUT)
     return element | ({"initial_value": spelled} if spelled else {})
 

@@ -19,8 +19,8 @@ from bot.views.buttons import page_button
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.grammar import render
-from supervisor_core.commands.phrases import Phrase, name_of, shown, span
-from supervisor_core.common.errors import Given, SupervisorError
+from supervisor_core.commands.phrases import Phrase, format_span, name_of, render_phrase
+from supervisor_core.common.errors import CommandText, SupervisorError
 from supervisor_core.common.text import one_line
 
 LONGEST = 2900
@@ -100,7 +100,8 @@ def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], 
     shown = gaps[-GAPS:]
     lines = [f"• and {len(gaps) - len(shown)} times before"] if len(gaps) > len(shown) else []
     lines += [
-        f"• from {moment(since)} to {moment(until)} ({span((until - since).total_seconds())})" for since, until in shown
+        f"• from {moment(since)} to {moment(until)} ({format_span((until - since).total_seconds())})"
+        for since, until in shown
     ]
     what = (
         f"*The supervisor on {escape(host)} was not there* (it was stopped, or had died)"
@@ -175,17 +176,17 @@ LONGEST_TEXT = 600
 
 def phrase_markup(phrase: Phrase) -> str:
     """As markup."""
-    return shown(phrase, _text, code_span, moment, mention)
+    return render_phrase(phrase, _text, code_span, moment, mention)
 
 
 def phrase_with_names(phrase: Phrase) -> str:
     """The same with people by their names: a mention of somebody who did something days ago calls them."""
-    return shown(phrase, _text, code_span, moment, lambda issuer: _text(name_of(issuer).translate(UNSTYLED)))
+    return render_phrase(phrase, _text, code_span, moment, lambda issuer: _text(name_of(issuer).translate(UNSTYLED)))
 
 
 def code_span(word: str) -> str:
     """In letters of one width; a backtick would end them. A command as it is typed in Slack."""
-    before = "/supervisor " if isinstance(word, Given) else ""
+    before = "/supervisor " if isinstance(word, CommandText) else ""
     return f"`{before}{escape(fit(_line(word), LONGEST_TYPED))}`"
 
 

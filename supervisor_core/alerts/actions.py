@@ -22,7 +22,7 @@ from supervisor_core.alerts.suppression.rows import ALERT, EVERYTHING, Hush, Sup
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.labels import audit_label
 from supervisor_core.common import crashpoints
-from supervisor_core.common.errors import Given, RefusedError, UsageError
+from supervisor_core.common.errors import CommandText, RefusedError, UsageError
 from supervisor_core.common.times import HOUR, format_duration, to_text
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -68,7 +68,9 @@ class AlertService:
         """The alert with this id."""
         found = self._ledger.read(lambda connection: rows.find(connection, alert_id))
         if found is None:
-            raise NoSuchAlert(f"There is no alert {alert_id!a}.", remedy=(Given("alerts"), " lists those there are."))
+            raise NoSuchAlert(
+                f"There is no alert {alert_id!a}.", remedy=(CommandText("alerts"), " lists those there are.")
+            )
         return found
 
     def acknowledge(self, alert_id: str, asked: AlertRequest, now: datetime | None = None) -> Alert:

@@ -33,7 +33,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line, random_id
 from supervisor_core.common.threads import DaemonThreads
-from supervisor_core.config.alert_settings import Escalation
+from supervisor_core.config.alert_settings import EscalationSettings
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.logging.excerpts import last_lines
@@ -54,7 +54,7 @@ CHANNELS = ("C", "G", "D")
 """How the id of a channel begins; all others are people, or groups of them."""
 
 
-def steps_of(config: SupervisorConfig) -> tuple[Escalation, ...]:
+def steps_of(config: SupervisorConfig) -> tuple[EscalationSettings, ...]:
     """The steps in their order."""
     return tuple(sorted(config.alerts.escalation, key=lambda each: each.after_minutes))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, false, func, insert, or_, select, update
 
-from supervisor_core.common.text import one_line, storable, unfolded
+from supervisor_core.common.text import flatten, one_line, storable
 from supervisor_core.storage.tables import conditions, flips
 from supervisor_core.workers.conditions.rules import PARTS, WORKER, Condition, Severity, Target
 
@@ -169,7 +169,7 @@ def _next_flip(change: ConditionChange, flip_id: int, seen_at: datetime) -> Flip
     before = change.known
     at = min(change.at, seen_at)
     at = max(at, before.since) if before else at
-    reason = one_line(storable(unfolded(change.reason)), REASON)
+    reason = one_line(storable(flatten(change.reason)), REASON)
     old = before.condition if before else Condition.UNKNOWN
     return Flip(flip_id, change.target, old, change.condition, reason, at, seen_at)
 
@@ -220,7 +220,7 @@ def current_condition(connection: Connection, supervisor_id: str, target: Target
 def update_reason(connection: Connection, supervisor_id: str, standing: CurrentCondition, reason: str) -> bool:
     """The same condition for another reason; False where it has flipped meanwhile."""
     mine = (*_mine(supervisor_id, standing.target), conditions.c.flip_id == standing.flip_id)
-    words = one_line(storable(unfolded(reason)), REASON)
+    words = one_line(storable(flatten(reason)), REASON)
     return connection.execute(update(conditions).where(*mine).values(reason=words)).rowcount == 1
 
 

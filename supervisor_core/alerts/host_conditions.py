@@ -17,7 +17,7 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.host.disks import space
+from supervisor_core.host.disks import disk_space
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
@@ -163,7 +163,7 @@ class HostConditions(Service):
 
 
 def _room(folder: Path) -> DiskSpace:
-    seen = space(folder)
+    seen = disk_space(folder)
     return DiskSpace(seen.free, seen.total)
 
 

@@ -16,7 +16,7 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts.flips import REASON, ConditionChange, CurrentCondition
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState, Decision, Reason
 from supervisor_core.commands.command import Issuer
-from supervisor_core.common.text import canonical_json, one_line, random_id, storable, unfolded
+from supervisor_core.common.text import canonical_json, flatten, one_line, random_id, storable
 from supervisor_core.jobs.rows import ISSUER_NAME
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.outbox import below
@@ -270,7 +270,7 @@ def _values(alert: Alert) -> dict[str, Any]:
         "condition": alert.condition,
         "severity": alert.severity,
         "state": alert.state,
-        "reason": one_line(storable(unfolded(alert.reason)), REASON),
+        "reason": one_line(storable(flatten(alert.reason)), REASON),
         "opened_at": alert.opened_at,
         "opened_flip": alert.opened_flip,
         "occurrences": alert.occurrences,

@@ -18,7 +18,7 @@ from typing import Any
 from supervisor_core.cli.host import approvals_of, shell_issuer, wake
 from supervisor_core.cli.table import folded_table
 from supervisor_core.common.errors import UsageError, in_shell
-from supervisor_core.common.text import shown
+from supervisor_core.common.text import printable
 from supervisor_core.common.times import MINUTE, format_duration, to_text
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
@@ -128,7 +128,7 @@ def _tell(decision: VoteResult, options: argparse.Namespace, *, done: Sequence[A
 
 def in_words(approval: Approval, votes: Sequence[Vote]) -> str:
     """Where it stands, for whoever has just had their say or waits for others to; safe to be shown on a terminal."""
-    return shown(_standing(approval, votes))
+    return printable(_standing(approval, votes))
 
 
 def _standing(approval: Approval, votes: Sequence[Vote]) -> str:

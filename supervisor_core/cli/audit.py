@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from supervisor_core.cli import audit_files
 from supervisor_core.cli.table import table
 from supervisor_core.code import change_plan as code
-from supervisor_core.commands.labels import in_words
+from supervisor_core.commands.labels import affected_in_words
 from supervisor_core.commands.targets import resolve
 from supervisor_core.common.errors import UsageError
-from supervisor_core.common.text import shown
+from supervisor_core.common.text import printable
 from supervisor_core.common.times import EXPECTED, parse_since, since_moment
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.rounds import why_not
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ChainHead, HeadFile
 from supervisor_core.storage.audit.files import audit_csv
@@ -142,7 +142,7 @@ def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
     if what != "The trail":
         print(f"{what} is not what was written:")
     for fault in faults:
-        print(f"row {shown(str(fault.audit_id))} of {shown(fault.supervisor_id)} {fault.what}")
+        print(f"row {printable(str(fault.audit_id))} of {printable(fault.supervisor_id)} {fault.what}")
     if len(faults) == audit.MOST_FAULTS:
         print(f"These are the first {len(faults)}. There may be more.")
     print(
@@ -165,7 +165,7 @@ def _shared(config: SupervisorConfig) -> SharedDatabase:
 def _heads(config: SupervisorConfig) -> list[ChainHead]:
     try:
         return HeadFile(config.state_dir).all()
-    except UnreadableError:
+    except UnreadableFileError:
         return []  # verify then says what that means
 
 
@@ -182,7 +182,7 @@ def _for_people(rows: list[dict[str, Any]], about: Sequence[str]) -> str:
             row["actor"],
             row["label"] or "",
             row["task_id"] or "",
-            "; ".join(filter(None, (_why(row), in_words(row[AFFECTED], cause_of(row), about)))),
+            "; ".join(filter(None, (_why(row), affected_in_words(row[AFFECTED], cause_of(row), about)))),
         ]
         for row in reversed(rows)
     ]

@@ -13,7 +13,7 @@ from supervisor_core.cli.host import shell_issuer
 from supervisor_core.code.change_plan import count
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import ConfigError, UsageError
-from supervisor_core.common.text import shown
+from supervisor_core.common.text import printable
 from supervisor_core.common.times import EXPECTED, parse_since, since_moment, to_text
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
@@ -23,7 +23,7 @@ from supervisor_core.storage.audit import files as audit_archive
 from supervisor_core.storage.audit import files as audit_files
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.audit.files import Archiving, ArchivingRefused, Found, Part
+from supervisor_core.storage.audit.files import Archiving, ArchivingRefused, ChainPart, FileCheck
 from supervisor_core.storage.store import Ledger
 
 
@@ -89,11 +89,14 @@ def verify(options: argparse.Namespace) -> int:
     for part in found.parts:
         first, last = part.first_id, part.last
         print(
-            f"The files hold rows {first} to {last.audit_id} of {shown(last.supervisor_id)}, ending with {last.hash}."
+            f"The files hold rows {first} to {last.audit_id} of {printable(last.supervisor_id)}, "
+            f"ending with {last.hash}."
         )
     for place, its in (("files", found.faults), ("ledger", of_ledger)):
         for fault in its:
-            print(f"In the {place}, row {shown(str(fault.audit_id))} of {shown(fault.supervisor_id)} {fault.what}")
+            print(
+                f"In the {place}, row {printable(str(fault.audit_id))} of {printable(fault.supervisor_id)} {fault.what}"
+            )
     if alone:
         print(f"Not compared with a ledger: {alone}")
     elif not faults:
@@ -119,7 +122,7 @@ def _write(ledger: Ledger, archiving: Archiving, path: Path) -> str:
     digest = ledger.read(write)
     crashpoints.reach("audit.archive:after")
     found = audit_files.check(read_lines(path))
-    expected = (Part(last.supervisor_id, after + 1, last.audit_id - after, last),)
+    expected = (ChainPart(last.supervisor_id, after + 1, last.audit_id - after, last),)
     if found.faults or found.parts != expected or digest_of(path) != digest:
         first = f": row {found.faults[0].audit_id} {found.faults[0].what}" if found.faults else ""
         discard(path)
@@ -155,7 +158,7 @@ def _begin(path: Path) -> tuple[str, int]:
     return (parts[0].supervisor_id, parts[0].first_id) if parts else ("", 0)
 
 
-def _continues(connection: Any, part: Part) -> audit.Fault | None:  # noqa: ANN401
+def _continues(connection: Any, part: ChainPart) -> audit.Fault | None:  # noqa: ANN401
     """The fault where the ledger doesn't know the last row of the files."""
     last = part.last
     if audit.newest_row(connection, last.supervisor_id) is None:
@@ -167,7 +170,7 @@ def _continues(connection: Any, part: Part) -> audit.Fault | None:  # noqa: ANN4
     )
 
 
-def _document(found: Found, faults: Sequence[audit.Fault], *, compared: bool) -> dict[str, Any]:
+def _document(found: FileCheck, faults: Sequence[audit.Fault], *, compared: bool) -> dict[str, Any]:
     return {
         "ok": not faults,
         "compared_with_ledger": compared,

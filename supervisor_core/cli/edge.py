@@ -11,7 +11,7 @@ from importlib import import_module
 
 from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
 from supervisor_core.common.errors import ConfigError, SupervisorError, UsageError, describe
-from supervisor_core.common.text import shown
+from supervisor_core.common.text import printable
 
 SHOW_TRACEBACK = "SUPERVISOR_TRACEBACK"
 
@@ -109,5 +109,5 @@ def _seen(path: str) -> bool:
 
 
 def _say(text: str, code: int) -> int:
-    print(f"supervisor: {shown(text)}", file=sys.stderr)
+    print(f"supervisor: {printable(text)}", file=sys.stderr)
     return code

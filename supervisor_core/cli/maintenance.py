@@ -20,7 +20,7 @@ from supervisor_core.doctor.checks import Check
 from supervisor_core.doctor.table import core_checks
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit import guard as audit_guard
-from supervisor_core.storage.ledger_errors import as_trouble
+from supervisor_core.storage.ledger_errors import translate_errors
 from supervisor_core.storage.ledger_file import FILE_NAME, file_state
 
 LOOK_SECONDS = 0.0
@@ -36,7 +36,7 @@ def run_db(options: argparse.Namespace) -> int:
     """The ledger first: it is upgraded also where the shared database is away."""
     config = load_supervisor_config(options.config)
     path = config.state_dir / FILE_NAME
-    with as_trouble(path):
+    with translate_errors(path):
         before = file_state(path, LOOK_SECONDS).version if path.exists() else None
     with opened_ledger(config) as ledger:
         ledger.write(audit_guard.install)  # again, in case somebody removed them

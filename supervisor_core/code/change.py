@@ -14,8 +14,8 @@ from supervisor_core.code.git.changes import tidy
 from supervisor_core.code.git.history import resolve
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import RefusedError, SupervisorError, describe
-from supervisor_core.common.text import capitalised, sentence
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.common.text import capitalize, sentence
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.jobs.handler_checks import (
     check_alone,
     check_startable,
@@ -63,7 +63,7 @@ class Change(Protocol):
 class Turn:
     """How one worker went through it."""
 
-    worker: Worker
+    worker: WorkerSettings
     old_pid: int | None
     stopped: StopReport | None = None
     new_pid: int | None = None
@@ -196,7 +196,7 @@ def start_again(host: HostContext, turn: Turn, why: str) -> Turn:
     return replace(turn, new_pid=started.pid, error="")
 
 
-def _why_at_rest(host: HostContext, worker: Worker) -> str:
+def _why_at_rest(host: HostContext, worker: WorkerSettings) -> str:
     pause = host.pauses.read(worker.id)
     return str(pause) if pause else start_objection(worker)
 
@@ -253,7 +253,7 @@ def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job)
     before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
     undo = f" To have the code before again: {way_back(job)}." if before != after else ""
     does = "does" if len(dead) == 1 else "do"
-    words = f"{names} could not be started and {does} not run now. {capitalised(made.message)}.{undo}"
+    words = f"{names} could not be started and {does} not run now. {capitalize(made.message)}.{undo}"
     return " ".join([words, *([sentence(made.error)] if made.error else []), *(sentence(turn.error) for turn in dead)])
 
 

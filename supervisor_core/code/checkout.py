@@ -18,7 +18,7 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Code, Worker
+from supervisor_core.config.worker_settings import CodeSettings, WorkerSettings
 from supervisor_core.jobs.model import FINAL, Job, JobState
 from supervisor_core.workers.context import HostContext
 
@@ -34,9 +34,9 @@ class Site:
     """One checkout, and all workers of this host that run from it."""
 
     git: Git
-    worker: Worker
+    worker: WorkerSettings
     """For whom it was asked; what is configured for its code counts."""
-    workers: tuple[Worker, ...]
+    workers: tuple[WorkerSettings, ...]
     """All of them, by their ids."""
 
     @property
@@ -45,7 +45,7 @@ class Site:
         return self.git.folder
 
     @property
-    def code(self) -> Code:
+    def code(self) -> CodeSettings:
         """Where its code comes from."""
         return self.worker.code
 
@@ -61,7 +61,7 @@ class Site:
         return [worker.id for worker in self.workers]
 
 
-def site_of(host: HostContext, worker: Worker) -> Site:
+def site_of(host: HostContext, worker: WorkerSettings) -> Site:
     """The site of this worker."""
     top = host.drive.call(top_of, worker.code.path)
     sharing = host.drive.call(_sharing, host.config, top)
@@ -125,7 +125,7 @@ def check_free(site: Site, changes: Sequence[FileChange]) -> None:
         )
 
 
-def _sharing(config: SupervisorConfig, top: Path) -> tuple[Worker, ...]:
+def _sharing(config: SupervisorConfig, top: Path) -> tuple[WorkerSettings, ...]:
     sharing = (worker for worker in config.workers.values() if top_of(worker.code.path) == top)
     return tuple(sorted(sharing, key=lambda worker: worker.id))
 

@@ -23,7 +23,7 @@ from supervisor_core.code.git.history import top_of
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import RefusedError
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.jobs.model import Job
@@ -74,7 +74,7 @@ def _unlocked(lock: FileLock, told: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def checkout_shared(
-    host: HostContext, worker: Worker, *, wait: bool, told: Callable[[], object] = lambda: False
+    host: HostContext, worker: WorkerSettings, *, wait: bool, told: Callable[[], object] = lambda: False
 ) -> Iterator[bool]:
     """Start or stop this worker while nobody changes its code; False where somebody does and that is not waited for,
     or where it was told to stop before."""
@@ -83,7 +83,7 @@ def checkout_shared(
         yield lock.held
 
 
-def share_checkout(host: HostContext, one: Worker, other: Worker) -> bool:
+def share_checkout(host: HostContext, one: WorkerSettings, other: WorkerSettings) -> bool:
     """Whether what changes the code of one changes that of the other."""
     return _top(host, one) == _top(host, other)
 
@@ -108,14 +108,14 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def _lock(host: HostContext, worker: Worker, purpose: str, kind: str = CHECKOUT) -> FileLock:
+def _lock(host: HostContext, worker: WorkerSettings, purpose: str, kind: str = CHECKOUT) -> FileLock:
     locks = host.config.state_dir / "locks"
     locks.mkdir(mode=0o700, exist_ok=True)
     key = hashlib.sha256(os.fsencode(_top(host, worker))).hexdigest()[:16]
     return FileLock(locks / f"{kind}_{key}.lock", purpose)
 
 
-def _top(host: HostContext, worker: Worker) -> Path:
+def _top(host: HostContext, worker: WorkerSettings) -> Path:
     try:
         return host.drive.call(top_of, worker.code.path)  # it may lie on the drive
     except (DriveUnavailable, OSError):

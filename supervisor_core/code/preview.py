@@ -24,7 +24,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import DAY, HOUR, MINUTE
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.jobs.handler_checks import start_objection
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.context import HostContext
@@ -273,7 +273,7 @@ def _before(host: HostContext, site: Site, command: Command) -> Preview:
     return Preview(command.name, str(site.top), site.code.branch, workers)
 
 
-def worker_now(host: HostContext, worker: Worker) -> WorkerNow:
+def worker_now(host: HostContext, worker: WorkerSettings) -> WorkerNow:
     """How a worker stands that a command would be about."""
     found = find_watcher(host.processes, host.drive, host.config, worker)
     pause = host.pauses.preview(worker.id)
@@ -286,7 +286,7 @@ def worker_now(host: HostContext, worker: Worker) -> WorkerNow:
     )
 
 
-def _waiting(host: HostContext, worker: Worker) -> list[Job]:
+def _waiting(host: HostContext, worker: WorkerSettings) -> list[Job]:
     if host.ledger is None:
         return []
     from supervisor_core.jobs import rows as jobs  # late: whoever only looks at workers must not pay for it

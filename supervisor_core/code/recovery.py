@@ -26,7 +26,7 @@ from supervisor_core.code.packages.environments import packages_left
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.host.logging.log import about
+from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.handler_checks import find_stopped, start_objection, stop_reason
 from supervisor_core.jobs.model import Job, JobState
@@ -162,7 +162,7 @@ def report_interrupted(
     """
     ended = []
     for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
-        with about(job.task_id, job.label, job.worker_id):
+        with command_context(job.task_id, job.label, job.worker_id):
             outcome = _what_is_known(job, host, told, plans=plans)
             if outcome is None:
                 continue

@@ -15,7 +15,7 @@ from supervisor_core.code.planning import checked_plan
 from supervisor_core.code.rollback import pushed_if_wanted
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.text import capitalised
+from supervisor_core.common.text import capitalize
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import HostContext
 
@@ -54,7 +54,7 @@ class Undo:
             after = commit_tree(git, tree, message)
             fast_forward(git, after)
         whose = " and ".join(self.site.ids)
-        words = f"{capitalised(plan.undone)} {plan.undone_task_id} of {whose} is undone: "
+        words = f"{capitalize(plan.undone)} {plan.undone_task_id} of {whose} is undone: "
         if after == plan.head.hash:
             words += f"its files are as they were, at {short(after)}"
         else:

@@ -8,27 +8,27 @@ from typing import Any, TypeVar
 
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, check_params, find, nearest_command
 from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
-from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed, NeedsTarget
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.labels import clean_label, nearest_label
 from supervisor_core.commands.parameters import (
-    Kind,
     Parameter,
     ParameterError,
+    ParameterKind,
     is_cron_field,
     is_option,
     looks_like,
     read_word,
 )
 from supervisor_core.commands.targets import ALL, GrammarContext, ask_if_nearly, resolve, unknown
-from supervisor_core.commands.words import Word, joined, quoted, shown
+from supervisor_core.commands.words import Word, excerpt, join_words, quote
 from supervisor_core.common.cron import CronError, parse_cron
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
 
 _CRON_FIELDS = 5
 _MOST_WORDS_OF_TIME = 4  # every day at 03:00
-_WHOLE_REST = (Kind.COMMAND, Kind.TOPIC)
-_ANY_WORD = (Kind.NAME, Kind.CRON)
+_WHOLE_REST = (ParameterKind.COMMAND, ParameterKind.TOPIC)
+_ANY_WORD = (ParameterKind.NAME, ParameterKind.CRON)
 
 Value = TypeVar("Value")
 
@@ -52,7 +52,7 @@ class Arguments:
         self._pending = [
             parameter
             for parameter in definition.parameters
-            if not parameter.keyword and parameter.kind not in (Kind.FLAG, Kind.TEXT)
+            if not parameter.keyword and parameter.kind not in (ParameterKind.FLAG, ParameterKind.TEXT)
         ]
 
     def read(self) -> Sequence[Word]:
@@ -78,7 +78,7 @@ class Arguments:
         default = self.context.default
         if default is not None:
             return default, (default,)
-        before, after = joined(self.words[: self.start]), joined(self.words[self.start :])
+        before, after = join_words(self.words[: self.start]), join_words(self.words[self.start :])
         error = NeedsTarget(self.definition.name, self.context.workers, before=before, after=after)
         if self.definition.risk is Risk.READS:
             error.repair = error.completed(ALL)
@@ -118,7 +118,7 @@ class Arguments:
             repair = self._with(found or "")
         expected = f"it knows {', '.join(known)}" if known else "it has none"
         raise GrammarError(
-            f"{self.definition.name} has no option {shown(word.text)}: {expected}. "
+            f"{self.definition.name} has no option {excerpt(word.text)}: {expected}. "
             f"If it is meant as text, put it in double quotes.",
             repair=repair,
         )
@@ -156,30 +156,30 @@ class Arguments:
         return False
 
     def _ask_if_nearly(self, word: Word) -> None:
-        ask_if_nearly(word.text, self.context, otherwise=self._with(quoted(word.text)))
+        ask_if_nearly(word.text, self.context, otherwise=self._with(quote(word.text)))
 
     def _positional(self, word: Word) -> bool:
         for index, parameter in enumerate(self._pending):
-            if parameter.kind in _ANY_WORD or parameter.kind is Kind.CHOICE or looks_like(parameter, word):
+            if parameter.kind in _ANY_WORD or parameter.kind is ParameterKind.CHOICE or looks_like(parameter, word):
                 self.values[parameter.name] = self._judged(self._read, parameter, word)
                 del self._pending[: index + 1]
                 return True
         return False
 
     def _read(self, parameter: Parameter, word: Word) -> object:
-        if parameter.kind is Kind.CRON:
+        if parameter.kind is ParameterKind.CRON:
             fields = self.words[self._at : self._at + _CRON_FIELDS]
             if len(fields) == _CRON_FIELDS and all(is_cron_field(field.text) for field in fields):
                 raise GrammarError(
                     "A cron expression goes into double quotes.",
-                    repair=self._with(quoted(" ".join(field.text for field in fields)), length=_CRON_FIELDS),
+                    repair=self._with(quote(" ".join(field.text for field in fields)), length=_CRON_FIELDS),
                 )
             if length := self._words_of_time():
                 said = " ".join(each.text for each in self.words[self._at : self._at + length])
                 raise GrammarError(
-                    "Words that say when go into double quotes.", repair=self._with(quoted(said), length=length)
+                    "Words that say when go into double quotes.", repair=self._with(quote(said), length=length)
                 )
-        if parameter.kind is Kind.CHOICE and not looks_like(parameter, word) and self.target is None:
+        if parameter.kind is ParameterKind.CHOICE and not looks_like(parameter, word) and self.target is None:
             error = unknown(word.text, self.context)
             hint = f" Nor is it {' or '.join(parameter.choices)}."
             raise GrammarError(error.message + hint, instead=error.instead)
@@ -201,7 +201,7 @@ class Arguments:
     def _rest(self) -> Sequence[Word]:
         parameter, rest = self._pending.pop(0), self.words[self._at :]
         self._at = len(self.words)
-        if parameter.kind is Kind.COMMAND:
+        if parameter.kind is ParameterKind.COMMAND:
             return rest
         said = " ".join(word.text for word in rest)
         definition = find(said)
@@ -214,8 +214,8 @@ class Arguments:
         found = nearest(said, CATALOG) or (find(rest[0].text) or CATALOG["help"]).name
         if found == "help":
             found = nearest_command(rest[0].text) or ""
-        head = joined(self.words[: self.start])
-        return GrammarError(f"There is no command {shown(said)}; help shows them all.", repair=f"{head} {found}")
+        head = join_words(self.words[: self.start])
+        return GrammarError(f"There is no command {excerpt(said)}; help shows them all.", repair=f"{head} {found}")
 
     def _text(self, rest: Sequence[Word]) -> None:
         """The words that are left: a label, a reason, or a mistake."""
@@ -230,27 +230,27 @@ class Arguments:
                 self.label = clean_label(text)
             except UsageError as error:
                 label = None if self._is_number(rest[0]) else nearest_label(text)
-                repair = self._head(quoted(label)) if label else self._rest_of_it()
+                repair = self._head(quote(label)) if label else self._rest_of_it()
                 raise GrammarError(error.message, repair=repair) from None
         elif free is not None:
             try:
                 self.values[free.name] = read_word(free, Word(text, text, quoted=True))
             except GrammarError as error:
-                error.repair = self._head(quoted(error.instead)) if error.instead else None
+                error.repair = self._head(quote(error.instead)) if error.instead else None
                 raise
         else:
             raise self._one_too_many(rest[0])
 
     def _is_number(self, word: Word) -> bool:
         """Whether a word that is no label may be meant as a number that was not given: `rollback HEAD~3`."""
-        pending = any(parameter.kind is Kind.NUMBER for parameter in self._pending)
+        pending = any(parameter.kind is ParameterKind.NUMBER for parameter in self._pending)
         return pending and any(character.isdigit() for character in word.text)
 
     def _without_task_id(self, rest: Sequence[Word]) -> Sequence[Word]:
         """`undo wrong one task_1` means that task: to undo the newest instead would be the worst reading."""
         for parameter in self._pending:
             for index, word in enumerate(rest):
-                if parameter.kind is Kind.TASK_ID and looks_like(parameter, word):
+                if parameter.kind is ParameterKind.TASK_ID and looks_like(parameter, word):
                     self.values[parameter.name] = read_word(parameter, word)
                     return (*rest[:index], *rest[index + 1 :])
         return rest
@@ -260,14 +260,14 @@ class Arguments:
         if word.quoted or self._first or self.definition.target is not TargetRule.WORKERS:
             return
         if self.target is None and word.text in self.context.workers and word.text != self.context.default:
-            head, tail = joined(self.words[: self.start]), joined(self.words[self._at + 1 :])
-            error = NearlyNamed(
-                f"{shown(word.text)} is a worker, but a target comes right after {self.definition.name}. "
+            head, tail = join_words(self.words[: self.start]), join_words(self.words[self._at + 1 :])
+            error = NearMiss(
+                f"{excerpt(word.text)} is a worker, but a target comes right after {self.definition.name}. "
                 f"Put it in double quotes where it is meant as text.",
                 (word.text,),
-                otherwise=self._with(quoted(word.text)),
+                otherwise=self._with(quote(word.text)),
             )
-            error.repair = f"{head} {word.text} {joined(self.words[self.start : self._at])} {tail}"
+            error.repair = f"{head} {word.text} {join_words(self.words[self.start : self._at])} {tail}"
             raise error
 
     def _one_too_many(self, word: Word) -> GrammarError:
@@ -276,7 +276,7 @@ class Arguments:
             repair = self._with(error.instead) if error.instead else self._rest_of_it()
             return GrammarError(error.message, repair=repair)
         return GrammarError(
-            f"{shown(word.text)} is one word too many. Usage: {self.definition.usage}", repair=self._rest_of_it()
+            f"{excerpt(word.text)} is one word too many. Usage: {self.definition.usage}", repair=self._rest_of_it()
         )
 
     def _rest_of_it(self) -> str | None:
@@ -296,8 +296,8 @@ class Arguments:
 
     def _with(self, word: str, *, length: int = 1) -> str:
         """The text with another word in place of the one at hand."""
-        return f"{self._head(word)} {joined(self.words[self._at + length :])}"
+        return f"{self._head(word)} {join_words(self.words[self._at + length :])}"
 
     def _head(self, word: str) -> str:
         """The text up to the word at hand, and another word in its place."""
-        return f"{joined(self.words[: self._at])} {word}"
+        return f"{join_words(self.words[: self._at])} {word}"

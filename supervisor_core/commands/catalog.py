@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor_core.commands.definitions import CODE, CommandDefinition, Right, Risk, Spread, TargetRule, Tier
-from supervisor_core.commands.parameters import MAX_PERSON, MAX_SCHEDULED, Kind, Parameter, check_all
+from supervisor_core.commands.parameters import MAX_PERSON, MAX_SCHEDULED, Parameter, ParameterKind, check_all
 from supervisor_core.common.text import nearest
 from supervisor_core.common.times import DAY, HOUR, MINUTE
 
 MAX_REASON = 200  # characters
 OVERVIEW = "overview"
 
-_REASON = Parameter("reason", Kind.TEXT, "reason…", "why, in free words", high=MAX_REASON)
+_REASON = Parameter("reason", ParameterKind.TEXT, "reason…", "why, in free words", high=MAX_REASON)
 
 _SEEING = (
     CommandDefinition(
@@ -27,7 +27,7 @@ _SEEING = (
     CommandDefinition(
         "help",
         "Shows all commands, or all about one.",
-        parameters=(Parameter("topic", Kind.TOPIC, "command", "a command's name", high=MAX_PERSON),),
+        parameters=(Parameter("topic", ParameterKind.TOPIC, "command", "a command's name", high=MAX_PERSON),),
         aliases=("?",),
         suggested_for=("usage", "commands", "man"),
         right=Right.VIEWER,
@@ -54,7 +54,7 @@ _SEEING = (
     CommandDefinition(
         "logs",
         "Shows the newest lines of what a worker wrote.",
-        parameters=(Parameter("lines", Kind.NUMBER, "N", "how many lines", default=20, low=1, high=1000),),
+        parameters=(Parameter("lines", ParameterKind.NUMBER, "N", "how many lines", default=20, low=1, high=1000),),
         target=TargetRule.WORKERS,
         aliases=("log",),
         suggested_for=("tail", "output"),
@@ -64,7 +64,9 @@ _SEEING = (
     CommandDefinition(
         "history",
         "Draws how a worker was over time, how old its heartbeat was and what was done to it; and says it in words.",
-        parameters=(Parameter("span", Kind.CHOICE, "24h|7d", "how far back", default="24h", choices=("24h", "7d")),),
+        parameters=(
+            Parameter("span", ParameterKind.CHOICE, "24h|7d", "how far back", default="24h", choices=("24h", "7d")),
+        ),
         target=TargetRule.WORKERS,
         suggested_for=("graph", "chart", "uptime"),
         schedulable=True,
@@ -74,17 +76,21 @@ _SEEING = (
         "audit",
         "Shows who did what, when, and what came of it, the newest first.",
         parameters=(
-            Parameter("by", Kind.PERSON, "@user", "only what one person did", keyword="by", high=MAX_PERSON),
+            Parameter("by", ParameterKind.PERSON, "@user", "only what one person did", keyword="by", high=MAX_PERSON),
             Parameter(
                 "since",
-                Kind.SINCE,
+                ParameterKind.SINCE,
                 "2d",
                 "from when on: a duration back, or a date, which begins in your own time zone in Slack, else in UTC",
                 keyword="since",
             ),
-            Parameter("limit", Kind.NUMBER, "N", "how many rows; in Slack, ten a page", default=20, low=1, high=50),
+            Parameter(
+                "limit", ParameterKind.NUMBER, "N", "how many rows; in Slack, ten a page", default=20, low=1, high=50
+            ),
         ),
-        narrowing=(Parameter("command", Kind.NAME, "NAME", "only this command, such as rollback", keyword="command"),),
+        narrowing=(
+            Parameter("command", ParameterKind.NAME, "NAME", "only this command, such as rollback", keyword="command"),
+        ),
         target=TargetRule.FILTER,
         suggested_for=("trail", "who"),
         schedulable=True,
@@ -189,7 +195,7 @@ _ACTING = (
         "Keeps alerts about a worker quiet for a while; they are still recorded.",
         recorded_as="MUTED",
         parameters=(
-            Parameter("seconds", Kind.DURATION, "2h", "for how long", default=HOUR, low=MINUTE, high=30 * DAY),
+            Parameter("seconds", ParameterKind.DURATION, "2h", "for how long", default=HOUR, low=MINUTE, high=30 * DAY),
             _REASON,
         ),
         target=TargetRule.WORKERS,
@@ -230,17 +236,17 @@ _ACTING = (
         "whoever asks for it, and with their rights as they are each time.",
         recorded_as="SCHEDULE_ADDED",
         parameters=(
-            Parameter("name", Kind.NAME, "NAME", "what the schedule is called", required=True),
+            Parameter("name", ParameterKind.NAME, "NAME", "what the schedule is called", required=True),
             Parameter(
                 "cron",
-                Kind.CRON,
+                ParameterKind.CRON,
                 '"CRON"',
                 'minute, hour, day, month, weekday; or words such as "daily 03:00", "weekdays 08:30"',
                 required=True,
             ),
             Parameter(
                 "command",
-                Kind.COMMAND,
+                ParameterKind.COMMAND,
                 "COMMAND…",
                 "a command for workers, as it would be typed",
                 required=True,
@@ -263,7 +269,7 @@ _ACTING = (
         "schedule remove",
         "Ends a schedule.",
         recorded_as="SCHEDULE_REMOVED",
-        parameters=(Parameter("name", Kind.NAME, "NAME", "what the schedule is called", required=True),),
+        parameters=(Parameter("name", ParameterKind.NAME, "NAME", "what the schedule is called", required=True),),
         risk=Risk.CHANGES,
         examples=("schedule remove nightly",),
     ),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor_core.commands.labels import audit_label
-from supervisor_core.common.text import shown
+from supervisor_core.common.text import printable
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -88,10 +88,10 @@ class Outcome:
         details = dict(self.details)
         for name in SENTENCES:
             if isinstance(details.get(name), str):
-                details[name] = shown(details[name])
+                details[name] = printable(details[name])
         object.__setattr__(self, "details", MappingProxyType(details))
         if self.error is not None:
-            object.__setattr__(self, "error", shown(self.error))
+            object.__setattr__(self, "error", printable(self.error))
 
     @classmethod
     def done(cls, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)

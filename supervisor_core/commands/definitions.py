@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 
-from supervisor_core.commands.parameters import Kind, Parameter
+from supervisor_core.commands.parameters import Parameter, ParameterKind
 
 CODE_HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code")
 """Those that change what workers run from."""
@@ -63,7 +63,7 @@ class Spread(Enum):
 
 KEEP_GOING = Parameter(
     "keep_going",
-    Kind.FLAG,
+    ParameterKind.FLAG,
     "--keep-going",
     "with several workers: goes on with the next one after a failure",
     default=False,
@@ -122,7 +122,10 @@ class CommandDefinition:
     @property
     def options(self) -> tuple[Parameter, ...]:
         """The parameters that are given as `--name`."""
-        return (*(parameter for parameter in self.parameters if parameter.kind is Kind.FLAG), *self.spread_options)
+        return (
+            *(parameter for parameter in self.parameters if parameter.kind is ParameterKind.FLAG),
+            *self.spread_options,
+        )
 
     @property
     def spread_options(self) -> tuple[Parameter, ...]:
@@ -142,17 +145,19 @@ class CommandDefinition:
     @property
     def free_text(self) -> Parameter | None:
         """The parameter that takes whatever words are left, where there is one."""
-        return next((parameter for parameter in self.parameters if parameter.kind is Kind.TEXT), None)
+        return next((parameter for parameter in self.parameters if parameter.kind is ParameterKind.TEXT), None)
 
 
 _RESET = Parameter(
     "reset",
-    Kind.FLAG,
+    ParameterKind.FLAG,
     "--reset",
     "throws local changes and commits of the checkout away, so that it is what the remote has",
     default=False,
 )
-_STATE = Parameter("state", Kind.STATE, "STATE", "what a preview was made from; refused where that has moved on")
+_STATE = Parameter(
+    "state", ParameterKind.STATE, "STATE", "what a preview was made from; refused where that has moved on"
+)
 
 _UPDATE = CommandDefinition(
     "update",
@@ -187,7 +192,7 @@ CODE = (
         "rollback",
         "Takes the newest commits of a worker's code back, and restarts it unless it is paused.",
         handler="rollback_code",
-        parameters=(Parameter("commits_back", Kind.NUMBER, "N", "commits back", default=1, low=1, high=10),),
+        parameters=(Parameter("commits_back", ParameterKind.NUMBER, "N", "commits back", default=1, low=1, high=10),),
         untyped=(_STATE,),
         takes_label=True,
         target=TargetRule.WORKERS,
@@ -204,7 +209,7 @@ CODE = (
         "undo",
         "Takes an update or a rollback back: the code is again what it was before.",
         handler="undo_code",
-        parameters=(Parameter("task_id", Kind.TASK_ID, "task_id", "its id; the newest when left out"),),
+        parameters=(Parameter("task_id", ParameterKind.TASK_ID, "task_id", "its id; the newest when left out"),),
         untyped=(_STATE,),
         takes_label=True,
         target=TargetRule.WORKERS,

@@ -62,7 +62,7 @@ class FlagName:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class FlagClaims:
     """Whose a rejected flag says it is."""
 
     handler: str
@@ -72,7 +72,7 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class FlagOrder:
+class FlagCommand:
     """What a whole flag orders. `issuer` is somebody only where a signature proves it."""
 
     handler: str
@@ -139,7 +139,7 @@ def worker_of(name: str, worker_ids: tuple[str, ...]) -> str | None:
     return flag.worker_id if flag.worker_id in worker_ids else misspelled(name, worker_ids)
 
 
-def claims_of(name: str, data: bytes, worker_ids: tuple[str, ...]) -> Claims:
+def claims_of(name: str, data: bytes, worker_ids: tuple[str, ...]) -> FlagClaims:
     """The parts of a rejected flag by which somebody waits for its answer: of its name, else of its content."""
     flag = parse_name(name)
     body: Mapping[str, Any] = {}
@@ -151,7 +151,7 @@ def claims_of(name: str, data: bytes, worker_ids: tuple[str, ...]) -> Claims:
     label = None
     with suppress(FlagRejected, UsageError):
         label = clean_label(_text(body, "label"))
-    return Claims(flag.handler if flag else UNKNOWN, worker_of(name, worker_ids) or UNKNOWN, task_id, label)
+    return FlagClaims(flag.handler if flag else UNKNOWN, worker_of(name, worker_ids) or UNKNOWN, task_id, label)
 
 
 def _id_behind_worker(name: str, worker_ids: tuple[str, ...]) -> str | None:
@@ -163,7 +163,7 @@ def _id_behind_worker(name: str, worker_ids: tuple[str, ...]) -> str | None:
     return task_id if is_task_id(task_id) else None
 
 
-def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, trust: Trust | None) -> FlagOrder:
+def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, trust: Trust | None) -> FlagCommand:
     """What the flag orders. `made_task_id` is its task id where neither name nor content has one.
 
     Raises `FlagIncomplete` for what may yet become whole, `FlagRejected` with the reason for all else.
@@ -195,7 +195,7 @@ def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, tr
         label = clean_label(_text(body, "label"))
     except UsageError as error:
         raise FlagRejected(str(error)) from error
-    return FlagOrder(
+    return FlagCommand(
         handler=str(handler),
         worker_id=str(worker_id),
         task_id=task_id,

@@ -9,10 +9,10 @@ from supervisor_core.commands.arguments import Arguments
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW, find, nearest_command
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk
-from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed, NeedsTarget
-from supervisor_core.commands.parameters import Kind, Parameter, is_task_word
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
+from supervisor_core.commands.parameters import Parameter, ParameterKind, is_task_word
 from supervisor_core.commands.targets import GrammarContext
-from supervisor_core.commands.words import Word, bare_or_quoted, escaped, joined, quoted, shown, split_words
+from supervisor_core.commands.words import Word, bare_or_quoted, escape, excerpt, join_words, quote, split_words
 
 ADDRESS = "/supervisor"
 MAX_MENDED = 4  # mistakes in one line that a suggestion mends; with more of them it would be a guess
@@ -27,7 +27,7 @@ def parse(text: str, context: GrammarContext) -> Command:
         return _line(text, context)
     except GrammarError as error:
         error.suggestion = _mended(error.repair, context)
-        if isinstance(error, NearlyNamed):
+        if isinstance(error, NearMiss):
             error.otherwise = _mended(error.other_repair, context)
         if error.suggestion:
             error.remedy = f"Did you mean: {error.suggestion}"
@@ -41,7 +41,7 @@ def render(command: Command) -> str:
     definition = CATALOG[command.name]
     parts = [command.name]
     if command.target:
-        parts.append(escaped(command.target))
+        parts.append(escape(command.target))
     for parameter in definition.written:
         value = command.params.get(parameter.name)
         if value is not None and value is not False:
@@ -121,7 +121,7 @@ def _scheduled(head: Sequence[Word], tail: Sequence[Word], context: GrammarConte
             )
         return render(_command(tail, context))
     except GrammarError as error:
-        error.inside(joined(head))
+        error.inside(join_words(head))
         raise
 
 
@@ -130,8 +130,8 @@ def _named(words: Sequence[Word], context: GrammarContext) -> tuple[CommandDefin
     first, rest = words[0], words[1:]
     if first.quoted:
         raise GrammarError(
-            f"The command itself is not quoted: {shown(first.text)} reads as text.",
-            repair=f"{first.text} {joined(rest)}",
+            f"The command itself is not quoted: {excerpt(first.text)} reads as text.",
+            repair=f"{first.text} {join_words(rest)}",
         )
     if rest and not rest[0].quoted:
         definition = find(f"{first.text} {rest[0].text}")
@@ -154,8 +154,8 @@ def _incomplete(first: Word, rest: Sequence[Word]) -> GrammarError:
     message = f"{first.text.lower()} goes on with {', '.join(seconds[:-1])} or {seconds[-1]}."
     if rest:
         found = nearest(rest[0].text, seconds)
-        repair = f"{first.text} {found} {joined(rest[1:])}" if found else None
-        return GrammarError(f"{message[:-1]}, not {shown(rest[0].text)}.", repair=repair)
+        repair = f"{first.text} {found} {join_words(rest[1:])}" if found else None
+        return GrammarError(f"{message[:-1]}, not {excerpt(rest[0].text)}.", repair=repair)
     harmless = next((definition.name for definition in family if definition.risk is Risk.READS), None)
     return GrammarError(message, repair=harmless)
 
@@ -164,41 +164,41 @@ def _unknown(words: Sequence[Word], context: GrammarContext) -> GrammarError:
     first, rest = words[0], words[1:]
     if first.text in context.workers:
         swapped = bool(rest) and not rest[0].quoted and find(rest[0].text) is not None
-        said = [rest[0].source, first.source, joined(rest[1:])] if swapped else ["status", first.source]
+        said = [rest[0].source, first.source, join_words(rest[1:])] if swapped else ["status", first.source]
         return GrammarError(
-            f"The command comes first, then the worker: {shown(first.text)} is a worker.",
+            f"The command comes first, then the worker: {excerpt(first.text)} is a worker.",
             repair=" ".join(said),
         )
     found = nearest_command(first.text)
     hint = f"the nearest is {found}" if found else "help shows them all"
-    repair = f"{found} {joined(rest)}" if found else None
-    return GrammarError(f"There is no command {shown(first.text)}; {hint}.", repair=repair)
+    repair = f"{found} {join_words(rest)}" if found else None
+    return GrammarError(f"There is no command {excerpt(first.text)}; {hint}.", repair=repair)
 
 
 def _spelled(definition: CommandDefinition, parameter: Parameter, value: object) -> str:
     """A parameter as it stands in the canonical text."""
     text = parameter.spelled(value)
     match parameter.kind:
-        case Kind.FLAG:
+        case ParameterKind.FLAG:
             return parameter.word
-        case Kind.CRON:
-            return quoted(text)
-        case Kind.TEXT:
+        case ParameterKind.CRON:
+            return quote(text)
+        case ParameterKind.TEXT:
             return bare_or_quoted(text)
-        case Kind.PERSON:
+        case ParameterKind.PERSON:
             ambiguous = " " in text or text.lower() in definition.keywords
-            return f"{parameter.keyword} {quoted(text) if ambiguous else bare_or_quoted(text)}"
-        case Kind.NAME if text.lower() in definition.keywords:
-            return f"{parameter.keyword} {quoted(text)}"
+            return f"{parameter.keyword} {quote(text) if ambiguous else bare_or_quoted(text)}"
+        case ParameterKind.NAME if text.lower() in definition.keywords:
+            return f"{parameter.keyword} {quote(text)}"
         case _:
             return f"{parameter.keyword} {text}".lstrip()
 
 
 def _label(definition: CommandDefinition, label: str) -> str:
     """The label, quoted where a word of it would be taken for an argument."""
-    takes_id = any(parameter.kind is Kind.TASK_ID for parameter in definition.parameters)
+    takes_id = any(parameter.kind is ParameterKind.TASK_ID for parameter in definition.parameters)
     ambiguous = takes_id and any(is_task_word(word) for word in label.split(" "))
-    return quoted(label) if ambiguous else bare_or_quoted(label)
+    return quote(label) if ambiguous else bare_or_quoted(label)
 
 
-__all__ = ["GrammarContext", "GrammarError", "NearlyNamed", "NeedsTarget", "parse", "render"]
+__all__ = ["GrammarContext", "GrammarError", "NearMiss", "NeedsTarget", "parse", "render"]

@@ -49,7 +49,7 @@ class NeedsTarget(GrammarError):
         self.before = f"{before} {self.before}"
 
 
-class NearlyNamed(GrammarError):
+class NearMiss(GrammarError):
     """A word nearly names a worker: asked, never guessed. `suggestion` takes it for the worker."""
 
     otherwise: str | None = None

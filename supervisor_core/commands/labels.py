@@ -117,7 +117,7 @@ def siblings_in(worker_id: str, result: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def in_words(affected: Affected, about: str, only: Iterable[str] = ()) -> str:
+def affected_in_words(affected: Affected, about: str, only: Iterable[str] = ()) -> str:
     """`fetcher: stopped and restarted with mailer`; of `only` these workers where any of them are affected."""
     wanted = set(only) & affected.keys()
     shown = {worker: role for worker, role in affected.items() if not wanted or worker in wanted}

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.commands.words import Word, quoted, shown
+from supervisor_core.commands.words import Word, excerpt, quote
 from supervisor_core.common.cron import EXAMPLE, CronError, parse_cron
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
@@ -38,7 +38,7 @@ _CRON_FIELD = re.compile(r"[A-Za-z0-9*/,?#-]{1,60}")
 _STATE = re.compile(r"[0-9a-f]{64}(,[0-9a-f]{64})*")
 
 
-class Kind(Enum):
+class ParameterKind(Enum):
     """What sort of value a parameter takes, which decides how it is recognised and checked."""
 
     NUMBER = "a whole number"
@@ -61,7 +61,7 @@ class Parameter:
     """One parameter: `name` is its key in a flag's `params`, `word` is what the usage line calls it."""
 
     name: str
-    kind: Kind
+    kind: ParameterKind
     word: str
     help: str
     default: object = None
@@ -81,19 +81,19 @@ class Parameter:
     def description(self) -> str:
         """What it is, what it may be, and what it is when left out."""
         parts = [self.help]
-        if self.kind is Kind.NUMBER:
+        if self.kind is ParameterKind.NUMBER:
             parts.append(f"{self.low} to {self.high}")
-        if self.kind is Kind.DURATION:
+        if self.kind is ParameterKind.DURATION:
             parts.append(f"{format_duration(self.low)} to {format_duration(self.high)}")
-        if self.kind is Kind.TEXT:
+        if self.kind is ParameterKind.TEXT:
             parts.append(f"at most {self.high} characters")
-        if self.default is not None and self.kind is not Kind.FLAG:
+        if self.default is not None and self.kind is not ParameterKind.FLAG:
             parts.append(f"{self.spelled(self.default)} when left out")
         return "; ".join(parts)
 
     def spelled(self, value: object) -> str:
         """A value as it is typed."""
-        return format_duration(value) if self.kind is Kind.DURATION and isinstance(value, int) else str(value)
+        return format_duration(value) if self.kind is ParameterKind.DURATION and isinstance(value, int) else str(value)
 
 
 class ParameterError(UsageError):
@@ -252,20 +252,20 @@ def _wrong(parameter: Parameter, value: object, expected: str, nearest: object =
     )
 
 
-_CHECKS: Mapping[Kind, Callable[[Parameter, object], Any]] = {
-    Kind.NUMBER: _number,
-    Kind.FLAG: _flag,
-    Kind.CHOICE: _choice,
-    Kind.DURATION: _duration,
-    Kind.SINCE: _since,
-    Kind.TASK_ID: _matching(_TASK_ID, "letters, digits, hyphens and underscores, 128 at most"),
-    Kind.PERSON: _person,
-    Kind.NAME: _matching(_NAME, "a name of letters, digits, hyphens and underscores, 64 at most"),
-    Kind.CRON: _cron,
-    Kind.COMMAND: _text,
-    Kind.TOPIC: _text,
-    Kind.TEXT: _text,
-    Kind.STATE: _matching(_STATE, "what a preview calls its state: 64 hexadecimal digits"),
+_CHECKS: Mapping[ParameterKind, Callable[[Parameter, object], Any]] = {
+    ParameterKind.NUMBER: _number,
+    ParameterKind.FLAG: _flag,
+    ParameterKind.CHOICE: _choice,
+    ParameterKind.DURATION: _duration,
+    ParameterKind.SINCE: _since,
+    ParameterKind.TASK_ID: _matching(_TASK_ID, "letters, digits, hyphens and underscores, 128 at most"),
+    ParameterKind.PERSON: _person,
+    ParameterKind.NAME: _matching(_NAME, "a name of letters, digits, hyphens and underscores, 64 at most"),
+    ParameterKind.CRON: _cron,
+    ParameterKind.COMMAND: _text,
+    ParameterKind.TOPIC: _text,
+    ParameterKind.TEXT: _text,
+    ParameterKind.STATE: _matching(_STATE, "what a preview calls its state: 64 hexadecimal digits"),
 }
 
 _NUMBER = re.compile(r"\+?[0-9]+")
@@ -288,11 +288,11 @@ def is_task_word(text: str) -> bool:
 def looks_like(parameter: Parameter, word: Word) -> bool:
     """Whether a word is meant for this parameter: then it is an error where it is not right, and no label."""
     match parameter.kind:
-        case Kind.NUMBER | Kind.DURATION:
+        case ParameterKind.NUMBER | ParameterKind.DURATION:
             return not word.quoted and _STARTS_LIKE_NUMBER.match(word.text) is not None
-        case Kind.TASK_ID:
+        case ParameterKind.TASK_ID:
             return not word.quoted and is_task_word(word.text)
-        case Kind.CHOICE:
+        case ParameterKind.CHOICE:
             known = word.text.lower() in parameter.choices
             return not word.quoted and (known or _STARTS_LIKE_NUMBER.match(word.text) is not None)
         case _:
@@ -303,18 +303,18 @@ def read_word(parameter: Parameter, word: Word) -> object:
     """The value of one word; `GrammarError` with the nearest right word where it has none."""
     try:
         match parameter.kind:
-            case Kind.NUMBER:
+            case ParameterKind.NUMBER:
                 return check_value(parameter, _read_number(parameter, word.text))
-            case Kind.DURATION:
+            case ParameterKind.DURATION:
                 return check_value(parameter, _read_duration(parameter, word.text))
-            case Kind.PERSON:
+            case ParameterKind.PERSON:
                 return check_value(parameter, word.mention or word.text)
             case _:
                 return check_value(parameter, word.text)
     except ParameterError as error:
         nearest = None if error.nearest is None else parameter.spelled(error.nearest)
-        if nearest is not None and parameter.kind is Kind.CRON:
-            nearest = quoted(nearest)
+        if nearest is not None and parameter.kind is ParameterKind.CRON:
+            nearest = quote(nearest)
         raise GrammarError(error.typed, instead=nearest) from None
 
 
@@ -325,7 +325,7 @@ def _read_number(parameter: Parameter, text: str) -> int:
     nearest = max(parameter.low, min(parameter.high, int(begun[1]))) if begun else None
     raise GrammarError(
         f"{parameter.word} must be a whole number from {parameter.low} to {parameter.high}, "
-        f"not {shown(text)}; a label that starts with a number goes into double quotes.",
+        f"not {excerpt(text)}; a label that starts with a number goes into double quotes.",
         instead=None if nearest is None else str(nearest),
     )
 
@@ -338,7 +338,7 @@ def _read_duration(parameter: Parameter, text: str) -> int:
     if nearest is not None:
         nearest = max(parameter.low, min(parameter.high, nearest))
     raise GrammarError(
-        f"{shown(text)} is no duration, which is {EXPECTED}. "
+        f"{excerpt(text)} is no duration, which is {EXPECTED}. "
         f"A reason that starts with a number goes into double quotes.",
         instead=None if nearest is None else parameter.spelled(nearest),
     )

@@ -10,23 +10,23 @@ from collections.abc import Callable
 from datetime import datetime
 
 from supervisor_core.commands.command import Issuer
-from supervisor_core.common.errors import Typed, as_in_shell
+from supervisor_core.common.errors import Verbatim, as_in_shell
 
 Part = str | datetime | Issuer
 Phrase = tuple[Part, ...]
 
 
-def shown(
+def render_phrase(
     phrase: Phrase,
     text: Callable[[str], str],
-    typed: Callable[[Typed], str],
+    typed: Callable[[Verbatim], str],
     moment: Callable[[datetime], str],
     who: Callable[[Issuer], str],
 ) -> str:
     """The whole, with each part as this reader gets it."""
     words = []
     for part in phrase:
-        if isinstance(part, Typed):
+        if isinstance(part, Verbatim):
             words.append(typed(part))
         elif isinstance(part, str):
             words.append(text(part))
@@ -39,7 +39,7 @@ def shown(
 
 def plain(phrase: Phrase) -> str:
     """For a terminal: moments in UTC, people by the name that they have there."""
-    return shown(phrase, str, lambda word: f"`{as_in_shell(word)}`", in_utc, name_of)
+    return render_phrase(phrase, str, lambda word: f"`{as_in_shell(word)}`", in_utc, name_of)
 
 
 def in_utc(at: datetime) -> str:
@@ -52,7 +52,7 @@ def name_of(issuer: Issuer) -> str:
     return issuer.name or issuer.id
 
 
-def span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """How long, as people say it: two units at most."""
     if 0.05 <= seconds < 9.95:
         return f"{seconds:.1f} s"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed
-from supervisor_core.commands.words import shown
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
+from supervisor_core.commands.words import excerpt
 from supervisor_core.common.text import nearest, nearly
 
 ALL = "all"
@@ -56,7 +56,7 @@ def resolve(word: str, context: GrammarContext) -> tuple[str, ...] | None:
 
 
 def ask_if_nearly(word: str, context: GrammarContext, *, otherwise: str) -> None:
-    """`NearlyNamed` for a word that is almost a target: acting on a guess may act on the wrong worker."""
+    """`NearMiss` for a word that is almost a target: acting on a guess may act on the wrong worker."""
     names = tuple(name for name in context.workers if name.casefold() == word.casefold())
     names = names or nearly(word, context.workers)
     if not names and word.casefold() == ALL:
@@ -64,9 +64,9 @@ def ask_if_nearly(word: str, context: GrammarContext, *, otherwise: str) -> None
     if not names and word.casefold().startswith(TEAM):
         names = (TEAM + word[len(TEAM) :],)
     if names:
-        choice = " or ".join(shown(name) for name in names[:NAMED])
-        raise NearlyNamed(
-            f"{shown(word)} is no worker, but nearly {choice}. Write it exactly, "
+        choice = " or ".join(excerpt(name) for name in names[:NAMED])
+        raise NearMiss(
+            f"{excerpt(word)} is no worker, but nearly {choice}. Write it exactly, "
             f"or put it in double quotes where it is meant as text.",
             names,
             otherwise=otherwise,
@@ -79,7 +79,7 @@ def unknown(word: str, context: GrammarContext) -> GrammarError:
     more = len(context.workers) - NAMED
     known += f" and {more} more" if more > 0 else ""
     return GrammarError(
-        f"{shown(word)} is no target here. A target is a worker ({known}), team:NAME, a pattern such as a*, or all.",
+        f"{excerpt(word)} is no target here. A target is a worker ({known}), team:NAME, a pattern such as a*, or all.",
         instead=nearest(word, (*context.workers, *(TEAM + name for name in context.teams), ALL)),
     )
 
@@ -88,10 +88,10 @@ def _team(name: str, context: GrammarContext) -> tuple[str, ...]:
     if name not in context.teams:
         known = ", ".join(list(context.teams)[:NAMED]) or "there are none"
         found = nearest(name, context.teams)
-        raise GrammarError(f"There is no team {shown(name)}. Teams: {known}.", instead=found and TEAM + found)
+        raise GrammarError(f"There is no team {excerpt(name)}. Teams: {known}.", instead=found and TEAM + found)
     members = frozenset(context.teams[name])
     chosen = tuple(worker for worker in context.workers if worker in members)
-    return _somebody(chosen, f"The team {shown(name)} has no workers here.")
+    return _somebody(chosen, f"The team {excerpt(name)} has no workers here.")
 
 
 def _pattern(pattern: str, context: GrammarContext) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def _pattern(pattern: str, context: GrammarContext) -> tuple[str, ...]:
     if chosen:
         return chosen
     raise GrammarError(
-        f"No worker matches {shown(pattern)}. If it is meant as text, put it in double quotes.",
+        f"No worker matches {excerpt(pattern)}. If it is meant as text, put it in double quotes.",
         instead=_alike(pattern, context),
     )
 

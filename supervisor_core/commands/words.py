@@ -96,7 +96,9 @@ def _word(line: str, start: int) -> Word:
     while position < len(line) and line[position] != " ":
         match = _PIECE.match(line, position)
         if match is None:
-            raise GrammarError(f"A double quote is opened and not closed: {shown(line[position:])}.", repair=f'{line}"')
+            raise GrammarError(
+                f"A double quote is opened and not closed: {excerpt(line[position:])}.", repair=f'{line}"'
+            )
         if match["inside"] is not None:
             quoted = True
             parts.append(_visible(match["inside"], doubled=True))
@@ -137,26 +139,26 @@ def _thing(body: str) -> str:
     return re.sub(_ENTITY, lambda match: _ENTITIES[match[0]], text)
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """Somebody's words inside an error: in quotes, and not more of them than help."""
     return f"“{text if len(text) <= SHOWN else text[: SHOWN - 1] + '…'}”"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text in double quotes, so that it reads as one word of exactly these characters."""
-    return '"' + escaped(re.sub(f"({_QUOTE})", r"\1\1", text)) + '"'
+    return '"' + escape(re.sub(f"({_QUOTE})", r"\1\1", text)) + '"'
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """The text with those characters as entities that would be taken for something of Slack's."""
     return _TAKEN_FOR_SLACKS.sub(lambda match: "&amp;" if match[0] == "&" else "&lt;", text)
 
 
 def bare_or_quoted(text: str) -> str:
     """Words that mean themselves as they are; anything else in double quotes."""
-    return text if all(_BARE.fullmatch(word) for word in text.split(" ")) else quoted(text)
+    return text if all(_BARE.fullmatch(word) for word in text.split(" ")) else quote(text)
 
 
-def joined(words: Iterable[Word]) -> str:
+def join_words(words: Iterable[Word]) -> str:
     """The words as they stood there."""
     return " ".join(word.source for word in words)

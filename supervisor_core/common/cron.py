@@ -256,7 +256,7 @@ _WEEK = (1, 2, 3, 4, 5, 6, 0)
 """As people count: from Monday."""
 
 
-def words(cron: Cron) -> str:
+def cron_in_words(cron: Cron) -> str:
     """When it runs; empty where words would be longer than the expression is clear."""
     often, day = _often(cron), _day(cron)
     if often and day:

@@ -5,38 +5,38 @@ One base for every error, which says whether trying again can help and what a pe
 
 from __future__ import annotations
 
-OF_THE_SHELL = frozenset({"alerts", "approvals", "audit", "logs", "status"})
+SHELL_SUBCOMMANDS = frozenset({"alerts", "approvals", "audit", "logs", "status"})
 """Commands that are subcommands of the shell as well, and need no `send`."""
 
 
-class Typed(str):
+class Verbatim(str):
     """Something to be typed, or repeated letter by letter: `kill -CONT 4711`."""
 
     __slots__ = ()
 
 
-class Given(Typed):
+class CommandText(Verbatim):
     """A command in the words of the grammar: `schedule list`. What is typed before it each door knows itself."""
 
     __slots__ = ()
 
 
-Words = tuple[str, ...]
-"""A sentence or two; the parts of it that are `Typed` are shown so that they can be told from the rest."""
+MarkedText = tuple[str, ...]
+"""A sentence or two; the parts of it that are `Verbatim` are shown so that they can be told from the rest."""
 
 
-def in_shell(words: Words) -> str:
+def in_shell(words: MarkedText) -> str:
     """For a terminal, where commands go through `supervisor`."""
-    return "".join(f"`{as_in_shell(word)}`" if isinstance(word, Typed) else word for word in words)
+    return "".join(f"`{as_in_shell(word)}`" if isinstance(word, Verbatim) else word for word in words)
 
 
-def as_in_shell(word: Typed) -> str:
+def as_in_shell(word: Verbatim) -> str:
     """One of them as it is typed there."""
-    if not isinstance(word, Given):
+    if not isinstance(word, CommandText):
         return str(word)
     import shlex  # late: every error imports this module, and most are never shown
 
-    return f"supervisor {word}" if word in OF_THE_SHELL else f"supervisor send {shlex.quote(word)}"
+    return f"supervisor {word}" if word in SHELL_SUBCOMMANDS else f"supervisor send {shlex.quote(word)}"
 
 
 class SupervisorError(Exception):
@@ -45,15 +45,15 @@ class SupervisorError(Exception):
     retryable = False
     """True where the same call may go through later without anybody changing anything."""
 
-    def __init__(self, message: str | None = None, *, remedy: str | Words = "") -> None:
+    def __init__(self, message: str | None = None, *, remedy: str | MarkedText = "") -> None:
         self.message = message or (type(self).__doc__ or "").strip()
         self.remedy = remedy if isinstance(remedy, str) else in_shell(remedy)
-        self._todo: Words = () if isinstance(remedy, str) else remedy
+        self._todo: MarkedText = () if isinstance(remedy, str) else remedy
         super().__init__(self.message)
 
     @property
-    def todo(self) -> Words:
-        """What a person should do, for a reader who is not in a shell: commands in it are `Given`."""
+    def todo(self) -> MarkedText:
+        """What a person should do, for a reader who is not in a shell: commands in it are `CommandText`."""
         return self._todo or (self.remedy,)
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ class ServiceState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ServiceReport:
     """A service as `status` shows it."""
 
     name: str
@@ -174,16 +174,16 @@ class Service:
         return ""
 
 
-class Keeper:
+class ServiceRunner:
     """Keeps one service running, and knows how it is."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._report = Report(service.name, ServiceState.STARTING)
+        self._report = ServiceReport(service.name, ServiceState.STARTING)
         self._cut_off = False
         self.ready = asyncio.Event()
 
-    def report(self) -> Report:
+    def report(self) -> ServiceReport:
         """How the service is at this moment."""
         if self._report.state not in (ServiceState.STARTING, ServiceState.RUNNING):
             return self._report
@@ -252,12 +252,12 @@ class Keeper:
             await self.service.shut_down()
 
 
-class Registry:
+class ServiceRegistry:
     """All services of a daemon, those that are not enabled included."""
 
     def __init__(self, services: Sequence[Service], disabled: Sequence[tuple[str, str]] = ()) -> None:
-        self._keepers = [Keeper(service) for service in services]
-        self._disabled = [Report(name, ServiceState.DISABLED, reason=reason) for name, reason in disabled]
+        self._keepers = [ServiceRunner(service) for service in services]
+        self._disabled = [ServiceReport(name, ServiceState.DISABLED, reason=reason) for name, reason in disabled]
         self._tasks: dict[asyncio.Task[None], str] = {}
 
     async def start(self, stopping: asyncio.Event) -> None:
@@ -280,12 +280,12 @@ class Registry:
             await asyncio.wait(late, timeout=CANCEL_SECONDS)
         return laggards
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[ServiceReport]:
         """How each is."""
         return [keeper.report() for keeper in self._keepers] + self._disabled
 
 
-def with_trouble(reports: Sequence[Report], trouble: LedgerUnavailable | None) -> list[Report]:
+def with_trouble(reports: Sequence[ServiceReport], trouble: LedgerUnavailable | None) -> list[ServiceReport]:
     """The same with the ledger's trouble: all services need the ledger, so none that runs is well then."""
     if trouble is None:
         return list(reports)

@@ -31,20 +31,20 @@ def is_plain(text: str) -> bool:
     return True
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """The same text, storable, and with nothing in its lines that a terminal would obey instead of showing it."""
-    return "".join(each if each in "\n\t" or each.isprintable() else escaped(each) for each in text)
+    return "".join(each if each in "\n\t" or each.isprintable() else escape(each) for each in text)
 
 
 def one_line(text: str, most: int) -> str:
     """The same text as a line of at most so many characters: what does not print is escaped, what is over is cut."""
     # Cut first as well: a file of some megabytes must not become an escaped one of many.
     kept = text[: most + 1]
-    line = "".join(each if each.isprintable() else escaped(each) for each in kept)
+    line = "".join(each if each.isprintable() else escape(each) for each in kept)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def escaped(character: str) -> str:
+def escape(character: str) -> str:
     """A character as Python writes it where it does not print."""
     return character.encode("unicode_escape").decode()
 
@@ -55,14 +55,14 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", ":", "…")) else f"{text}."
 
 
-def capitalised(text: str, *names: str) -> str:
+def capitalize(text: str, *names: str) -> str:
     """The same text with a capital letter at its start. A name at the start keeps its case."""
     if text.startswith(names) and re.split(r"[\s:,;']", text, maxsplit=1)[0] in names:
         return text
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def unfolded(text: str) -> str:
+def flatten(text: str) -> str:
     """The same text in one line, each line break and run of spaces as one space."""
     return " ".join(text.split())
 

@@ -60,7 +60,7 @@ class DaemonThreads:
                     self._free += 1
 
 
-class Turn:
+class CallbackLock:
     """Belongs to one event loop."""
 
     def __init__(self) -> None:

@@ -115,7 +115,7 @@ def next_after(cron: Cron, zone: str, moment: datetime) -> datetime:
     return min(found)
 
 
-def following(cron: Cron, zone: str, moment: datetime, count: int) -> list[datetime]:
+def next_times(cron: Cron, zone: str, moment: datetime, count: int) -> list[datetime]:
     """The next so many times after this moment."""
     found: list[datetime] = []
     for _ in range(count):

@@ -83,14 +83,14 @@ Days = Annotated[tuple[str, ...], BeforeValidator(_days)]
 Cron = Annotated[str, BeforeValidator(_cron)]
 
 
-class Flapping(Section):
+class FlappingSettings(Section):
     """How many changes of health within how long count as flapping."""
 
     flips: Annotated[int, BeforeValidator(number(2, 1000, whole=True))] = 6
     within_minutes: Span = 30.0
 
 
-class Escalation(Section):
+class EscalationSettings(Section):
     """Whom an alert reaches in addition when nobody has acknowledged it for so long."""
 
     after_minutes: Minutes
@@ -123,14 +123,14 @@ class Maintenance(Section):
     zone: Zone = "UTC"
 
 
-class Webhook(Section):
+class WebhookSettings(Section):
     """Where alerts are also sent as JSON, and what signs them."""
 
     url: WebUrl = SecretUrl("")
     secret: Secret = SecretStr("")
 
 
-class Alerts(Section):
+class AlertSettings(Section):
     """When an alert opens and closes, how often it is repeated, and what keeps it quiet."""
 
     check_seconds: Pause = 5.0
@@ -141,9 +141,9 @@ class Alerts(Section):
     broadcast: Flag = False
     storm_threshold: Annotated[int, BeforeValidator(number(1, 100_000, whole=True))] = 5
     storm_window_seconds: Pause = 30.0
-    flapping: Flapping = Field(default_factory=Flapping)
-    escalation: tuple[Escalation, ...] = ()
+    flapping: FlappingSettings = Field(default_factory=FlappingSettings)
+    escalation: tuple[EscalationSettings, ...] = ()
     quiet_hours: tuple[QuietHours, ...] = ()
     maintenance: tuple[Maintenance, ...] = ()
-    webhook: Webhook = Field(default_factory=Webhook)
+    webhook: WebhookSettings = Field(default_factory=WebhookSettings)
     deadman_url: WebUrl = SecretUrl("")

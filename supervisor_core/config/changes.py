@@ -16,7 +16,7 @@ TARGET = "configuration"
 """The type of their target, whose id is the supervisor's."""
 
 
-class Progress(StrEnum):
+class WorkerProgress(StrEnum):
     """How far a worker is with the newest configuration."""
 
     PENDING = "pending"
@@ -28,7 +28,7 @@ class Progress(StrEnum):
     FAILED = "failed"
 
 
-class End(StrEnum):
+class ChangeResult(StrEnum):
     """How the application of a configuration ended."""
 
     APPLIED = "applied"
@@ -42,7 +42,7 @@ class End(StrEnum):
     @property
     def good(self) -> bool:
         """Whether it is in force everywhere."""
-        return self is End.APPLIED
+        return self is ChangeResult.APPLIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +73,24 @@ class ConfigChange:
         return cls(**{**known, "changes": tuple(known["changes"]), "moves": dict(known["moves"])})
 
 
-def end_of(progress: Mapping[str, Progress]) -> End | None:
+def end_of(progress: Mapping[str, WorkerProgress]) -> ChangeResult | None:
     """How it ended, by how far its workers are; None while one of them is still on its way."""
     there = set(progress.values())
-    if Progress.FAILED in there and Progress.HELD in there:
-        return End.HALTED
-    if Progress.PENDING in there or Progress.HELD in there:
+    if WorkerProgress.FAILED in there and WorkerProgress.HELD in there:
+        return ChangeResult.HALTED
+    if WorkerProgress.PENDING in there or WorkerProgress.HELD in there:
         return None
-    return End.FAILED if Progress.FAILED in there else End.APPLIED
+    return ChangeResult.FAILED if WorkerProgress.FAILED in there else ChangeResult.APPLIED
 
 
-def roles(change: ConfigChange, progress: Mapping[str, Progress]) -> dict[str, str]:
+def roles(change: ConfigChange, progress: Mapping[str, WorkerProgress]) -> dict[str, str]:
     """What happened to each worker."""
     found = {}
     for worker_id, role in change.moves.items():
-        match progress.get(worker_id, Progress.PENDING):
-            case Progress.DONE:
+        match progress.get(worker_id, WorkerProgress.PENDING):
+            case WorkerProgress.DONE:
                 found[worker_id] = str(role)
-            case Progress.FAILED:
+            case WorkerProgress.FAILED:
                 found[worker_id] = str(Role.FAILED)
             case _:
                 continue

@@ -16,7 +16,7 @@ from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import dotted
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 
 LIVE_SECTIONS = ("workers", "teams")
 """What a daemon takes over while it runs; every other section is read when it starts."""
@@ -31,14 +31,14 @@ RESTART_WORDS = "takes effect when the daemon is restarted: supervisor restart"
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class ChangedWorker:
     """A worker, and the names of its settings that differ, such as `env.TOKEN`."""
 
     worker_id: str
     keys: tuple[str, ...]
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Touched:
+    def from_json(cls, document: Mapping[str, Any]) -> ChangedWorker:
         """What `ConfigDiff.as_json` made of it."""
         return cls(str(document["worker_id"]), tuple(str(key) for key in document["keys"]))
 
@@ -51,13 +51,13 @@ class ConfigDiff:
     """Workers that were not there."""
     removed: tuple[str, ...] = ()
     """Workers that are there no more."""
-    restarted: tuple[Touched, ...] = ()
+    restarted: tuple[ChangedWorker, ...] = ()
     """Workers that must be started anew for it; all of their changed settings, those that need no restart too."""
     stopped: tuple[str, ...] = ()
     """Workers that are not enabled any more."""
     started: tuple[str, ...] = ()
     """Workers that are enabled from now on."""
-    changed: tuple[Touched, ...] = ()
+    changed: tuple[ChangedWorker, ...] = ()
     """Workers that take it over as they run."""
     teams: tuple[str, ...] = ()
     """Settings of teams, such as `teams.archive.objective`, or `teams.archive` for a whole one."""
@@ -101,7 +101,7 @@ class ConfigDiff:
         found: dict[str, Any] = {field.name: document.get(field.name) or () for field in fields(cls)}
         for name, values in found.items():
             touched = name in ("restarted", "changed")
-            found[name] = tuple(Touched.from_json(value) if touched else str(value) for value in values)
+            found[name] = tuple(ChangedWorker.from_json(value) if touched else str(value) for value in values)
         return cls(**found)
 
 
@@ -149,8 +149,8 @@ def _both(old: SupervisorConfig, new: SupervisorConfig) -> list[str]:
     return [worker_id for worker_id in new.workers if worker_id in old.workers]
 
 
-def _touched(old: Worker, new: Worker, worker_id: str) -> Touched:
-    return Touched(worker_id, _names(old, new, ()))
+def _touched(old: WorkerSettings, new: WorkerSettings, worker_id: str) -> ChangedWorker:
+    return ChangedWorker(worker_id, _names(old, new, ()))
 
 
 def _must_restart(old: SupervisorConfig, new: SupervisorConfig, worker_id: str) -> bool:

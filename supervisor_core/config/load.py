@@ -32,10 +32,10 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
 from supervisor_core.config.document import Path, Problem
 from supervisor_core.config.fields import quotable
-from supervisor_core.config.models import Folders, Settings
+from supervisor_core.config.models import FolderSettings, Settings
 from supervisor_core.config.problems import as_mapping, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
-from supervisor_core.config.worker_settings import Worker, fill, safe_part
+from supervisor_core.config.worker_settings import WorkerSettings, fill, safe_part
 
 Finding = tuple[Path, str]
 
@@ -84,7 +84,7 @@ def _teams_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
 def _folders_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
     given = as_mapping(as_mapping(data.get("nas")).get("folders"))
     seen: dict[str, str] = {}
-    for name, field in Folders.model_fields.items():
+    for name, field in FolderSettings.model_fields.items():
         folder = given.get(name, field.default)
         if not isinstance(folder, str):
             continue
@@ -158,15 +158,15 @@ class SupervisorConfig(Settings):
 
     def folder(self, name: str) -> Path_pathlib:
         """The absolute path of one of the drive's folders: state, raw, work … logs, inbox, outbox."""
-        if name not in Folders.model_fields:
-            raise KeyError(f"there is no folder {name!r}; there are {', '.join(Folders.model_fields)}")
+        if name not in FolderSettings.model_fields:
+            raise KeyError(f"there is no folder {name!r}; there are {', '.join(FolderSettings.model_fields)}")
         return self.nas.root / str(getattr(self.nas.folders, name))
 
     def resolve(self, text: str) -> Path_pathlib:
         """The absolute path that is meant: a relative one starts at the folder of the configuration."""
         return Path_pathlib(absolute(self.path.parent, text))
 
-    def worker(self, worker_id: str) -> Worker:
+    def worker(self, worker_id: str) -> WorkerSettings:
         """The worker of this id; `UsageError` with the nearest where there is none."""
         try:
             return self.workers[worker_id]
@@ -175,7 +175,7 @@ class SupervisorConfig(Settings):
             hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.workers) or 'none at all'}."
             raise UsageError(f"There is no worker {worker_id!a}. {hint}") from None
 
-    def pick_worker(self, worker_id: str | None = None) -> Worker:
+    def pick_worker(self, worker_id: str | None = None) -> WorkerSettings:
         """The worker that is meant: the one named, else the only one, else the default."""
         if worker_id is not None:
             return self.worker(worker_id)
@@ -190,20 +190,20 @@ class SupervisorConfig(Settings):
             "Name one with --worker-id."
         )
 
-    def python_for(self, worker: Worker) -> str:
+    def python_for(self, worker: WorkerSettings) -> str:
         """The interpreter that runs this worker and its pip."""
         return worker.python or sys.executable
 
-    def fill(self, worker: Worker, words: Iterable[str]) -> tuple[str, ...]:
+    def fill(self, worker: WorkerSettings, words: Iterable[str]) -> tuple[str, ...]:
         """The words of a command with their placeholders filled for this worker."""
         values = {"python": self.python_for(worker), "config": str(self.path), "worker_id": worker.id}
         return tuple(fill(word, values) for word in words)
 
-    def command_for(self, worker: Worker) -> tuple[str, ...]:
+    def command_for(self, worker: WorkerSettings) -> tuple[str, ...]:
         """The exact argument list that starts this worker."""
         return self.fill(worker, worker.command)
 
-    def environment_for(self, worker: Worker) -> dict[str, str]:
+    def environment_for(self, worker: WorkerSettings) -> dict[str, str]:
         """The exact environment that this worker gets: nothing of ours but what is harmless, and its own."""
         own = {name: value.get_secret_value() for name, value in worker.env.items()}
         return {**self._safe, **own}
@@ -229,12 +229,16 @@ class SupervisorConfig(Settings):
         self._secrets = frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
         return self._secrets
 
-    def spec_hash(self, worker: Worker) -> str:
+    def spec_hash(self, worker: WorkerSettings) -> str:
         """Changes exactly when a change of the configuration needs this worker to be started anew.
 
         Every setting counts unless it is known to take effect without that, so none can be forgotten.
         """
-        settings = {name: _plain(getattr(worker, name)) for name in Worker.model_fields if name not in Worker.LIVE}
+        settings = {
+            name: _plain(getattr(worker, name))
+            for name in WorkerSettings.model_fields
+            if name not in WorkerSettings.LIVE
+        }
         settings |= {"id": worker.id, "command": self.command_for(worker), "python": self.python_for(worker)}
         canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from supervisor_core.config.alert_settings import Alerts
+from supervisor_core.config.alert_settings import AlertSettings
 from supervisor_core.config.fields import (
     Bind,
     DatabaseUrl,
@@ -30,8 +30,8 @@ from supervisor_core.config.fields import (
 )
 from supervisor_core.config.names import HostId, TeamName, WorkerId
 from supervisor_core.config.raw import DEFAULT_STATE_DIR
-from supervisor_core.config.slack_settings import Slack
-from supervisor_core.config.worker_settings import Team, Worker
+from supervisor_core.config.slack_settings import SlackSettings
+from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 Environment = Annotated[Literal["development", "production"], BeforeValidator(one_of("development", "production"))]
@@ -58,7 +58,7 @@ def _mode(value: object) -> int:
     return mode
 
 
-class Supervisor(Section):
+class SupervisorSettings(Section):
     """The supervisor of this host."""
 
     id: HostId = ""
@@ -69,7 +69,7 @@ class Supervisor(Section):
     default_worker: Line = ""
 
 
-class Folders(Section):
+class FolderSettings(Section):
     """The folders of the shared drive, relative to its root."""
 
     state: Folder = "00_STATE"
@@ -82,29 +82,29 @@ class Folders(Section):
     outbox: Folder = "Worker_Outbox"
 
 
-class Nas(Section):
+class DriveSettings(Section):
     """The shared drive."""
 
     root: FilePath = Path("var/nas")
-    folders: Folders = Field(default_factory=Folders)
+    folders: FolderSettings = Field(default_factory=FolderSettings)
     file_mode: Annotated[int, BeforeValidator(_mode)] = 0o640
 
 
-class Inbox(Section):
+class InboxSettings(Section):
     """What a flag must bring along to be believed."""
 
     secret: Secret = SecretStr("")
     max_age_minutes: Span = 60.0
 
 
-class Git(Section):
+class GitSettings(Section):
     """Who the commits of rollbacks and undos are by."""
 
     author_name: GitName = "supervisor"
     author_email: GitName = "supervisor@localhost"
 
 
-class Database(Section):
+class DatabaseSettings(Section):
     """The database that the fleet shares; without one, the ledger is it."""
 
     url: DatabaseUrl = SecretUrl("")
@@ -112,7 +112,7 @@ class Database(Section):
     critical_tables: tuple[Table, ...] = ("jobs_t", "workers_t", "audit_log_t")
 
 
-class Logging(Section):
+class LoggingSettings(Section):
     """What is logged, and when a log rotates."""
 
     level: Annotated[str, BeforeValidator(one_of(*LEVELS, fold=True))] = "INFO"
@@ -121,14 +121,14 @@ class Logging(Section):
     backups: Annotated[int, BeforeValidator(number(0, 1000, whole=True))] = 5
 
 
-class Fleet(Section):
+class FleetSettings(Section):
     """The road to other hosts."""
 
     url: FleetUrl = SecretUrl("")
     credentials: Secret = SecretStr("")
 
 
-class Metrics(Section):
+class MetricsSettings(Section):
     """Where metrics and the health page are served."""
 
     bind: Bind = "127.0.0.1:9464"
@@ -142,18 +142,22 @@ class Settings(Section):
     """Every section there is."""
 
     environment: Environment = "development"
-    supervisor: Supervisor = Field(default_factory=Supervisor)
-    nas: Nas = Field(default_factory=Nas)
-    inbox: Inbox = Field(default_factory=Inbox)
-    git: Git = Field(default_factory=Git)
-    database: Database = Field(default_factory=Database)
-    logging: Logging = Field(default_factory=Logging)
-    workers: Annotated[Mapping[WorkerId, Worker], BeforeValidator(_named), Frozen, Thawed] = Field(default_factory=dict)
-    teams: Annotated[Mapping[TeamName, Team], BeforeValidator(_named), Frozen, Thawed] = Field(default_factory=dict)
-    slack: Slack = Field(default_factory=Slack)
-    alerts: Alerts = Field(default_factory=Alerts)
-    fleet: Fleet = Field(default_factory=Fleet)
-    metrics: Metrics = Field(default_factory=Metrics)
+    supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
+    nas: DriveSettings = Field(default_factory=DriveSettings)
+    inbox: InboxSettings = Field(default_factory=InboxSettings)
+    git: GitSettings = Field(default_factory=GitSettings)
+    database: DatabaseSettings = Field(default_factory=DatabaseSettings)
+    logging: LoggingSettings = Field(default_factory=LoggingSettings)
+    workers: Annotated[Mapping[WorkerId, WorkerSettings], BeforeValidator(_named), Frozen, Thawed] = Field(
+        default_factory=dict
+    )
+    teams: Annotated[Mapping[TeamName, TeamSettings], BeforeValidator(_named), Frozen, Thawed] = Field(
+        default_factory=dict
+    )
+    slack: SlackSettings = Field(default_factory=SlackSettings)
+    alerts: AlertSettings = Field(default_factory=AlertSettings)
+    fleet: FleetSettings = Field(default_factory=FleetSettings)
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
 
     @model_validator(mode="after")
     def _knows_its_keys(self) -> Settings:

@@ -44,7 +44,7 @@ def _lists(given: object) -> object:
     return {} if given is None else given
 
 
-class Access(Section):
+class AccessSettings(Section):
     """Who has which role: user ids, usergroup ids, ids of channels for their members, or "*" for every full member of
     the workspace."""
 
@@ -57,7 +57,7 @@ class Access(Section):
     """Who may give a command, where that is not for the roles to say: those in its list, and nobody else."""
 
 
-class Approvals(Section):
+class ApprovalSettings(Section):
     """Which commands need the approval of a second person, at which doors, and on what terms."""
 
     required_for: Annotated[tuple[CommandName, ...], AfterValidator(_once_each)] = (
@@ -76,7 +76,7 @@ DIRECT = ("D", "U", "W")
 """How the ids of places begin in which one person alone reads: direct messages, and people."""
 
 
-class Slack(Section):
+class SlackSettings(Section):
     """Where the bot speaks and listens, and to whom."""
 
     enabled: Flag = True
@@ -85,8 +85,8 @@ class Slack(Section):
     fallback_channel: OptionalChannel = ""
     announce: Flag = True
     channels: tuple[ChannelId, ...] = ()
-    access: Access = Field(default_factory=Access)
-    approvals: Approvals = Field(default_factory=Approvals)
+    access: AccessSettings = Field(default_factory=AccessSettings)
+    approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
     bake_minutes: Minutes = 10.0
 
     def asks_in(self, card: str) -> str:

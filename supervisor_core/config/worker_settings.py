@@ -117,7 +117,7 @@ Words = Annotated[tuple[Word, ...], BeforeValidator(_words)]
 Policy = Annotated[Literal["never", "on-failure", "always"], BeforeValidator(one_of("never", "on-failure", "always"))]
 
 
-class Probe(Section):
+class ProbeSettings(Section):
     """A question put to a worker again and again: exactly one of an HTTP request, a connection, a program."""
 
     http: ProbeUrl | None = None
@@ -138,7 +138,7 @@ class Probe(Section):
         return given
 
 
-class Restart(Section):
+class RestartSettings(Section):
     """What the daemon does when a worker has ended, and how often."""
 
     policy: Policy = "on-failure"
@@ -147,7 +147,7 @@ class Restart(Section):
     on_hang: Flag = False
 
 
-class Code(Section):
+class CodeSettings(Section):
     """The checkout that a worker runs from, and how its requirements are installed."""
 
     path: FilePath = Path()
@@ -161,7 +161,7 @@ class Code(Section):
     push_rollbacks: Flag = False
 
 
-class Worker(Section):
+class WorkerSettings(Section):
     """One worker. `id` is its key in the configuration."""
 
     LIVE: ClassVar[frozenset[str]] = frozenset(
@@ -192,9 +192,9 @@ class Worker(Section):
     start_grace_seconds: Seconds = 2.0
     log_file: OptionalPath = None
     heartbeat_max_age_seconds: Seconds = 300.0
-    probes: tuple[Probe, ...] = ()
-    restart: Restart = Field(default_factory=Restart)
-    code: Code = Field(default_factory=Code)
+    probes: tuple[ProbeSettings, ...] = ()
+    restart: RestartSettings = Field(default_factory=RestartSettings)
+    code: CodeSettings = Field(default_factory=CodeSettings)
     _id: str = PrivateAttr(default="")
 
     @property
@@ -203,7 +203,7 @@ class Worker(Section):
         return self._id
 
 
-class Team(Section):
+class TeamSettings(Section):
     """A named group of workers, and who may command and approve for them in addition."""
 
     objective: Line = ""

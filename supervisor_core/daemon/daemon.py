@@ -22,10 +22,10 @@ from supervisor_core.alerts.outside.webhook import why_not as webhook_off
 from supervisor_core.code.git.head import versions
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.events import Event, EventBus, EventType
-from supervisor_core.common.service import Blocking, Registry, Service, ServiceState, with_trouble
+from supervisor_core.common.service import Blocking, Service, ServiceRegistry, ServiceState, with_trouble
 from supervisor_core.common.service_names import CHAT, FORWARDER, HEARTBEAT, LATER
 from supervisor_core.common.times import to_text
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon import systemd as notify
 from supervisor_core.daemon.configuration.record import ConfigRecord
@@ -150,9 +150,9 @@ class Daemon:
         beats = HeartbeatWatch(parts, self._blocking, self._reconciler.fine, self._reconciler.plan_again)
         self._outputs = WorkerOutputs(parts)
         behind = (self._senses, self._configuration, self._living, noting, beats, self._conditions, self._outputs)
-        self._behind = Registry(behind)
+        self._behind = ServiceRegistry(behind)
         """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
-        self._outside = Registry(self._outward())
+        self._outside = ServiceRegistry(self._outward())
         """What tells those beyond this host and Slack, once all else is up."""
         answers: Mapping[str, Answer] = {
             "status": self._status,
@@ -164,7 +164,7 @@ class Daemon:
         }
         self._control = ControlServer(config.state_dir, answers)
 
-    def _services(self, no_chat: str) -> Registry:
+    def _services(self, no_chat: str) -> ServiceRegistry:
         config = self._parts.host.config
         no_forwarder = why_not(config)
         beats = config.supervisor.heartbeat_seconds > 0
@@ -181,7 +181,9 @@ class Daemon:
         services = [service for service in enabled if service is not None]
         reasons = {CHAT: no_chat, FORWARDER: no_forwarder, HEARTBEAT: "supervisor.heartbeat_seconds is 0"}
         running = {service.name for service in services}
-        return Registry(services, [(name, reasons.get(name, NOT_BUILT)) for name in LATER if name not in running])
+        return ServiceRegistry(
+            services, [(name, reasons.get(name, NOT_BUILT)) for name in LATER if name not in running]
+        )
 
     def _outward(self) -> list[Service]:
         config = self._parts.host.config
@@ -264,7 +266,7 @@ class Daemon:
         ending = max((stop_seconds(each) for each in config.workers.values()), default=0.0)
         return longest_seconds(config) + STOP_MARGIN_SECONDS + (ending if self._with_workers else 0)
 
-    def _end_worker(self, worker: Worker) -> None:
+    def _end_worker(self, worker: WorkerSettings) -> None:
         try:
             report = stop_watcher_gracefully(self._parts.host.processes, worker, "supervisor stop --workers")
         except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end

@@ -16,7 +16,7 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
 from supervisor_core.daemon.handlers import HANDLERS
-from supervisor_core.host.logging.log import about
+from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.jobs.progress import ProgressReporter, log_passed_over
@@ -64,7 +64,7 @@ def execute(
     started, which is reported as interrupted later, and `NotWrittenDown` says so. `heard` is called, in this thread,
     after each step that the handler says it takes.
     """
-    with about(job.task_id, job.label, job.worker_id):
+    with command_context(job.task_id, job.label, job.worker_id):
         if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
             return None
         if job.worker_id not in host.config.workers:  # removed since: no code of it to keep others from

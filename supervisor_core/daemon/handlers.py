@@ -17,7 +17,7 @@ from supervisor_core.code.undo import undo_code
 from supervisor_core.code.update import update_code, update_code_deps
 from supervisor_core.commands.command import Outcome
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.handlers import PART_SECONDS, generate_diagnostics, verify_database
 from supervisor_core.host.drive import TIMEOUT_SECONDS
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS, pause_watcher, restart_watcher, resume_watcher
@@ -58,43 +58,43 @@ DRIVE_SECONDS = TIMEOUT_SECONDS
 """Once for each command: the first call that hangs is waited for, and those after it fail at once."""
 
 
-def stop_seconds(worker: Worker) -> float:
+def stop_seconds(worker: WorkerSettings) -> float:
     """The most that ending this worker may take."""
     return worker.stop_timeout_seconds + ENDING_SECONDS
 
 
-def _paused(worker: Worker) -> float:
+def _paused(worker: WorkerSettings) -> float:
     """Beside ours there may be copies that somebody started by hand; they end one after the other."""
     return MOST_COPIES * stop_seconds(worker)
 
 
-def _restarted(worker: Worker) -> float:
+def _restarted(worker: WorkerSettings) -> float:
     return stop_seconds(worker) + BETWEEN_SECONDS + worker.start_grace_seconds
 
 
-def _resumed(worker: Worker) -> float:
+def _resumed(worker: WorkerSettings) -> float:
     return worker.start_grace_seconds
 
 
-def _code_changed(worker: Worker) -> float:
+def _code_changed(worker: WorkerSettings) -> float:
     """Its sharers go through it at the same time; what can take long is each operation of git, and both starts."""
     lives = 2 * (stop_seconds(worker) + worker.start_grace_seconds)
     return lives + CODE_OPERATIONS * OPERATION_SECONDS
 
 
-def _rolled_back(worker: Worker) -> float:
+def _rolled_back(worker: WorkerSettings) -> float:
     """Each commit is reverted, and then committed."""
     return _code_changed(worker) + 2 * MOST_TAKEN_BACK * OPERATION_SECONDS
 
 
-def _packages_changed(worker: Worker, installations: int = 1) -> float:
+def _packages_changed(worker: WorkerSettings, installations: int = 1) -> float:
     """Waiting for somebody else's installation, our own, the way back; and looks at what is there between them. An undo
     has the first and the last of these. Several installations go one after the other.
     """
     return _code_changed(worker) + installations * 3 * (worker.code.pip_timeout_seconds + READING_SECONDS)
 
 
-def _installations(config: SupervisorConfig, worker: Worker) -> int:
+def _installations(config: SupervisorConfig, worker: WorkerSettings) -> int:
     """What is installed for all who run from the folder of this worker.
 
     By its name alone, since a stop must not wait for a disk: of a checkout whose workers run from several folders,
@@ -104,17 +104,17 @@ def _installations(config: SupervisorConfig, worker: Worker) -> int:
     return len({(config.python_for(each), each.code.requirements) for each in sharing if each.code.requirements})
 
 
-def _diagnosed(_worker: Worker) -> float:
+def _diagnosed(_worker: WorkerSettings) -> float:
     return PART_SECONDS
 
 
-def _verified(_worker: Worker) -> float:
+def _verified(_worker: WorkerSettings) -> float:
     from supervisor_core.storage.database_check import CLOSING_SECONDS, WHOLE_SECONDS
 
     return WHOLE_SECONDS + CLOSING_SECONDS
 
 
-BOUNDS: Mapping[str, Callable[[Worker], float]] = MappingProxyType(
+BOUNDS: Mapping[str, Callable[[WorkerSettings], float]] = MappingProxyType(
     {
         "pause": _paused,
         "resume": _resumed,

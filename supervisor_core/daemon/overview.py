@@ -19,9 +19,9 @@ from supervisor_core.alerts.suppression.rows import EVERYTHING, Suppression
 from supervisor_core.code.checkout_lock import share_checkout
 from supervisor_core.code.watch.rules import Watched
 from supervisor_core.common.errors import LedgerUnavailable
-from supervisor_core.common.service import Report, Service, ServiceState, wait_until
+from supervisor_core.common.service import Service, ServiceReport, ServiceState, wait_until
 from supervisor_core.common.times import to_text
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
 from supervisor_core.daemon.reconciliation.observer import WorkerObserver
@@ -43,7 +43,7 @@ def status_document(
     configuration: ConfigService,
     living: Living,
     reconciler: Reconciler,
-    services: Iterable[Report],
+    services: Iterable[ServiceReport],
     workers: list[dict[str, Any]],
     behind: Iterable[str],
     started_at: datetime,
@@ -133,7 +133,7 @@ def as_it_moves(parts: DaemonContext, reconciler: Reconciler, looked: Iterable[W
 
 
 def _moving(
-    parts: DaemonContext, actor: WorkerActor, seen: WorkerStatus, changing: Iterable[Worker]
+    parts: DaemonContext, actor: WorkerActor, seen: WorkerStatus, changing: Iterable[WorkerSettings]
 ) -> WorkerState | None:
     """What is being done about a worker, by its actor or by a change of its code; None where nothing is."""
     moving = actor.moving if actor.planned or _will_be_started(seen) else None

@@ -19,7 +19,7 @@ from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans,
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import CODE_HANDLERS, Risk
-from supervisor_core.commands.phrases import Phrase, span
+from supervisor_core.commands.phrases import Phrase, format_span
 from supervisor_core.common.text import times
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.why.explanation import came_of, named
@@ -87,7 +87,7 @@ class History:
     def length(self) -> str:
         """How long it is, as people say it."""
         whole = self.until - self.since
-        return next((words for words, known in _LENGTHS.items() if known == whole), span(whole.total_seconds()))
+        return next((words for words, known in _LENGTHS.items() if known == whole), format_span(whole.total_seconds()))
 
     @property
     def numbered(self) -> tuple[Mark, ...]:
@@ -151,7 +151,7 @@ def history_text(history: History) -> list[Phrase]:
     sentences: list[Phrase] = [(f"{name} in the last {length}: {up}, {often}",)]
     trouble = history.longest_trouble
     if trouble is not None:
-        long = span(trouble.length.total_seconds())
+        long = format_span(trouble.length.total_seconds())
         open_ = " and goes on" if trouble.until == history.until else ""
         sentences.append(
             (f"Its longest trouble took {long}{open_}: {word_of(trouble.condition)}, since ", trouble.since)
@@ -161,8 +161,8 @@ def history_text(history: History) -> list[Phrase]:
         sentences.append((f"It is {word_of(now.condition)} since ", now.since))
     oldest = max(history.samples, key=lambda each: each.seconds, default=None)
     if oldest is not None:
-        limit = f" (limit {span(history.limit_seconds)})" if history.limit_seconds else ""
-        sentences.append((f"Its heartbeat was at most {span(oldest.seconds)} old{limit}, at ", oldest.at))
+        limit = f" (limit {format_span(history.limit_seconds)})" if history.limit_seconds else ""
+        sentences.append((f"Its heartbeat was at most {format_span(oldest.seconds)} old{limit}, at ", oldest.at))
     return [*sentences, *_done(history)]
 
 

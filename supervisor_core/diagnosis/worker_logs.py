@@ -11,7 +11,7 @@ from functools import partial
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging.excerpts import Tail, last_lines
@@ -69,7 +69,7 @@ class NewestLines:
 
 
 def _written(
-    drive: Drive, config: SupervisorConfig, worker: Worker, *, count: int, most: int, masking: Masking
+    drive: Drive, config: SupervisorConfig, worker: WorkerSettings, *, count: int, most: int, masking: Masking
 ) -> Written:
     path = str(written_to(config, worker))
     try:
@@ -81,7 +81,9 @@ def _written(
     return Written(worker.id, path, tuple(tail.lines), tail.size_bytes, nothing=not tail.lines)
 
 
-def _tail(drive: Drive, config: SupervisorConfig, worker: Worker, count: int, most: int, masking: Masking) -> Tail:
+def _tail(
+    drive: Drive, config: SupervisorConfig, worker: WorkerSettings, count: int, most: int, masking: Masking
+) -> Tail:
     """The end of its file; where its own log was begun anew not long ago, the end of the one before it as well."""
     end = read_source(drive, source_of(config, worker), most)
     tail = last_lines(end, count, masking)

@@ -21,7 +21,7 @@ from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveE
 from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
 from supervisor_core.doctor.checks import Check
 from supervisor_core.host import web
-from supervisor_core.host.web import NoAnswer
+from supervisor_core.host.web import NoHttpResponse
 
 NAME = "daemon"
 ANSWER_SECONDS = 2.0
@@ -103,7 +103,7 @@ def _reached(name: str, key: str, url: SecretUrl) -> Check:
     parts = urlsplit(address)
     front = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
     try:
-        web.ask("HEAD", front)
-    except NoAnswer as error:
+        web.send_request("HEAD", front)
+    except NoHttpResponse as error:
         return Check(name, False, f"{shown}: {error}", REMEDY.format(key=key))
     return Check(name, True, f"{shown} answers; nothing was sent to it")

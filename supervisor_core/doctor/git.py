@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supervisor_core.code.git.runner import CodeState, Git, GitError, NoCheckout, git_version
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.doctor.checks import Check
 
 NAME = "git"
@@ -39,7 +39,7 @@ def look(config: SupervisorConfig) -> Check:
     return Check(NAME, True, "; ".join(remarks))
 
 
-def _seen(worker: Worker, state: CodeState) -> tuple[list[tuple[str, str]], list[str]]:
+def _seen(worker: WorkerSettings, state: CodeState) -> tuple[list[tuple[str, str]], list[str]]:
     """What keeps a checkout from being changed, each with a remedy; and what is worth a remark."""
     troubles, remarks = [], []
     if state.under_way:

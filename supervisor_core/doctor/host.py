@@ -20,7 +20,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.models import Folders
+from supervisor_core.config.models import FolderSettings
 from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.daemon.environment import FOLDERS
 from supervisor_core.doctor.checks import Check
@@ -67,7 +67,7 @@ def check_drive(config: SupervisorConfig) -> Check:
     root = config.nas.root
     door = open_drive(config)
     door.check()
-    folders = {name: config.folder(name) for name in Folders.model_fields}
+    folders = {name: config.folder(name) for name in FolderSettings.model_fields}
     troubles, missing = door.call(_walk, root, folders)
     if troubles:
         remedy = f"Let this user write there (nas.folders names the folders below {root})."

@@ -23,8 +23,8 @@ from supervisor_core.storage import schema, supervisors
 from supervisor_core.storage.audit import guard as audit_guard
 from supervisor_core.storage.audit.chain import FILE_NAME as HEAD_FILE
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.database_check import limit, open_session, verify
-from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
+from supervisor_core.storage.database_check import limit_query_time, open_session, verify
+from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.ledger_file import FILE_NAME, file_state
 from supervisor_core.storage.schema import ForeignTables
 
@@ -40,7 +40,7 @@ def check_ledger(config: SupervisorConfig) -> Check:
     try:
         seen = file_state(path, LEDGER_SECONDS)
     except sqlite3.Error as error:
-        trouble = of_ledger(path, error, "read")
+        trouble = ledger_error(path, error, "read")
         if trouble is None or not isinstance(trouble, LedgerDamaged):  # the disk: the pages weren't even looked at
             remedy = f"Is the disk of {config.state_dir} full, or away? Make room; leave {FILE_NAME} where it is."
             return Check(LEDGER, False, f"{path} can't be read: {error}", remedy)
@@ -142,7 +142,7 @@ def check_other_supervisors(config: SupervisorConfig) -> Check:
     engine = open_session(url, min(config.database.query_timeout_seconds, QUERY_SECONDS))
     try:
         with engine.connect() as connection:
-            limit(connection, QUERY_SECONDS)
+            limit_query_time(connection, QUERY_SECONDS)
             known = supervisors.everyone(connection)
             silent = supervisors.unresponsive(connection, datetime.now(UTC), config.supervisor.id)
     except SQLAlchemyError:  # away, or without these tables: `database` says so

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import psutil
 
 
-class Space(NamedTuple):
+class DiskSpace(NamedTuple):
     """In bytes. `free` is what we may still write, so it may be less than `total` without `used`."""
 
     total: int
@@ -27,10 +27,10 @@ class Space(NamedTuple):
     percent_free: float
 
 
-def space(folder: Path) -> Space:
+def disk_space(folder: Path) -> DiskSpace:
     """The disk that this folder lies on. It may hang as long as that does."""
     found = psutil.disk_usage(str(folder))
-    return Space(found.total, found.used, found.free, found.percent, round(100.0 - found.percent, 1))
+    return DiskSpace(found.total, found.used, found.free, found.percent, round(100.0 - found.percent, 1))
 
 
 # Locks and memory maps of a ledger are not to be trusted on these.

@@ -25,7 +25,7 @@ from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.host import drive_files
 from supervisor_core.host.files import read_json, write_json
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ class DriveIdentity:
             note = read_json(self._note)
         except NotADirectoryError:
             return ""
-        except UnreadableError as error:
+        except UnreadableFileError as error:
             raise DriveUnavailable(
                 f"Which drive is ours can't be read: {error}",
                 remedy=f"Look that the right drive is mounted, then delete {self._note}.",

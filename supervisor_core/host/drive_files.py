@@ -18,7 +18,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
 from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json
-from supervisor_core.host.open_folder import End, OpenFolder, UnreadableError, temporary_name
+from supervisor_core.host.open_folder import FileEnd, OpenFolder, UnreadableFileError, temporary_name
 
 
 def read(root: Path, path: str | PurePath, max_bytes: int, *, own: bool = False) -> bytes:
@@ -27,7 +27,7 @@ def read(root: Path, path: str | PurePath, max_bytes: int, *, own: bool = False)
         return folder.read(name, max_bytes, own=own)
 
 
-def read_end(root: Path, path: str | PurePath, most: int) -> End:
+def read_end(root: Path, path: str | PurePath, most: int) -> FileEnd:
     """The last bytes of a file, at most so many."""
     with _holder(root, path) as (folder, name):
         return folder.read_end(name, most)
@@ -41,7 +41,7 @@ def read_json(
         return parse_json(root / path, read(root, path, max_bytes))
     except FileNotFoundError:
         return None
-    except UnreadableError:
+    except UnreadableFileError:
         if tolerant:
             return None
         raise
@@ -82,7 +82,7 @@ def remove(root: Path, path: str | PurePath) -> None:
         folder.remove(name)
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """One name in a folder, and its facts. A link is reported as a link."""
 
     name: str
@@ -96,14 +96,14 @@ def set_folder_aside(root: Path, path: str | PurePath) -> None:
             folder.rename(name, folder, temporary_name(name, only_writer=False))
 
 
-def list_folder(root: Path, path: str | PurePath, suffix: str = "") -> list[Entry]:
+def list_folder(root: Path, path: str | PurePath, suffix: str = "") -> list[FolderEntry]:
     """Every name in a folder that ends so; a name that vanishes meanwhile is left out."""
     found = []
     with open_folder(root, path) as folder:
         for entry in folder.entries():
             if entry.name.endswith(suffix):
                 with contextlib.suppress(FileNotFoundError):
-                    found.append(Entry(entry.name, entry.stat(follow_symlinks=False)))
+                    found.append(FolderEntry(entry.name, entry.stat(follow_symlinks=False)))
     return found
 
 

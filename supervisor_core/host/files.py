@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.host.open_folder import OpenFolder, UnreadableError
+from supervisor_core.host.open_folder import OpenFolder, UnreadableFileError
 
 MAX_JSON_BYTES = 4 * 1024 * 1024  # far above any document of ours, far below what would hurt
 
@@ -35,7 +35,7 @@ def write_json(path: str | Path, document: object, *, mode: int = 0o640) -> None
 def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:
     """The JSON object in a file, or None where there is no file.
 
-    One that is no regular file, too big, or no JSON object is an `UnreadableError`; with `tolerant` it is
+    One that is no regular file, too big, or no JSON object is an `UnreadableFileError`; with `tolerant` it is
     None as well, for readers to whom a broken file says as little as a missing one. A disk that is away or
     refuses stays an `OSError` either way: that is no statement about the file.
     """
@@ -43,7 +43,7 @@ def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_
         return parse_json(Path(path), read_limited(path, max_bytes))
     except FileNotFoundError:
         return None
-    except UnreadableError:
+    except UnreadableFileError:
         if tolerant:
             return None
         raise
@@ -62,13 +62,13 @@ def json_text(document: object) -> str:
 
 
 def parse_json(name: Path, content: bytes) -> dict[str, Any]:
-    """The JSON object in the content of a file; `UnreadableError`, with the file's name, for anything else."""
+    """The JSON object in the content of a file; `UnreadableFileError`, with the file's name, for anything else."""
     try:
         document = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"{name} is not JSON: {error}.", remedy="Repair it or remove it.") from None
+        raise UnreadableFileError(f"{name} is not JSON: {error}.", remedy="Repair it or remove it.") from None
     if not isinstance(document, dict):
-        raise UnreadableError(
+        raise UnreadableFileError(
             f"{name} holds {type(document).__name__}, not a JSON object.", remedy="Repair it or remove it."
         )
     return document

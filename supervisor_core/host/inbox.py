@@ -22,7 +22,7 @@ from supervisor_core.commands.flags import MAX_BYTES, SUFFIX, is_task_id
 from supervisor_core.common import crashpoints
 from supervisor_core.common.text import storable
 from supervisor_core.host import drive_files
-from supervisor_core.host.open_folder import OpenFolder, UnreadableError
+from supervisor_core.host.open_folder import OpenFolder, UnreadableFileError
 
 PROCESSING, REJECTED = "processing", "rejected"
 
@@ -47,7 +47,7 @@ EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzin
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedFlag:
     """A flag that is ours: nobody else can find it any more. `name` is as it was, where that could be kept."""
 
     name: str
@@ -56,14 +56,14 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FlagFacts:
     """What the file system knows of a flag. The owner is a hint, not an identity."""
 
     filed_at: datetime
     owner: str
 
 
-class Lying(NamedTuple):
+class UnclaimedFlag(NamedTuple):
     """An unclaimed flag, and what the file system knows of it."""
 
     name: str
@@ -77,12 +77,12 @@ class Lying(NamedTuple):
         return f"{self.inode}:{self.size}:{self.moment}"
 
 
-class Opened(NamedTuple):
+class FlagContent(NamedTuple):
     """A claimed flag with its content, or why it has none."""
 
-    flag: Claimed
+    flag: ClaimedFlag
     content: bytes | Exception
-    facts: Facts
+    facts: FlagFacts
 
 
 class Inbox:
@@ -104,7 +104,7 @@ class Inbox:
         """The names that may be flags, in the order of their file times."""
         return [flag.name for flag in self.lying(lambda _: True)]
 
-    def lying(self, wanted: Callable[[str], bool]) -> list[Lying]:
+    def lying(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
         """The flags with wanted names, in the order of their file times, and none before one that came earlier.
 
         A folder that is read while others write into it may show a later file and not an earlier one. So it is read
@@ -125,14 +125,14 @@ class Inbox:
                 return True
         return any(map(wanted, (*self.strays(), *(flag.name for flag in self.leftovers()))))
 
-    def _found(self, wanted: Callable[[str], bool]) -> list[Lying]:
+    def _found(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
         found = []
         with drive_files.open_folder(self._root, self.folder) as folder:
             for entry in folder.entries():
                 if entry.name.endswith(SUFFIX) and wanted(entry.name):
                     with suppress(FileNotFoundError):
                         facts = entry.stat(follow_symlinks=False)
-                        found.append(Lying(entry.name, facts.st_size, facts.st_mtime_ns, facts.st_ino))
+                        found.append(UnclaimedFlag(entry.name, facts.st_size, facts.st_mtime_ns, facts.st_ino))
                 if len(found) >= LISTED:
                     break
         return found
@@ -144,13 +144,13 @@ class Inbox:
             for name in names:
                 try:
                     found[name] = folder.read(name, MAX_BYTES)
-                except (FileNotFoundError, PermissionError, UnreadableError) as error:
+                except (FileNotFoundError, PermissionError, UnreadableFileError) as error:
                     found[name] = error
         return found
 
-    def claim_all(self, flags: Sequence[tuple[str, str]]) -> list[tuple[str, Claimed | PermissionError | None]]:
+    def claim_all(self, flags: Sequence[tuple[str, str]]) -> list[tuple[str, ClaimedFlag | PermissionError | None]]:
         """Claim many, by name and token, each with what came of it."""
-        answers: list[tuple[str, Claimed | PermissionError | None]] = []
+        answers: list[tuple[str, ClaimedFlag | PermissionError | None]] = []
         with (
             drive_files.open_folder(self._root, self.folder) as source,
             drive_files.open_folder(self._root, self._processing) as target,
@@ -162,14 +162,14 @@ class Inbox:
                     answers.append((name, error))
         return answers
 
-    def claim(self, name: str, token: str) -> Claimed | None:
+    def claim(self, name: str, token: str) -> ClaimedFlag | None:
         """Take the flag; None where somebody was faster."""
         ((_, answer),) = self.claim_all([(name, token)])
         if isinstance(answer, PermissionError):
             raise answer
         return answer
 
-    def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> Claimed | None:
+    def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> ClaimedFlag | None:
         kept = _keepable(name, token)
         path = self._processing / f"{kept}.{token}"
         crashpoints.reach("flag.claim:before")
@@ -178,20 +178,20 @@ class Inbox:
         except FileNotFoundError:
             return None
         crashpoints.reach("flag.claim:after")
-        return Claimed(kept, token, path)
+        return ClaimedFlag(kept, token, path)
 
     def settle(self) -> None:
         """Make the claims last through a loss of power, before anything is done because of them."""
         drive_files.sync_folder(self._root, self._processing)
         drive_files.sync_folder(self._root, self.folder)
 
-    def leftovers(self) -> list[Claimed]:
+    def leftovers(self) -> list[ClaimedFlag]:
         """Flags that somebody claimed and did not finish; whoever holds the worker's lock may go on with them."""
         found = []
         for name in self._claimed_names():
             flag, separator, token = name.rpartition(f"{SUFFIX}.")
             if separator and is_task_id(token):
-                found.append(Claimed(flag + SUFFIX, token, self._processing / name))
+                found.append(ClaimedFlag(flag + SUFFIX, token, self._processing / name))
         return found
 
     def strays(self) -> list[str]:
@@ -208,11 +208,11 @@ class Inbox:
             target = self._processing / f"{_keepable(name, token)}.{token}"
             drive_files.move(self._root, self._processing / name, target)
 
-    def read(self, flag: Claimed) -> bytes:
+    def read(self, flag: ClaimedFlag) -> bytes:
         """What is in a claimed flag."""
         return drive_files.read(self._root, flag.path, MAX_BYTES)
 
-    def read_all(self, flags: Sequence[Claimed]) -> list[Opened]:
+    def read_all(self, flags: Sequence[ClaimedFlag]) -> list[FlagContent]:
         """Many claimed flags; those that somebody took away are left out."""
         found = []
         with drive_files.open_folder(self._root, self._processing) as folder:
@@ -223,22 +223,22 @@ class Inbox:
                     content = folder.read(flag.path.name, MAX_BYTES)
                 except FileNotFoundError:
                     continue
-                except (PermissionError, UnreadableError) as error:
+                except (PermissionError, UnreadableFileError) as error:
                     content = error
-                found.append(Opened(flag, content, facts))
+                found.append(FlagContent(flag, content, facts))
         return found
 
-    def facts(self, flag: Claimed) -> Facts:
+    def facts(self, flag: ClaimedFlag) -> FlagFacts:
         """When it was filed and whose file it is."""
         return _facts(drive_files.stat(self._root, flag.path))
 
-    def remove(self, flag: Claimed) -> None:
+    def remove(self, flag: ClaimedFlag) -> None:
         """It has been taken over into the ledger."""
         crashpoints.reach("flag.remove:before")
         drive_files.remove(self._root, flag.path)
         crashpoints.reach("flag.remove:after")
 
-    def reject(self, flag: Claimed, reason: str) -> Path:
+    def reject(self, flag: ClaimedFlag, reason: str) -> Path:
         """Put it aside with its reason, for a person to look at."""
         names = itertools.chain([flag.name], (f"{flag.name}.{number}" for number in itertools.count(2)))
         target = next(path for path in map(self._rejected.joinpath, names) if not drive_files.exists(self._root, path))
@@ -250,7 +250,7 @@ class Inbox:
         crashpoints.reach("flag.reject:after")
         return target
 
-    def put_aside(self, flags: Sequence[Claimed]) -> None:
+    def put_aside(self, flags: Sequence[ClaimedFlag]) -> None:
         """Move many into `rejected`; a report has their reasons."""
         with (
             drive_files.open_folder(self._root, self._processing) as source,
@@ -303,8 +303,8 @@ def _keepable(name: str, token: str) -> str:
     return f"{data[:half].decode(errors='ignore')}{CUT}{data[-half:].decode(errors='ignore')}"
 
 
-def _facts(found: os.stat_result) -> Facts:
-    return Facts(_moment(found.st_mtime), user_name(found.st_uid))
+def _facts(found: os.stat_result) -> FlagFacts:
+    return FlagFacts(_moment(found.st_mtime), user_name(found.st_uid))
 
 
 def _moment(seconds: float) -> datetime:

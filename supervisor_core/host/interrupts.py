@@ -15,7 +15,7 @@ from types import FrameType
 STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 
 
-class Told:
+class StopRequest:
     """`by` is the signal that asked us to stop; empty as long as none did."""
 
     by = ""
@@ -25,12 +25,12 @@ class Told:
 
 
 @contextmanager
-def hearing_signals() -> Iterator[Told]:
+def catch_stop_signals() -> Iterator[StopRequest]:
     """While this lasts a signal ends nothing, it only is noted. Elsewhere than in the main thread none is heard.
 
     What whoever started us has ignored (`nohup` and SIGHUP) stays ignored.
     """
-    told = Told()
+    told = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield told
         return

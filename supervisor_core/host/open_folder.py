@@ -42,11 +42,11 @@ LOOKS = 20
 """At the number of names of a file on the drive. They take 60 µs together; a network drive answers from its cache."""
 
 
-class UnreadableError(RefusedError):
+class UnreadableFileError(RefusedError):
     """This file can't be used as it is."""
 
 
-class End(NamedTuple):
+class FileEnd(NamedTuple):
     """The last bytes of a file, the file's size, and whether something before them was left out."""
 
     data: bytes
@@ -137,24 +137,24 @@ class OpenFolder:
         """All bytes of a regular file of at most `max_bytes`; with `own`, of a file that we wrote.
 
         A link isn't followed, a FIFO or a device is never waited for, and a file that grows while it's read can't
-        exceed the limit: each is an `UnreadableError` that says which.
+        exceed the limit: each is an `UnreadableFileError` that says which.
         """
         with self.opened(name, os.O_RDONLY, own=own) as descriptor:
             content = b"".join(chunks(descriptor, max_bytes + 1))
         if len(content) > max_bytes:
-            raise UnreadableError(
+            raise UnreadableFileError(
                 f"{self.path / name} has more than {max_bytes} bytes.",
                 remedy="Files of this kind are never that large. Look at it, then remove it.",
             )
         return content
 
-    def read_end(self, name: str, most: int) -> End:
+    def read_end(self, name: str, most: int) -> FileEnd:
         """The last bytes of a regular file, at most so many."""
         with self.opened(name, os.O_RDONLY) as descriptor:
             size = os.fstat(descriptor).st_size
             start = max(size - most, 0)
             os.lseek(descriptor, start, os.SEEK_SET)
-            return End(b"".join(chunks(descriptor, most)), size, start > 0)
+            return FileEnd(b"".join(chunks(descriptor, most)), size, start > 0)
 
     def write(self, name: str, data: bytes, mode: int, *, only_writer: bool = False) -> None:
         """Replace a file by one with exactly this content: a reader sees the old one or the new one.
@@ -211,7 +211,7 @@ class OpenFolder:
         """Move a name to another open folder, or to another name. Links are moved, never followed."""
         with self._naming(name):
             names: tuple[Any, ...] = (*self._at(name), *folder._at(new_name))
-            patiently(lambda: os.replace(*names, **self._pair(folder)))  # noqa: PTH105 (relative to the descriptors)
+            retry_rename(lambda: os.replace(*names, **self._pair(folder)))  # noqa: PTH105 (relative to the descriptors)
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing one is fine. Links are removed, never followed."""
@@ -414,7 +414,7 @@ class OpenFolder:
             raise
 
 
-def patiently(rename: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:
+def retry_rename(rename: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:
     """Rename; on Windows again, a bounded number of times, while somebody looks at the file."""
     for attempt in range(1, RENAME_ATTEMPTS + 1):
         try:
@@ -436,8 +436,8 @@ def temporary_name(name: str, *, only_writer: bool) -> str:
     return f".{kept}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:12]}.tmp"
 
 
-def _refused(path: Path, problem: str) -> UnreadableError:
-    return UnreadableError(f"{path} {problem}.", remedy="Put a regular file there, or remove it.")
+def _refused(path: Path, problem: str) -> UnreadableFileError:
+    return UnreadableFileError(f"{path} {problem}.", remedy="Put a regular file there, or remove it.")
 
 
 def _split(data: bytes, most: int) -> tuple[bytes, bytes]:

@@ -41,7 +41,7 @@ class ProgramError(SupervisorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ProgramResult:
     """What came of a program."""
 
     words: tuple[str, ...]
@@ -74,7 +74,7 @@ def run_command(
     keep_bytes: int = KEPT_BYTES,
     exact: bool = False,
     only_looks: bool = False,
-) -> Ran:
+) -> ProgramResult:
     """Run a program, and come back when it has ended or its time is over. Its standard input is `given`.
 
     What it says is decoded for people; with `exact`, so that names of files which are no UTF-8 are found by it again.
@@ -104,7 +104,7 @@ def run_command(
         child.wait(GONE_SECONDS)
     output, errors = (stream.text("surrogateescape" if exact else "replace") for stream in streams)
     late, truncated = not in_time, streams[0].is_truncated
-    return Ran(tuple(words), child.returncode, output, errors, time.monotonic() - begun, late, truncated)
+    return ProgramResult(tuple(words), child.returncode, output, errors, time.monotonic() - begun, late, truncated)
 
 
 _looking: set[int] = set()

@@ -33,19 +33,21 @@ _PORTS = {"http": 80, "https": 443}
 logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it writes whole addresses
 
 
-class NoAnswer(Exception):
+class NoHttpResponse(Exception):
     """There was none, and these words say why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What the other side said; its words are not read, for they may have no end."""
 
     status: int
     retry_after: str = ""
 
 
-def ask(method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+def send_request(
+    method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> HttpResponse:
     """One request; it blocks. A redirect is followed within the same host, never down from TLS."""
     import requests  # late: who asks nobody need not pay for it
 
@@ -60,18 +62,18 @@ def ask(method: str, url: str, body: bytes | None = None, headers: Mapping[str, 
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                answer = Answer(response.status_code, response.headers.get("Retry-After", ""))
+                answer = HttpResponse(response.status_code, response.headers.get("Retry-After", ""))
                 location = response.headers.get("Location", "")
             if answer.status not in (_MOVED if body is None else _KEEPING) or not location:
                 return answer
             target = urljoin(url, location)
-            if not same_place(url, target):
+            if not is_same_host(url, target):
                 return answer
             url = target
         return answer
 
 
-def same_place(url: str, target: str) -> bool:
+def is_same_host(url: str, target: str) -> bool:
     """Whether a redirect stays with whom we were told to speak: the same host and port, or its encrypted door."""
     here, there = urlsplit(url), urlsplit(target)
     if not there.hostname or here.hostname != there.hostname:
@@ -92,15 +94,15 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except requests.Timeout:
-        raise NoAnswer("it did not answer in time") from None
+        raise NoHttpResponse("it did not answer in time") from None
     except requests.exceptions.ProxyError as error:
-        raise NoAnswer(f"the proxy does not let us through{_cause(error)}") from None
+        raise NoHttpResponse(f"the proxy does not let us through{_cause(error)}") from None
     except requests.exceptions.SSLError as error:
-        raise NoAnswer(f"no trusted connection{_cause(error)}") from None
+        raise NoHttpResponse(f"no trusted connection{_cause(error)}") from None
     except requests.ConnectionError as error:
-        raise NoAnswer(f"it can't be reached{_cause(error)}") from None
+        raise NoHttpResponse(f"it can't be reached{_cause(error)}") from None
     except Exception as error:  # noqa: BLE001 (the edge: whatever it is, its words may have the address)
-        raise NoAnswer(f"it can't be asked ({type(error).__name__})") from None
+        raise NoHttpResponse(f"it can't be asked ({type(error).__name__})") from None
 
 
 def _cause(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.targets import resolve
-from supervisor_core.commands.words import shown
+from supervisor_core.commands.words import excerpt
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.intake.approvals.rules import Approval
@@ -64,7 +64,7 @@ class Gateway:
         """
         context = grammar_context(self._config)
         if named and resolve(named, context) is None:
-            raise GrammarError(f"{shown(named)} is not among the workers here any more. Nothing was done.")
+            raise GrammarError(f"{excerpt(named)} is not among the workers here any more. Nothing was done.")
         return parse(text, context)
 
     def was_submitted(self, task_id: str, issuer_id: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.common.errors import RefusedError
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError
@@ -34,12 +34,12 @@ def is_person(issuer: Issuer) -> bool:
     return issuer.id != SELF and not issuer.id.startswith(SCHEDULED)
 
 
-def why_paused(worker: Worker, pause: Pause) -> str:
+def why_paused(worker: WorkerSettings, pause: Pause) -> str:
     """Why a paused worker is not started, and how somebody ends that."""
     return f"{worker.id} is {pause}, and only a resume ends that. To have it run again: resume {worker.id}."
 
 
-def start_objection(worker: Worker) -> str:
+def start_objection(worker: WorkerSettings) -> str:
     """Why not even a person may start this worker with a command, and what to do; empty where they may."""
     if worker.quarantined:
         key = f"workers.{worker.id}.quarantined"
@@ -50,7 +50,7 @@ def start_objection(worker: Worker) -> str:
     return ""
 
 
-def start_objection_for(host: HostContext, worker: Worker, issuer: Issuer) -> str:
+def start_objection_for(host: HostContext, worker: WorkerSettings, issuer: Issuer) -> str:
     """The same for whoever asks: a quarantine that the supervisor began is a person's to end, and nobody else's."""
     if reason := start_objection(worker):
         return reason
@@ -58,7 +58,7 @@ def start_objection_for(host: HostContext, worker: Worker, issuer: Issuer) -> st
     return f"{worker.id} is {given_up.words}" if given_up else ""
 
 
-def presence_text(host: HostContext, worker: Worker) -> str:
+def presence_text(host: HostContext, worker: WorkerSettings) -> str:
     """What is left of a worker whose start has failed, in words."""
     gone = is_stopped(check_watcher_process(host.processes, worker))
     return "it does not run now" if gone else "something of it may still be there"
@@ -79,7 +79,7 @@ def check_alone(found: FoundWorker) -> None:
         raise RefusedError(found.reason)
 
 
-def check_startable(host: HostContext, worker: Worker) -> None:
+def check_startable(host: HostContext, worker: WorkerSettings) -> None:
     """Raise what a start would meet for sure. What only the worker itself finds out, nobody knows before."""
     make_output_folder(host.config.state_dir)
     log = worker_log(host.config, worker)
@@ -122,7 +122,7 @@ def stop_reason(job: Job) -> str:
     return f"{job.handler} of {job.worker_id}, {job.task_id}"
 
 
-def find_stopped(processes: ProcessManager, worker: Worker) -> FoundWorker:
+def find_stopped(processes: ProcessManager, worker: WorkerSettings) -> FoundWorker:
     """The worker by a fresh look; one whose stop a crash cut off is given a moment to end first."""
     found = check_watcher_process(processes, worker)
     if not found.stopping or found.identity is None:

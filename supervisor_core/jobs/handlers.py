@@ -13,7 +13,7 @@ from typing import Any
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import to_text
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.jobs.handler_checks import (
     check_alone,
     check_startable,
@@ -62,7 +62,7 @@ def pause_watcher(host: HostContext, job: Job) -> Outcome:
     return _stop(host, worker, stop_reason(job), details)
 
 
-def _stop(host: HostContext, worker: Worker, why: str, details: dict[str, Any]) -> Outcome:
+def _stop(host: HostContext, worker: WorkerSettings, why: str, details: dict[str, Any]) -> Outcome:
     """Stop the worker and every copy of it."""
     ended = end_watcher(host.processes, host.drive, host.config, worker, why)
     message = f"{worker.id} is paused"
@@ -174,12 +174,12 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
     return Outcome.done(message=_message(report, old_pid, started.pid, newer), **details)
 
 
-def _not_begun(worker: Worker, pid: int | None, error: Exception) -> Outcome:
+def _not_begun(worker: WorkerSettings, pid: int | None, error: Exception) -> Outcome:
     goes_on = f" It goes on as pid {pid}; to stop it all the same: pause {worker.id}." if pid else ""
     return Outcome.failed(f"{worker.id} was not restarted, because it could not be started. {error}{goes_on}", pid=pid)
 
 
-def _down(host: HostContext, worker: Worker, details: dict[str, Any], error: Exception) -> Outcome:
+def _down(host: HostContext, worker: WorkerSettings, details: dict[str, Any], error: Exception) -> Outcome:
     """Stopped and not started: what matters most comes first, for the error may be long."""
     before = "was stopped, but" if details["was_running"] else "did not run, and"
     again = f"Put right what is said here, then: restart {worker.id}."

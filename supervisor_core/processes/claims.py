@@ -24,7 +24,7 @@ from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.host.process_facts import linux as platform
-from supervisor_core.host.process_facts.facts import Facts, ProcessIdentity
+from supervisor_core.host.process_facts.facts import ProcessFacts, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identity_of, life_of, state
 from supervisor_core.processes.finding import FoundWorker, Presence, find, own_line
 from supervisor_core.processes.records import (
@@ -182,7 +182,7 @@ def _alike(pid: int, profile: ProcessProfile) -> Claimant | None:
     return _claimant(facts, profile)
 
 
-def _claimant(facts: Facts, profile: ProcessProfile) -> Claimant:
+def _claimant(facts: ProcessFacts, profile: ProcessProfile) -> Claimant:
     why = obstacle(facts.pid, profile)
     again = platform.glance(facts.pid)
     if again is None or again.start != facts.start:
@@ -331,7 +331,7 @@ def adopt(state_dir: Path, worker_id: str, profile: ProcessProfile, claimant: Cl
         return find(state_dir, worker_id)  # whoever starts or stops it now knows better
 
 
-def _record(state_dir: Path, worker_id: str, profile: ProcessProfile, facts: Facts) -> WorkerRecord:
+def _record(state_dir: Path, worker_id: str, profile: ProcessProfile, facts: ProcessFacts) -> WorkerRecord:
     return WorkerRecord(
         worker_id=worker_id,
         generation=new_generation(state_dir, worker_id),
@@ -342,11 +342,11 @@ def _record(state_dir: Path, worker_id: str, profile: ProcessProfile, facts: Fac
     )
 
 
-def _process_to_adopt(record: WorkerRecord, facts: Facts) -> FoundWorker:
+def _process_to_adopt(record: WorkerRecord, facts: ProcessFacts) -> FoundWorker:
     return FoundWorker(record.worker_id, Presence.RUNNING, record, life_of(facts), adopted=True)
 
 
-def _verified(profile: ProcessProfile, claimant: Claimant) -> Facts | None:
+def _verified(profile: ProcessProfile, claimant: Claimant) -> ProcessFacts | None:
     """The process, if it is still the one that claimed to be the worker, and nothing speaks against that."""
     before = platform.glance(claimant.pid)
     if before is None or life_of(before).ended or identity_of(before) != claimant.identity:

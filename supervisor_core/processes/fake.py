@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from supervisor_core.common.errors import RefusedError
-from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
@@ -24,10 +24,10 @@ TERMINATED, KILLED = -15, -9
 class _Worker:
     record: WorkerRecord
     identity: ProcessIdentity
-    life: Life = Life.ALIVE
+    life: Liveness = Liveness.ALIVE
     obeys: bool = True
     killable: bool = True
-    helpers: list[Member] = field(default_factory=list)
+    helpers: list[WorkerProcess] = field(default_factory=list)
 
 
 class FakeProcesses:
@@ -35,7 +35,7 @@ class FakeProcesses:
 
     def __init__(self) -> None:
         self._workers: dict[str, _Worker] = {}
-        self._lives: dict[ProcessIdentity, Life] = {}
+        self._lives: dict[ProcessIdentity, Liveness] = {}
         self._codes: dict[ProcessIdentity, int] = {}
         self._news: list[Exit] = []
         self._next_pid = FIRST_PID
@@ -52,11 +52,11 @@ class FakeProcesses:
 
     def freeze(self, worker_id: str) -> None:
         """Its process is stopped, and does nothing."""
-        self._set(self._workers[worker_id], Life.FROZEN)
+        self._set(self._workers[worker_id], Liveness.FROZEN)
 
     def hide(self, worker_id: str) -> None:
         """The system no longer tells whether its process is still it."""
-        self._set(self._workers[worker_id], Life.UNVERIFIABLE)
+        self._set(self._workers[worker_id], Liveness.UNVERIFIABLE)
 
     def defy(self, worker_id: str) -> None:
         """It ignores the stop signal, and has to be killed."""
@@ -66,10 +66,10 @@ class FakeProcesses:
         """It hangs inside the kernel: even being killed does not end it."""
         self._workers[worker_id].killable = not is_so
 
-    def help_with(self, worker_id: str, name: str = "helper") -> Member:
+    def help_with(self, worker_id: str, name: str = "helper") -> WorkerProcess:
         """It starts a process that outlives it and ignores the stop signal."""
-        member = Member(self._new_identity(), name, "S")
-        self._lives[member.identity] = Life.ALIVE
+        member = WorkerProcess(self._new_identity(), name, "S")
+        self._lives[member.identity] = Liveness.ALIVE
         self._workers[worker_id].helpers.append(member)
         return member
 
@@ -80,7 +80,7 @@ class FakeProcesses:
     def start_by_hand(self, *command: str) -> ProcessIdentity:
         """Somebody starts a process with this command, and tells nobody."""
         identity = self._new_identity()
-        self._lives[identity] = Life.ALIVE
+        self._lives[identity] = Liveness.ALIVE
         self._by_hand[identity] = command
         return identity
 
@@ -92,8 +92,8 @@ class FakeProcesses:
         """The host goes down, with every process, and comes up again: nobody hears of any exit."""
         for worker in self._workers.values():
             worker.helpers.clear()
-            worker.life = Life.GONE
-        self._lives = dict.fromkeys(self._lives, Life.GONE)
+            worker.life = Liveness.GONE
+        self._lives = dict.fromkeys(self._lives, Liveness.GONE)
         self._boot += "+"
 
     def identify(self, pid: int) -> ProcessIdentity | None:
@@ -102,9 +102,9 @@ class FakeProcesses:
             return ProcessIdentity(pid, pid, self._boot)
         return next((known for known, life in self._lives.items() if known.pid == pid and not life.ended), None)
 
-    def state(self, identity: ProcessIdentity) -> Life:
+    def state(self, identity: ProcessIdentity) -> Liveness:
         """Whether exactly this process lives."""
-        return self._lives.get(identity, Life.GONE)
+        return self._lives.get(identity, Liveness.GONE)
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:  # noqa: ARG002 (time does not pass)
         """Whether the process has ended; nothing changes by waiting here."""
@@ -129,7 +129,7 @@ class FakeProcesses:
             order=spec.order,
         )
         self._workers[spec.worker_id] = worker = _Worker(record, identity)
-        self._set(worker, Life.ALIVE)
+        self._set(worker, Liveness.ALIVE)
         self.started.append(spec)
         return record
 
@@ -138,7 +138,7 @@ class FakeProcesses:
         worker = self._workers.get(worker_id)
         if worker is None:
             return FoundWorker(worker_id, Presence.STOPPED)
-        if worker.life is Life.UNVERIFIABLE:
+        if worker.life is Liveness.UNVERIFIABLE:
             reason = "The system does not tell."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, worker.record, worker.life, reason=reason)
         if worker.life.running:
@@ -180,9 +180,9 @@ class FakeProcesses:
             worker_id, f"generation-{identity.pid}", RUNNING, command=profile.command, identity=identity
         )
         self._workers[worker_id] = _Worker(record, identity)
-        return FoundWorker(worker_id, Presence.RUNNING, record, Life.ALIVE, adopted=True)
+        return FoundWorker(worker_id, Presence.RUNNING, record, Liveness.ALIVE, adopted=True)
 
-    def members(self, worker_id: str) -> tuple[Member, ...]:
+    def members(self, worker_id: str) -> tuple[WorkerProcess, ...]:
         """A worker's process set, the leader first."""
         worker = self._workers.get(worker_id)
         if worker is None:
@@ -201,7 +201,7 @@ class FakeProcesses:
         worker = self._workers.get(worker_id)
         if worker is None:
             return StopReport(worker_id)
-        if worker.life is Life.UNVERIFIABLE:
+        if worker.life is Liveness.UNVERIFIABLE:
             raise RefusedError(f"Worker {worker_id} is not stopped. The system does not tell.")
         ending, seconds = Ending.NOTHING, 0.0
         killed = list(worker.helpers) if worker.killable else []
@@ -216,7 +216,7 @@ class FakeProcesses:
         if worker.life.running:
             self._end(worker, TERMINATED if ending is Ending.GRACEFUL else KILLED)
         for member in worker.helpers:
-            self._lives[member.identity] = Life.GONE
+            self._lives[member.identity] = Liveness.GONE
         del self._workers[worker_id]
         return StopReport(worker_id, ending, seconds, self.exit_code(worker.identity), tuple(killed))
 
@@ -231,7 +231,7 @@ class FakeProcesses:
         return self._codes.get(identity)
 
     @property
-    def lives(self) -> Mapping[ProcessIdentity, Life]:
+    def lives(self) -> Mapping[ProcessIdentity, Liveness]:
         """Every process there ever was, and what became of it."""
         return dict(self._lives)
 
@@ -239,14 +239,14 @@ class FakeProcesses:
         self._next_pid += 1
         return ProcessIdentity(self._next_pid, self._next_pid, self._boot)
 
-    def _set(self, worker: _Worker, life: Life) -> None:
+    def _set(self, worker: _Worker, life: Liveness) -> None:
         worker.life = life
         self._lives[worker.identity] = life
 
     def _end(self, worker: _Worker, code: int) -> None:
-        self._set(worker, Life.GONE)
+        self._set(worker, Liveness.GONE)
         self._codes[worker.identity] = code
         self._news.append(Exit(worker.identity, code))
 
-    def _leader(self, worker: _Worker) -> Member:
-        return Member(worker.identity, worker.record.worker_id, "D" if not worker.killable else "S")
+    def _leader(self, worker: _Worker) -> WorkerProcess:
+        return WorkerProcess(worker.identity, worker.record.worker_id, "D" if not worker.killable else "S")

@@ -23,9 +23,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.host.process_facts import linux as platform
-from supervisor_core.host.process_facts.facts import Facts, Life, Member, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessFacts, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.identity import identity_of, life_of, state
 from supervisor_core.processes.records import (
     STARTING,
@@ -54,8 +54,8 @@ class FoundWorker(NamedTuple):
     worker_id: str
     presence: Presence
     record: WorkerRecord | None = None
-    life: Life = Life.GONE
-    leftovers: tuple[Member, ...] = ()
+    life: Liveness = Liveness.GONE
+    leftovers: tuple[WorkerProcess, ...] = ()
     adopted: bool = False
     """Found by its generation, and not by its record: whoever started it did not live to write that."""
     reason: str = ""
@@ -97,18 +97,18 @@ def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> FoundWorke
     """
     try:
         record = read_record(state_dir, worker_id)
-    except (UnreadableError, PermissionError) as error:
+    except (UnreadableFileError, PermissionError) as error:
         return FoundWorker(
             worker_id,
             Presence.UNVERIFIABLE,
-            life=Life.UNVERIFIABLE,
+            life=Liveness.UNVERIFIABLE,
             reason=f"{error} Look for its process, end it if there is one, and delete the file.",
         )
     if record is not None and record.identity is not None:
         life = state(record.identity)
         if life.running:
             return FoundWorker(worker_id, Presence.RUNNING, _followed_up(state_dir, record, locked=locked), life)
-        if life is Life.UNVERIFIABLE:
+        if life is Liveness.UNVERIFIABLE:
             reason = f"The system does not tell whether process {record.identity.pid} is still this worker."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, record, life, reason=reason)
         return _leftovers(worker_id, record)
@@ -142,7 +142,7 @@ def _search(state_dir: Path, worker_id: str, record: WorkerRecord | None, *, loc
     return FoundWorker(worker_id, Presence.RUNNING, adopted, life_of(leader), adopted=True)
 
 
-def _leader(there: tuple[tuple[str, Facts], ...]) -> Facts | None:
+def _leader(there: tuple[tuple[str, ProcessFacts], ...]) -> ProcessFacts | None:
     """The process that was launched: it leads its session, and its parent is none of its own launch.
 
     A helper that made itself a daemon looks the same, but is younger.
@@ -184,7 +184,7 @@ def _complete(state_dir: Path, record: WorkerRecord, *, instead_of: WorkerRecord
 class ProcessScan:
     """What one walk has found. It is shared by threads, and nobody changes it."""
 
-    def __init__(self, table: Mapping[int, Facts], tokens: Mapping[int, str], *, quiet: bool) -> None:
+    def __init__(self, table: Mapping[int, ProcessFacts], tokens: Mapping[int, str], *, quiet: bool) -> None:
         self.table = table
         """Every process that we may see, by its PID."""
         self.quiet = quiet
@@ -206,7 +206,7 @@ class ProcessScan:
         """Who is in which session."""
         return _grouped((found.session, pid) for pid, found in self.table.items())
 
-    def carriers(self, prefix: str) -> Iterator[tuple[str, Facts]]:
+    def carriers(self, prefix: str) -> Iterator[tuple[str, ProcessFacts]]:
         """Every process whose generation begins so, with that generation; ourselves and our ancestors as well."""
         for token, pid in self._tokens[bisect_left(self._tokens, (prefix, 0)) :] if prefix else ():
             if not token.startswith(prefix):
@@ -214,10 +214,10 @@ class ProcessScan:
             yield token, self.table[pid]
 
 
-def walk(on_sight: Callable[[Facts, str], object] | None = None) -> ProcessScan:
+def walk(on_sight: Callable[[ProcessFacts, str], object] | None = None) -> ProcessScan:
     """Walk through all processes, now; each that carries a generation is told at the moment it is seen."""
     newest = platform.newest_pid()
-    table: dict[int, Facts] = {}
+    table: dict[int, ProcessFacts] = {}
     tokens: dict[int, str] = {}
     for pid in platform.pids():
         seen = platform.sight(pid)
@@ -231,7 +231,7 @@ def walk(on_sight: Callable[[Facts, str], object] | None = None) -> ProcessScan:
     return ProcessScan(table, tokens, quiet=platform.newest_pid() == newest)
 
 
-def line_of(glance: Callable[[int], Facts | None]) -> frozenset[int]:
+def line_of(glance: Callable[[int], ProcessFacts | None]) -> frozenset[int]:
     """Ourselves, all above us, and the system's first process."""
     line = {0, 1}
     pid = os.getpid()
@@ -324,7 +324,7 @@ def process_set(
     leader: ProcessIdentity | None = None,
     known: Iterable[ProcessIdentity] = (),
     among: ProcessScan | None = None,
-) -> tuple[Member, ...]:
+) -> tuple[WorkerProcess, ...]:
     """Who belongs to this launch and lives, the leader first: by a fresh look, or `among` those of one just made.
 
     `generation` may be the beginning of one, which all launches of a worker share. `known` are members of an
@@ -340,7 +340,9 @@ def process_set(
     first = leader.pid if leader else 0
     pids = related(among, seeds, session=first)
     alive = (table[pid] for pid in sorted(pids, key=lambda pid: (pid != first, pid)))
-    return tuple(Member(identity_of(found), found.name, found.state) for found in alive if not life_of(found).ended)
+    return tuple(
+        WorkerProcess(identity_of(found), found.name, found.state) for found in alive if not life_of(found).ended
+    )
 
 
 def walk_with(generation: str, on_sight: Callable[[ProcessIdentity], object]) -> ProcessScan:
@@ -350,14 +352,14 @@ def walk_with(generation: str, on_sight: Callable[[ProcessIdentity], object]) ->
     """
     never = own_line()
 
-    def seen(found: Facts, token: str) -> None:
+    def seen(found: ProcessFacts, token: str) -> None:
         if generation and token.startswith(generation) and found.pid not in never:
             on_sight(identity_of(found))
 
     return walk(seen)
 
 
-def carriers(prefix: str) -> tuple[tuple[str, Facts], ...]:
+def carriers(prefix: str) -> tuple[tuple[str, ProcessFacts], ...]:
     """Every process whose generation begins so, with that generation. Never ourselves or our ancestors."""
     among = scan()
     return tuple((token, found) for token, found in among.carriers(prefix) if found.pid not in among.never)

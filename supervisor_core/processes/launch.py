@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from supervisor_core.common.errors import RefusedError, SupervisorError
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from supervisor_core.host.process_facts.identity import identify
@@ -117,7 +117,7 @@ def _opened_log(path: Path) -> Iterator[int]:
         try:
             path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
             descriptor = stack.enter_context(opened_output(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
-        except UnreadableError as error:
+        except UnreadableFileError as error:
             raise LaunchError(f"Its output can't be captured: {error.message}", remedy=error.remedy) from error
         except OSError as error:
             raise LaunchError(f"Its output can't be captured in {path}: {error.strerror}.") from error

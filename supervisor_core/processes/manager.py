@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.process_facts import identity as processes_identity
-from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.processes.finding import FoundWorker, Presence, find
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ProcessManager(Protocol):
     def identify(self, pid: int) -> ProcessIdentity | None:
         """The identity of the process that has this PID now."""
 
-    def state(self, identity: ProcessIdentity) -> Life:
+    def state(self, identity: ProcessIdentity) -> Liveness:
         """Whether exactly this process lives."""
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
@@ -73,7 +73,7 @@ class ProcessManager(Protocol):
     def adopt(self, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:
         """Take a process that was started by hand for this worker, if none runs and nothing speaks against it."""
 
-    def members(self, worker_id: str) -> tuple[Member, ...]:
+    def members(self, worker_id: str) -> tuple[WorkerProcess, ...]:
         """A worker's process set, by a fresh look."""
 
     def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
@@ -112,7 +112,7 @@ class HostProcesses:
         """The identity of the process that has this PID now."""
         return processes_identity.identify(pid)
 
-    def state(self, identity: ProcessIdentity) -> Life:
+    def state(self, identity: ProcessIdentity) -> Liveness:
         """Whether exactly this process lives."""
         return processes_identity.state(identity)
 
@@ -153,7 +153,7 @@ class HostProcesses:
 
         return adopt(self._state_dir, worker_id, profile, claimant)
 
-    def members(self, worker_id: str) -> tuple[Member, ...]:
+    def members(self, worker_id: str) -> tuple[WorkerProcess, ...]:
         """A worker's process set, by a fresh look."""
         from supervisor_core.processes.finding import process_set
 
@@ -311,4 +311,4 @@ def _forget_in_child() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
 
-__all__ = ["FoundWorker", "HostProcesses", "Life", "Member", "Presence", "ProcessIdentity", "ProcessManager"]
+__all__ = ["FoundWorker", "HostProcesses", "Liveness", "Presence", "ProcessIdentity", "ProcessManager"]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from supervisor_core.common.errors import UsageError
 from supervisor_core.host.files import read_json, write_json
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 
 STARTING = "starting"
@@ -88,7 +88,7 @@ def new_generation(state_dir: Path, worker_id: str) -> str:
 
 
 def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
-    """The record; None where there is none, `UnreadableError` where it says nothing that can be relied on."""
+    """The record; None where there is none, `UnreadableFileError` where it says nothing that can be relied on."""
     path = record_path(state_dir, worker_id)
     document = read_json(path)
     if document is None:
@@ -96,9 +96,9 @@ def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
     try:
         record = _from_document(document)
     except (KeyError, TypeError, ValueError) as error:
-        raise UnreadableError(f"{path} is no record of a worker: {error!r}.") from None
+        raise UnreadableFileError(f"{path} is no record of a worker: {error!r}.") from None
     if record.worker_id != worker_id or not record.generation:
-        raise UnreadableError(f"{path} is the record of {record.worker_id!r}, not of {worker_id!r}.")
+        raise UnreadableFileError(f"{path} is the record of {record.worker_id!r}, not of {worker_id!r}.")
     return record
 
 

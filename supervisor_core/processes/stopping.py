@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from supervisor_core.common.errors import RefusedError, UsageError
-from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.identity import state
 from supervisor_core.host.process_facts.signals import CONTINUE, FREEZE, KILL, TERMINATE, send, wait_ended
 from supervisor_core.processes import manager as processes_children
@@ -46,9 +46,9 @@ class StopReport:
     seconds: float = 0.0
     exit_code: int | None = None
     """Negative for a signal; None where unknown: only the parent of a process learns it."""
-    killed: tuple[Member, ...] = ()
+    killed: tuple[WorkerProcess, ...] = ()
     """Who had to be killed, the leader included; those who ended when asked are not listed."""
-    survivors: tuple[Member, ...] = ()
+    survivors: tuple[WorkerProcess, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether the worker is stopped."""
@@ -97,8 +97,8 @@ class _Ending:
     worker_id: str
     generation: str
     leader: ProcessIdentity | None
-    known: dict[ProcessIdentity, Member] = field(default_factory=dict)
-    killed: dict[ProcessIdentity, Member] = field(default_factory=dict)
+    known: dict[ProcessIdentity, WorkerProcess] = field(default_factory=dict)
+    killed: dict[ProcessIdentity, WorkerProcess] = field(default_factory=dict)
 
     def run(self, stop_signal: int, timeout: float) -> StopReport:
         begun = time.monotonic()
@@ -118,13 +118,13 @@ class _Ending:
             survivors=survivors,
         )
 
-    def look(self, among: ProcessScan | None = None) -> tuple[Member, ...]:
+    def look(self, among: ProcessScan | None = None) -> tuple[WorkerProcess, ...]:
         """Who lives now, by a fresh look."""
         members = process_set(self.generation, self.leader, self.known, among)
         self.known.update({member.identity: member for member in members})
         return members
 
-    def look_closely(self) -> tuple[Member, ...]:
+    def look_closely(self) -> tuple[WorkerProcess, ...]:
         """The same, where nobody is an answer that must be true.
 
         A look takes a moment, and a process that forks and ends all the time may slip through; but not where
@@ -141,23 +141,23 @@ class _Ending:
         assert leader is not None  # noqa: S101 (the caller looked)
         if _send(leader, number) and number == KILL and leader in self.known:
             self.killed[leader] = self.known[leader]
-        if state(leader) is Life.FROZEN:
+        if state(leader) is Liveness.FROZEN:
             _send(leader, CONTINUE)  # a frozen process obeys nothing before this, except being killed
         wait_ended([leader], timeout)
         processes_children.exit_code(leader)
         return {leader}
 
-    def ask_rest(self, rest: tuple[Member, ...], asked: set[ProcessIdentity]) -> None:
+    def ask_rest(self, rest: tuple[WorkerProcess, ...], asked: set[ProcessIdentity]) -> None:
         """Everyone still there gets TERM and a moment, unless all of them have had theirs already."""
         unasked = [member for member in rest if member.identity not in asked]
         for member in unasked:
             _send(member.identity, TERMINATE)
-            if state(member.identity) is Life.FROZEN:
+            if state(member.identity) is Liveness.FROZEN:
                 _send(member.identity, CONTINUE)
         if unasked:
             wait_ended([member.identity for member in unasked], REST_GRACE_SECONDS)
 
-    def kill_all(self) -> tuple[Member, ...]:
+    def kill_all(self) -> tuple[WorkerProcess, ...]:
         """Freeze and kill whoever is left, and look again until nobody is, or until it does not help.
 
         The leader comes last: its end orphans its group, and the kernel then wakes what is stopped there.
@@ -179,7 +179,7 @@ class _Ending:
             self.killed.pop(member.identity, None)
         return survivors
 
-    def freeze(self) -> tuple[Member, ...]:
+    def freeze(self) -> tuple[WorkerProcess, ...]:
         """Stop everyone until nobody new appears.
 
         Two looks in a row must agree: the first finds all of them stopped, and only what the second finds

@@ -66,7 +66,7 @@ def sqlite_reader(path: Path, busy_seconds: float) -> Engine:
     return create_engine("sqlite://", creator=creator, poolclass=NullPool)
 
 
-def look(path: Path, question: Callable[[Connection], T]) -> T:
+def read_closed_ledger(path: Path, question: Callable[[Connection], T]) -> T:
     """The answer to a question about a ledger that isn't open; it changes nothing and waits for no writer."""
     engine = sqlite_reader(path, BUSY_SECONDS)
     try:
@@ -76,7 +76,7 @@ def look(path: Path, question: Callable[[Connection], T]) -> T:
         engine.dispose()
 
 
-def limit(connection: Connection, query_timeout: float) -> None:
+def limit_query_time(connection: Connection, query_timeout: float) -> None:
     """Have the server itself give up a query after so long, where that is a matter of each session."""
     if connection.dialect.name not in ("mysql", "mariadb"):
         return
@@ -87,12 +87,12 @@ def limit(connection: Connection, query_timeout: float) -> None:
         connection.execute(text("SET SESSION max_execution_time = :limit"), {"limit": max(int(seconds * 1000), 1)})
 
 
-def reach(connection: Connection) -> None:
+def ping(connection: Connection) -> None:
     """The smallest question that needs the database itself to answer."""
     connection.execute(text("PRAGMA schema_version" if connection.dialect.name == "sqlite" else "SELECT 1")).scalar()
 
 
-def session(connection: Connection) -> Session:
+def read_session(connection: Connection) -> Session:
     """Ask a session about itself."""
     if connection.dialect.name == "sqlite":
         return _sqlite(connection)
@@ -139,7 +139,7 @@ LONGEST_WORDS = 300  # characters of what a driver says
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckResult:
     """One question, and what came of it."""
 
     name: str
@@ -157,7 +157,7 @@ class Asked:
 class Verification:
     """All that was asked, in order, and what the database said of itself."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[CheckResult, ...]
     session: Session | None
 
     @property
@@ -171,7 +171,7 @@ class Verification:
         return self.asked[0].passed
 
     @property
-    def failures(self) -> tuple[Asked, ...]:
+    def failures(self) -> tuple[CheckResult, ...]:
         """What is not as it should be."""
         return tuple(each for each in self.asked if not each.passed)
 
@@ -211,7 +211,7 @@ class _Asker:
     """Asks one question after the other, each within its time and all within theirs."""
 
     def __init__(self, url: str, query_timeout: float, whole_seconds: float) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[CheckResult] = []
         self._url = url
         self._timeout = query_timeout
         self._deadline = time.monotonic() + whole_seconds
@@ -223,7 +223,7 @@ class _Asker:
         """What the question brought, None where it failed."""
         begun = time.monotonic()
         passed, words, value = self._answer(question) if not self._no_use else (False, self._no_use, None)
-        self.asked.append(Asked(name, passed, time.monotonic() - begun, words))
+        self.asked.append(CheckResult(name, passed, time.monotonic() - begun, words))
         return value
 
     def _answer(self, question: Callable[[Connection], tuple[str, Any]]) -> tuple[bool, str, Any]:
@@ -256,7 +256,7 @@ class _Asker:
         except Exception as error:
             raise _Unreachable(_words(error)) from error
         with connection:
-            limit(connection, self._timeout)
+            limit_query_time(connection, self._timeout)
             return question(connection)
 
     def _cut(self) -> None:
@@ -293,12 +293,12 @@ def _begun(work: Callable[[], Any]) -> Future[Any]:
 
 
 def _reached(connection: Connection) -> tuple[str, None]:
-    reach(connection)
+    ping(connection)
     return "the database answers", None
 
 
 def _told(connection: Connection) -> tuple[str, Session]:
-    found = session(connection)
+    found = read_session(connection)
     ahead = (found.time - datetime.now(UTC)).total_seconds()
     compared = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours"
     return f"{found.name}; its time is {to_text(found.time)}, {compared}", found
@@ -313,7 +313,7 @@ def _counted(connection: Connection, name: str) -> tuple[str, int]:
 
 
 def _in_utc(connection: Connection) -> tuple[str, str]:
-    zone = session(connection).zone
+    zone = read_session(connection).zone
     if zone != ZERO:
         raise _Wrong(f"the session is at {zone}, not at {ZERO}: times would be misread")
     return f"the session is at {ZERO}", zone

@@ -25,7 +25,7 @@ DEALT_WITH = (HANDLED, FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class StoredEnvelope:
     """One envelope that has not been dealt with."""
 
     key: str
@@ -34,7 +34,7 @@ class Received:
     received_at: datetime
 
 
-def keep(connection: Connection, arrived: Sequence[Received]) -> list[bool]:
+def keep(connection: Connection, arrived: Sequence[StoredEnvelope]) -> list[bool]:
     """Keep what arrived together; for each whether it is the first with its key, and so was kept."""
     keys = [each.key for each in arrived]
     known = set(connection.scalars(select(envelopes.c.key).where(envelopes.c.key.in_(keys))))
@@ -49,28 +49,28 @@ def keep(connection: Connection, arrived: Sequence[Received]) -> list[bool]:
     return firsts
 
 
-def _row(each: Received) -> dict[str, Any]:
+def _row(each: StoredEnvelope) -> dict[str, Any]:
     content = {"kind": each.kind, "payload_json": canonical_json(each.payload), "received_at": each.received_at}
     return {"key": each.key, "state": RECEIVED, **content}
 
 
-def unhandled(connection: Connection) -> list[Received]:
+def unhandled(connection: Connection) -> list[StoredEnvelope]:
     """What was acknowledged and not dealt with, in the order in which it came."""
     query = select(envelopes).where(envelopes.c.state == RECEIVED).order_by(envelopes.c.received_at, envelopes.c.key)
     return [
-        Received(row["key"], row["kind"], json.loads(row["payload_json"]), row["received_at"])
+        StoredEnvelope(row["key"], row["kind"], json.loads(row["payload_json"]), row["received_at"])
         for row in connection.execute(query).mappings()
     ]
 
 
 def handled(
-    envelope: Received, now: datetime, entry: AuditEntry | None = None, messages: Sequence[Message] = ()
+    envelope: StoredEnvelope, now: datetime, entry: AuditEntry | None = None, messages: Sequence[Message] = ()
 ) -> Step:
     """received → handled, with what the trail must say of it, and what must be said to people."""
     return Step(envelopes, {"key": envelope.key}, (RECEIVED,), HANDLED, {"handled_at": now}, entry, messages)
 
 
-def failed(envelope: Received, error: str, now: datetime, messages: Sequence[Message] = ()) -> Step:
+def failed(envelope: StoredEnvelope, error: str, now: datetime, messages: Sequence[Message] = ()) -> Step:
     """received → failed: it can't be dealt with, and trying again would not help."""
     values = {"handled_at": now, "error": error}
     return Step(envelopes, {"key": envelope.key}, (RECEIVED,), FAILED, values, None, messages)

@@ -35,7 +35,7 @@ class LedgerDamaged(LedgerUnavailable):
         )
 
 
-def of_ledger(path: Path, problem: BaseException, verb: str = "used") -> LedgerUnavailable | None:
+def ledger_error(path: Path, problem: BaseException, verb: str = "used") -> LedgerUnavailable | None:
     """What the driver's error says about the file or its disk; None where it says nothing about either."""
     error = getattr(problem, "orig", problem)  # SQLAlchemy's wrap the driver's
     if not isinstance(error, sqlite3.Error):
@@ -54,10 +54,10 @@ def of_ledger(path: Path, problem: BaseException, verb: str = "used") -> LedgerU
 
 
 @contextmanager
-def as_trouble(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Errors of the driver become the ledger's troubles in here."""
     try:
         yield
     except sqlite3.Error as error:
-        trouble = of_ledger(path, error, "read")
+        trouble = ledger_error(path, error, "read")
         raise (trouble or LedgerUnavailable(f"The ledger {path} can't be read: {error}.")) from error

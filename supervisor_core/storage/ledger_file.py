@@ -93,7 +93,7 @@ def _version(connection: sqlite3.Connection) -> str | None:
     return str(row[0]) if row else None
 
 
-def received(path: Path, kind: str) -> tuple[datetime, datetime] | None:
+def envelope_times(path: Path, kind: str) -> tuple[datetime, datetime] | None:
     """When the first and the last kept envelope of this kind came; None where none is known."""
     try:
         with closing(connect(path, "ro", READER_SECONDS)) as connection:
@@ -104,7 +104,7 @@ def received(path: Path, kind: str) -> tuple[datetime, datetime] | None:
     return (from_text(first), from_text(last)) if first else None
 
 
-class MemberSeen(NamedTuple):
+class StoredMember(NamedTuple):
     """One agent's time in a team; the times as they stand in the file."""
 
     agent_id: str
@@ -113,17 +113,17 @@ class MemberSeen(NamedTuple):
     left_at: str | None
 
 
-class TeamSeen(NamedTuple):
+class StoredTeam(NamedTuple):
     """A team and its present and former members, in the order in which they came."""
 
     team_id: str
     name: str
     objective: str | None
     ended_at: str | None
-    members: tuple[MemberSeen, ...]
+    members: tuple[StoredMember, ...]
 
 
-def teams_seen(path: Path, supervisor_id: str) -> list[TeamSeen]:
+def read_teams(path: Path, supervisor_id: str) -> list[StoredTeam]:
     """The teams of this supervisor, ended ones included. A file that can't be read has none: `doctor` reports it."""
     try:
         with closing(connect(path, "ro", READER_SECONDS)) as connection:
@@ -134,8 +134,8 @@ def teams_seen(path: Path, supervisor_id: str) -> list[TeamSeen]:
         return []
     seen = []
     for team_id, name, objective, ended_at in teams:
-        mine = tuple(MemberSeen(*member) for team, *member in members if team == team_id)
-        seen.append(TeamSeen(team_id, name, objective, ended_at, mine))
+        mine = tuple(StoredMember(*member) for team, *member in members if team == team_id)
+        seen.append(StoredTeam(team_id, name, objective, ended_at, mine))
     return seen
 
 

@@ -26,7 +26,7 @@ LONGEST_RETRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingMessage:
     """One row that has not been sent."""
 
     outbox_id: int
@@ -43,7 +43,7 @@ class Waiting:
     """Why it could not be sent the last time; empty where nothing went wrong yet."""
 
 
-def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[Waiting]:
+def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[PendingMessage]:
     """What of this kind is due, oldest first."""
     query = (
         select(outbox)
@@ -56,7 +56,7 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
 
 def waiting(
     connection: Connection, kinds: Collection[str], now: datetime, shut: Collection[str] = (), limit: int = 1000
-) -> list[Waiting]:
+) -> list[PendingMessage]:
     """What waits of these kinds, due or about to be, in the order in which it was first ordered.
 
     Left out is what has failed and waits a while of its own, and what is for a channel in `shut` and for nobody in
@@ -75,7 +75,7 @@ def waiting(
     return [_waiting(row) for row in connection.execute(query).mappings()]
 
 
-def waiting_of(connection: Connection, kind: str, limit: int) -> list[Waiting]:
+def waiting_of(connection: Connection, kind: str, limit: int) -> list[PendingMessage]:
     """What waits of this kind, due or not, in the order in which it was first ordered."""
     query = select(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
     rows = connection.execute(query.order_by(outbox.c.outbox_id).limit(limit)).mappings()
@@ -143,8 +143,8 @@ def forget(connection: Connection, kind: str, subjects: Collection[str]) -> int:
     return connection.execute(delete(outbox).where(old)).rowcount
 
 
-def _waiting(row: RowMapping) -> Waiting:
-    return Waiting(
+def _waiting(row: RowMapping) -> PendingMessage:
+    return PendingMessage(
         outbox_id=row["outbox_id"],
         version=row["version"],
         kind=row["kind"],
@@ -158,7 +158,7 @@ def _waiting(row: RowMapping) -> Waiting:
     )
 
 
-def sent(message: Waiting, now: datetime, address: Mapping[str, Any] | None = None) -> Step:
+def sent(message: PendingMessage, now: datetime, address: Mapping[str, Any] | None = None) -> Step:
     """pending → sent, with where it stands; unless it was ordered anew meanwhile: then it stays pending."""
     values: dict[str, Any] = {"sent_at": now, "last_error": None}
     if address is not None:
@@ -166,23 +166,25 @@ def sent(message: Waiting, now: datetime, address: Mapping[str, Any] | None = No
     return Step(outbox, _this(message), (PENDING,), SENT, values)
 
 
-def dropped(message: Waiting, reason: str, now: datetime) -> Step:
+def dropped(message: PendingMessage, reason: str, now: datetime) -> Step:
     """pending → dropped: it can't be told to anybody any more, and the row says why."""
     return Step(outbox, _this(message), (PENDING,), DROPPED, {"sent_at": now, "last_error": reason})
 
 
-def _this(message: Waiting) -> dict[str, int]:
+def _this(message: PendingMessage) -> dict[str, int]:
     return {"outbox_id": message.outbox_id, "version": message.version}
 
 
-def addressed(connection: Connection, message: Waiting, address: Mapping[str, Any]) -> None:
+def addressed(connection: Connection, message: PendingMessage, address: Mapping[str, Any]) -> None:
     """Note where it was put; an order that came meanwhile changes nothing about that."""
     connection.execute(
         update(outbox).where(outbox.c.outbox_id == message.outbox_id).values(address_json=canonical_json(address))
     )
 
 
-def postpone(connection: Connection, message: Waiting, error: str, now: datetime, seconds: float | None = None) -> None:
+def postpone(
+    connection: Connection, message: PendingMessage, error: str, now: datetime, seconds: float | None = None
+) -> None:
     """It could not be sent: try again, later each time, or when the other side said."""
     delay = (
         seconds
@@ -204,7 +206,7 @@ CARD = "card"
 """The kind of outbox row that becomes the one message of a command, edited as the command goes on. It is ordered once,
 by whoever knows where it belongs, with the task id as its subject; each step then has it told anew."""
 
-ASKED = "approval"
+APPROVAL_REQUEST = "approval"
 """The kind of outbox row that asks for an approval in a channel of its own, beside the command's card."""
 
 DETAILS = "details"
@@ -234,7 +236,7 @@ def details(about: str, kind: str, task_id: str, by: str = "") -> Message:
 
 def end(connection: Connection, supervisor_id: str, task_id: str, now: datetime, by: str = "") -> None:
     """Order what is said in the threads of a command that has come to its end."""
-    messages = [details(OUTCOME, kind, task_id, by) for kind in _ordered(connection, (CARD, ASKED), task_id)]
+    messages = [details(OUTCOME, kind, task_id, by) for kind in _ordered(connection, (CARD, APPROVAL_REQUEST), task_id)]
     record(connection, supervisor_id, None, messages, now)
 
 

@@ -24,7 +24,7 @@ from supervisor_core.storage import ledger_file, schema, steps
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
 from supervisor_core.storage.engine import ledger_engine, reading
-from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
+from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.writer import Writer
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Ledger:
             self._begin_chain()
         except BaseException as error:
             self._engine.dispose()
-            if trouble := of_ledger(path, error):
+            if trouble := ledger_error(path, error):
                 raise trouble from error
             raise
         self._listeners: tuple[_Listener, ...] = ()
@@ -98,7 +98,7 @@ class Ledger:
             with self._reader.connect() as connection:
                 return look(connection)
         except DBAPIError as error:
-            trouble = of_ledger(self.path, error, "read")
+            trouble = ledger_error(self.path, error, "read")
             if trouble is None:
                 raise
             if isinstance(trouble, LedgerDamaged):
@@ -117,7 +117,7 @@ class Ledger:
         try:
             damage = ledger_file.file_state(self.path, seconds).damage
         except sqlite3.Error as error:
-            trouble = of_ledger(self.path, error, "read")
+            trouble = ledger_error(self.path, error, "read")
             self._damage = trouble if isinstance(trouble, LedgerDamaged) else self._damage
         else:
             self._damage = LedgerDamaged(self.path, " ".join(damage.split())) if damage else self._damage
@@ -208,7 +208,7 @@ class Transactions(Protocol):
         """Write, and come back once it is committed."""
 
 
-class OfEngine:
+class EngineTransactions:
     """The same for a database without a writer of its own: each write is a transaction."""
 
     def __init__(self, engine: Engine) -> None:
@@ -228,4 +228,4 @@ class OfEngine:
 
 def transactions(database: Transactions | Engine) -> Transactions:
     """A ledger is one by itself."""
-    return OfEngine(database) if isinstance(database, Engine) else database
+    return EngineTransactions(database) if isinstance(database, Engine) else database

@@ -46,7 +46,7 @@ class SupervisorStatus(StrEnum):
     TERMINATED = "TERMINATED"
 
 
-class Move(StrEnum):
+class SupervisorMove(StrEnum):
     """What can be asked of it."""
 
     START = "start"
@@ -56,14 +56,14 @@ class Move(StrEnum):
     FAIL = "fail"
 
 
-class IllegalMove(SupervisorError):
+class IllegalSupervisorMove(SupervisorError):
     """The supervisor can't do that from where it stands."""
 
 
-_S, _M = SupervisorStatus, Move
+_S, _M = SupervisorStatus, SupervisorMove
 
 # Where a move leads. To where one stands already: nothing changes, and a warning says so. What is not here is illegal.
-MOVES: Mapping[SupervisorStatus, Mapping[Move, SupervisorStatus]] = MappingProxyType(
+MOVES: Mapping[SupervisorStatus, Mapping[SupervisorMove, SupervisorStatus]] = MappingProxyType(
     {
         _S.SPAWNING: MappingProxyType({_M.START: _S.ACTIVE, _M.FAIL: _S.FAILED, _M.STOP: _S.SPAWNING}),
         _S.ACTIVE: MappingProxyType(
@@ -84,7 +84,7 @@ MOVES: Mapping[SupervisorStatus, Mapping[Move, SupervisorStatus]] = MappingProxy
 ALIVE = frozenset({SupervisorStatus.ACTIVE, SupervisorStatus.PAUSED})
 """Where heartbeats are written, and waited for."""
 
-_INSTEAD: Mapping[tuple[SupervisorStatus, Move], str] = MappingProxyType(
+_INSTEAD: Mapping[tuple[SupervisorStatus, SupervisorMove], str] = MappingProxyType(
     {
         (_S.PAUSED, _M.START): "It is up, and rests because somebody paused it; `resume` ends that.",
         (_S.SPAWNING, _M.PAUSE): "It is just coming up; try again in a moment.",
@@ -95,14 +95,14 @@ _INSTEAD: Mapping[tuple[SupervisorStatus, Move], str] = MappingProxyType(
 )
 
 
-def after(status: SupervisorStatus, move: Move) -> SupervisorStatus:
-    """Where this move leads from there; the same status where it changes nothing; `IllegalMove` where it may not be."""
+def next_status(status: SupervisorStatus, move: SupervisorMove) -> SupervisorStatus:
+    """The status after a move, the same one where nothing changes; `IllegalSupervisorMove` for a move not allowed."""
     try:
         return MOVES[status][move]
     except KeyError:
         can = [str(each) for each, to in MOVES[status].items() if to is not status]
         usual = f"From there it can {' or '.join(can)}." if can else "Only a new process begins a new life."
-        raise IllegalMove(
+        raise IllegalSupervisorMove(
             f"A supervisor that is {status} can't {move}.", remedy=_INSTEAD.get((status, move), usual)
         ) from None
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.common.errors import LedgerUnavailable
-from supervisor_core.storage.ledger_errors import of_ledger
+from supervisor_core.storage.ledger_errors import ledger_error
 
 MOST_PER_TRANSACTION = 200
 """Bounds how long others wait for the write lock; at 200 small writes a transaction lasts some milliseconds."""
@@ -111,7 +111,7 @@ class Writer:
 
     def _in_our_words(self, problem: BaseException) -> BaseException:
         """What a full or broken disk does to SQLite, as the ledger's trouble; everything else as it is."""
-        trouble = of_ledger(self._path, problem, "written")
+        trouble = ledger_error(self._path, problem, "written")
         if trouble is None and isinstance(problem, OSError):
             trouble = LedgerUnavailable(
                 f"The ledger {self._path} can't be written: {problem}.", remedy="Is the state folder away?"

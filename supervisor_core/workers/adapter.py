@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.common.text import nearest
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import Drive
-from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.processes.exits import ExitWatch
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.manager import ProcessManager
@@ -50,7 +50,7 @@ class WorkerAdapter(Protocol):
     `unsubscribe` and `close` are a `RefusedError`.
     """
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: WorkerSettings) -> None:
         """Know this worker from now on. Again, with other settings: from now on these count. Starts nothing."""
 
     def remove(self, worker_id: str) -> StopReport:
@@ -104,18 +104,18 @@ class KnownWorkers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._workers: dict[str, Worker] = {}
+        self._workers: dict[str, WorkerSettings] = {}
         self._subscribers: dict[int, Callable[[WorkerEnded], None]] = {}
         self._numbers = itertools.count(1)
         self._closed = False
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: WorkerSettings) -> None:
         """Know it from now on."""
         with self._lock:
             self._check_open()
             self._workers[worker.id] = worker
 
-    def get(self, worker_id: str) -> Worker:
+    def get(self, worker_id: str) -> WorkerSettings:
         """The worker as it was added last."""
         with self._lock:
             self._check_open()
@@ -127,13 +127,13 @@ class KnownWorkers:
             raise UsageError(f"No worker {worker_id!a} was added here. {hint}")
         return worker
 
-    def every(self) -> tuple[Worker, ...]:
+    def every(self) -> tuple[WorkerSettings, ...]:
         """All of them, in the order in which they came."""
         with self._lock:
             self._check_open()
             return tuple(self._workers.values())
 
-    def forget(self, worker: Worker) -> None:
+    def forget(self, worker: WorkerSettings) -> None:
         """Know it no more, unless it has been added anew meanwhile."""
         with self._lock:
             if self._workers.get(worker.id) is worker:
@@ -192,7 +192,7 @@ class ProcessWorkerAdapter:
         self._watched: dict[ProcessIdentity, str] = {}
         """Whose process it is. Each entry is put and taken whole, so no lock is needed."""
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: WorkerSettings) -> None:
         """Know this worker from now on, or its new settings."""
         self._known.add(worker)
 
@@ -253,20 +253,20 @@ class ProcessWorkerAdapter:
         self._known.close()
         self._exits.close()
 
-    def _start_unless_running(self, worker: Worker) -> ProcessIdentity | Exception | None:
+    def _start_unless_running(self, worker: WorkerSettings) -> ProcessIdentity | Exception | None:
         try:
             looked = self._look(worker, search=True)
             return None if looked.identity else self.start(worker.id, looked)
         except Exception as error:  # noqa: BLE001 (one that fails is an answer, and keeps no other from starting)
             return error
 
-    def _look(self, worker: Worker, *, search: bool = False) -> FoundWorker:
+    def _look(self, worker: WorkerSettings, *, search: bool = False) -> FoundWorker:
         doors = self._processes, self._drive, self._config(), worker
         try:
             found = look_for_watcher(*doors, Search.ALWAYS).found if search else find_watcher(*doors)
         except OSError as error:
             reason = f"Whether {worker.id} runs can't be seen: {error}."
-            return FoundWorker(worker.id, Presence.UNVERIFIABLE, life=Life.UNVERIFIABLE, reason=reason)
+            return FoundWorker(worker.id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)
         if found.identity is not None:
             self._watch(worker.id, found.identity)
         return found

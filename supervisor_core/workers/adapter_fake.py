@@ -10,7 +10,7 @@ from pathlib import Path
 
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.processes.finding import FoundWorker
@@ -101,7 +101,7 @@ class FakeWorkerAdapter:
         with self._acting(self._known.get(worker_id), name):
             yield
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: WorkerSettings) -> None:
         """Know this worker from now on, or its new settings."""
         self._known.add(worker)
 
@@ -180,7 +180,7 @@ class FakeWorkerAdapter:
         self._known.close()
 
     @contextmanager
-    def _acting(self, worker: Worker, name: str) -> Iterator[None]:
+    def _acting(self, worker: WorkerSettings, name: str) -> Iterator[None]:
         with self._lock:
             action = Action(worker.id, name, self._moment())
             self.actions.append(action)
@@ -197,7 +197,7 @@ class FakeWorkerAdapter:
         self._moments += 1
         return self._moments
 
-    def _launch(self, worker: Worker) -> ProcessIdentity:
+    def _launch(self, worker: WorkerSettings) -> ProcessIdentity:
         """Call it with the lock held."""
         config = self._config() if self._config else None
         spec = LaunchSpec(
@@ -212,7 +212,7 @@ class FakeWorkerAdapter:
         assert record.identity is not None  # noqa: S101 (who exists only here is always known)
         return record.identity
 
-    def _stop(self, worker: Worker) -> StopReport:
+    def _stop(self, worker: WorkerSettings) -> StopReport:
         with self._lock:
             report = self.processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds)
         self._tell_of_exits()

@@ -17,11 +17,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts import linux as platform
-from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.workers.context import HostContext
@@ -56,7 +56,7 @@ def observe_worker(
     processes: ProcessManager,
     drive: Drive,
     pauses: Pauses,
-    worker: Worker,
+    worker: WorkerSettings,
     beat: Heartbeat | None,
     pause: Pause | None,
     *,
@@ -101,7 +101,7 @@ def process_state(found: FoundWorker) -> WorkerState:
     return WorkerState.RUNNING if found.presence is Presence.RUNNING else WorkerState.STOPPED
 
 
-def _state(worker: Worker, found: FoundWorker, quarantine: str) -> WorkerState:
+def _state(worker: WorkerSettings, found: FoundWorker, quarantine: str) -> WorkerState:
     """A quarantined worker that does not run rests there; one that somebody has running all the same runs."""
     state = process_state(found)
     rests = worker.quarantined or bool(quarantine)
@@ -120,7 +120,7 @@ def _find(
     config: SupervisorConfig,
     processes: ProcessManager,
     drive: Drive,
-    worker: Worker,
+    worker: WorkerSettings,
     beat: Heartbeat | None,
     *,
     search: Search,
@@ -141,7 +141,7 @@ def _masked(beat: Heartbeat | None, config: SupervisorConfig) -> Heartbeat | Non
 
 
 def _is_frozen(found: FoundWorker) -> bool:
-    return found.life is Life.FROZEN
+    return found.life is Liveness.FROZEN
 
 
 DRIVE_SECONDS = 1.0
@@ -150,7 +150,7 @@ DRIVE_SECONDS = 1.0
 
 def observe_workers(
     host: HostContext,
-    workers: Sequence[Worker],
+    workers: Sequence[WorkerSettings],
     *,
     patient: bool = False,
     search: Search = Search.NEVER,

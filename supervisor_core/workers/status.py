@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from supervisor_core.common.times import require_aware, to_text
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.workers.health import Health, Observation, Verdict, WorkerState, hangs, health
 from supervisor_core.workers.heartbeats.files import in_words
@@ -33,7 +33,7 @@ class ProcessEnd(NamedTuple):
 class WorkerStatus:
     """One worker, observed once, and completed by the daemon with what its actor knows."""
 
-    worker: Worker
+    worker: WorkerSettings
     at: datetime
     observation: Observation
     found: FoundWorker

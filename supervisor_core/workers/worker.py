@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import Drive, DriveUnavailable
-from supervisor_core.host.open_folder import UnreadableError
-from supervisor_core.host.process_facts.facts import Life, Member, ProcessIdentity
+from supervisor_core.host.open_folder import UnreadableFileError
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.web import MASK
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
@@ -45,12 +45,12 @@ TAIL_BYTES = 8 * 1024
 """What of a dying worker's output is shown: enough for a traceback's end."""
 
 
-def worker_log(config: SupervisorConfig, worker: Worker) -> Path:
+def worker_log(config: SupervisorConfig, worker: WorkerSettings) -> Path:
     """Where this worker's output is captured."""
     return output_path(config.state_dir, worker.id)
 
 
-def check_watcher_process(processes: ProcessManager, worker: Worker) -> FoundWorker:
+def check_watcher_process(processes: ProcessManager, worker: WorkerSettings) -> FoundWorker:
     """Whether this worker runs, by the exact identity of its process."""
     return processes.find(worker.id)
 
@@ -75,14 +75,20 @@ class SearchResult(NamedTuple):
     """Why its beat could not be read: one that was started by hand may then run without being seen."""
 
 
-def find_watcher(processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: Worker) -> FoundWorker:
+def find_watcher(
+    processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: WorkerSettings
+) -> FoundWorker:
     """The same, with the process that its heartbeat names where none is on record."""
     found = check_watcher_process(processes, worker)
     return look_for_watcher(processes, drive, config, worker).found if is_stopped(found) else found
 
 
 def look_for_watcher(
-    processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: Worker, search: Search = Search.NEVER
+    processes: ProcessManager,
+    drive: Drive,
+    config: SupervisorConfig,
+    worker: WorkerSettings,
+    search: Search = Search.NEVER,
 ) -> SearchResult:
     """The same, for whoever must know whether that look was a whole one. Whoever is about to start or stop the worker
     has all processes searched."""
@@ -94,7 +100,7 @@ def adopt_watcher(
     processes: ProcessManager,
     drive: Drive,
     config: SupervisorConfig,
-    worker: Worker,
+    worker: WorkerSettings,
     beat: Heartbeat | None,
     search: Search = Search.NEVER,
 ) -> FoundWorker:
@@ -117,11 +123,16 @@ def adopt_watcher(
         return found if adopted is None else adopted
     others = tuple(each.pid for each in claiming)
     return FoundWorker(
-        worker.id, Presence.UNVERIFIABLE, found.record, Life.UNVERIFIABLE, reason=_why(worker, claiming), others=others
+        worker.id,
+        Presence.UNVERIFIABLE,
+        found.record,
+        Liveness.UNVERIFIABLE,
+        reason=_why(worker, claiming),
+        others=others,
     )
 
 
-def watcher_profile(drive: Drive, config: SupervisorConfig, worker: Worker) -> ProcessProfile:
+def watcher_profile(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> ProcessProfile:
     """How this worker's process looks. Its program may lie on the drive, which may hang."""
     from supervisor_core.processes.claims import bare_profile, profile_of
 
@@ -143,18 +154,18 @@ class StopResult(NamedTuple):
     problem: str = ""
     """Why its heartbeat could not be read, which may name somebody else."""
 
-    def words(self, worker: Worker) -> str:
+    def words(self, worker: WorkerSettings) -> str:
         """Why it can't be said to be stopped; empty where it can."""
         return _why(worker, self.left) if self.left else ""
 
 
 def end_watcher(
-    processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: Worker, why: str = ""
+    processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: WorkerSettings, why: str = ""
 ) -> StopResult:
     """Stop the worker, and then each copy of it that can be adopted; whoever is left is told."""
     before, _ = _read_beat(drive, config, worker)
     copies: list[int] = []
-    killed: tuple[Member, ...] = ()
+    killed: tuple[WorkerProcess, ...] = ()
     while True:
         report = stop_watcher_gracefully(processes, worker, why)
         killed = (*killed, *report.killed)
@@ -187,7 +198,7 @@ def start_watcher(
     processes: ProcessManager,
     drive: Drive,
     config: SupervisorConfig,
-    worker: Worker,
+    worker: WorkerSettings,
     looked: FoundWorker | None = None,
     trial: str = "",
 ) -> ProcessIdentity:
@@ -239,7 +250,7 @@ def start_watcher(
     return identity
 
 
-def stop_watcher_gracefully(processes: ProcessManager, worker: Worker, why: str = "") -> StopReport:
+def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, why: str = "") -> StopReport:
     """Ask the worker to end, wait as long as is configured, make it end, and look again. `why` goes on record first."""
     crashpoints.reach("worker.stop:before")
     report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
@@ -247,7 +258,7 @@ def stop_watcher_gracefully(processes: ProcessManager, worker: Worker, why: str 
     return report
 
 
-def check_places(drive: Drive, config: SupervisorConfig, worker: Worker) -> None:
+def check_places(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> None:
     """Raise `DriveUnavailable` where its folder or program lies on a drive that is away: a start would hang."""
     places = (worker.cwd, Path(config.command_for(worker)[0]))
     if any(place.is_relative_to(drive.root) for place in places):
@@ -261,21 +272,21 @@ def masked(text: str, secrets: Collection[str]) -> str:
     return text
 
 
-def _read_beat(drive: Drive, config: SupervisorConfig, worker: Worker) -> tuple[Heartbeat | None, str]:
+def _read_beat(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> tuple[Heartbeat | None, str]:
     try:
         return drive.call(_last_beat, drive, config, worker), ""
     except (DriveUnavailable, OSError) as error:
         return None, str(error)
 
 
-def _last_beat(drive: Drive, config: SupervisorConfig, worker: Worker) -> Heartbeat | None:
+def _last_beat(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> Heartbeat | None:
     """For the thread of a call to the drive."""
     drive.confirm()
     return last_beat(drive.root, config.folder("state"), worker.id)
 
 
 def _claim(
-    processes: ProcessManager, worker: Worker, beat: Heartbeat | None, found: FoundWorker | None
+    processes: ProcessManager, worker: WorkerSettings, beat: Heartbeat | None, found: FoundWorker | None
 ) -> tuple[Claim, ...]:
     """The live process that a heartbeat of this host names, unless that is the worker as it was found."""
     if beat is None or beat.pid is None or beat.at is None or beat.hostname.casefold() != host_name().casefold():
@@ -297,7 +308,7 @@ def _claimants(
     processes: ProcessManager,
     drive: Drive,
     config: SupervisorConfig,
-    worker: Worker,
+    worker: WorkerSettings,
     named: Sequence[Claim],
     *,
     everywhere: bool,
@@ -316,7 +327,7 @@ def _claimants(
     return tuple(each if each.obstacle or each.pid in pids else each._replace(obstacle=either) for each in claiming)
 
 
-def _why(worker: Worker, claiming: Sequence[Claimant]) -> str:
+def _why(worker: WorkerSettings, claiming: Sequence[Claimant]) -> str:
     """Why nobody can tell whether the worker runs, and what a person should do about it."""
     who = " and ".join(str(each) for each in claiming)
     if len(claiming) > 1:
@@ -343,7 +354,7 @@ def _last_words(log: Path, before: int) -> str:
     since = size - before if size >= before else TAIL_BYTES  # else its beginning was cut off meanwhile
     try:
         data = read_output_end(log, min(since, TAIL_BYTES)).data
-    except (UnreadableError, OSError) as error:
+    except (UnreadableFileError, OSError) as error:
         return f"Its last words can't be read: {error}"
     lines = data.decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
     if not lines:

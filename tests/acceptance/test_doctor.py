@@ -605,7 +605,7 @@ def test_a_click_that_came_proves_that_interactivity_is_on(home: Home, slack: An
     assert "Interactivity & Shortcuts" in before["remedy"]
     came = [datetime(2026, 2, 5, 14, minute, tzinfo=UTC) for minute in (30, 45)]
     with opened_ledger(load_supervisor_config(home.config)) as ledger:
-        arrived = [envelopes.Received(str(moment), "interactive", {}, moment) for moment in came]
+        arrived = [envelopes.StoredEnvelope(str(moment), "interactive", {}, moment) for moment in came]
         ledger.write(partial(envelopes.keep, arrived=arrived))
     told = doctor(home, slack)
     assert told.failed == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.records import RUNNING, WorkerRecord
@@ -24,7 +24,7 @@ def worker_status(
 ) -> WorkerStatus:
     """A status; what `WorkerStatus` does not know is for its observation."""
     own = {name: known.pop(name) for name in ("rests", "stage", "decision", "start_error") if name in known}
-    worker = Worker.model_construct(command=("true",))
+    worker = WorkerSettings.model_construct(command=("true",))
     worker._id = worker_id  # noqa: SLF001 (a key only its parent knows)
     record = WorkerRecord(worker_id, "g1", RUNNING, identity=ProcessIdentity(4711, 1, "boot")) if died else None
     end = ProcessEnd(ended_at) if ended_at else None

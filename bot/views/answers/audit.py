@@ -10,7 +10,7 @@ from bot.views.parts import MENTIONABLE, Content, context, moment, section
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.storage.audit.search import AuditFilter
-from supervisor_core.storage.audit.trail import Entry
+from supervisor_core.storage.audit.trail import TrailEntry
 
 NEWER, OLDER, FILE = "newer", "older", "csv"
 """What the buttons say that lead from page to page; the last one is for all of it."""
@@ -28,7 +28,7 @@ _UNSTYLED = str.maketrans("", "", "*~`")
 class AuditRow:
     """One entry, and the address of its card."""
 
-    entry: Entry
+    entry: TrailEntry
     link: str = ""
 
 

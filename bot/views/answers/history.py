@@ -11,7 +11,7 @@ from bot.views.parts import Content, context, phrase_with_names, section
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.phrases import name_of, shown
+from supervisor_core.commands.phrases import name_of, render_phrase
 from supervisor_core.common.text import sentence
 from supervisor_core.diagnosis.history import History, history_text, percent, word_of
 
@@ -52,7 +52,7 @@ def description(histories: Sequence[History], zone: tzinfo) -> str:
         return f"{at.astimezone(zone):%d %b %H:%M}"
 
     if len(histories) == 1:
-        told = (shown(phrase, str, str, moment, name_of) for phrase in history_text(histories[0]))
+        told = (render_phrase(phrase, str, str, moment, name_of) for phrase in history_text(histories[0]))
         return fit(" ".join(map(sentence, told)), ALT)
     told = (f"{each.worker_id}: {percent(each.uptime)} at work, {count(each.changes, 'change')}" for each in histories)
     return fit(f"{len(histories)} workers in the last {histories[0].length}. {'; '.join(told)}.", ALT)

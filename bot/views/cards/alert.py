@@ -18,8 +18,8 @@ from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.commands.grammar import render
-from supervisor_core.commands.phrases import span
-from supervisor_core.common.text import capitalised, times
+from supervisor_core.commands.phrases import format_span
+from supervisor_core.common.text import capitalize, times
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.conditions.rules import Condition, Severity
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
@@ -223,7 +223,7 @@ def alert_line(told: AlertDetails) -> str:
 def _over(told: AlertDetails) -> Content:
     alert = told.alert
     ended = alert.closed_at or alert.cleared_at or alert.opened_at
-    lasted = span((ended - alert.opened_at).total_seconds())
+    lasted = format_span((ended - alert.opened_at).total_seconds())
     what = alert.reason if alert.target.kind == STORM else f"{target_name(alert)} {_was(alert.condition)}"
     title = f"{what} for {lasted}, and that is over"
     from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
@@ -272,7 +272,7 @@ def _why(alert: Alert) -> str:
 
 def _sentence(text: str, name: str) -> str:
     text = fit(escape(text.strip()), WHY).rstrip(".")
-    return f"{capitalised(text, name)}." if text else ""
+    return f"{capitalize(text, name)}." if text else ""
 
 
 def _said_before(told: AlertDetails) -> str:

@@ -13,7 +13,7 @@ from bot.views.parts import LONGEST, Content, context, mention, moment, phrase_m
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
-from supervisor_core.common.text import capitalised, sentence
+from supervisor_core.common.text import capitalize, sentence
 from supervisor_core.config.slack_settings import DIRECT
 from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.intake.approvals.rules import OPEN, Approval, ApprovalState, Choice, Vote, count_of, to_go_on
@@ -199,7 +199,7 @@ def buttons(approval: Approval, *, decides: bool) -> list[dict[str, Any]]:
 
 def _approve(approval: Approval, said: str) -> dict[str, Any]:
     once = "Once there are enough votes it is carried out."
-    text = f"{sentence(fit(capitalised(effect(approval.previews)), CONFIRMED))} {once}"
+    text = f"{sentence(fit(capitalize(effect(approval.previews)), CONFIRMED))} {once}"
     return {
         **_button(approval, "approve", "Approve", f"Approve {said}"),
         "style": "primary",

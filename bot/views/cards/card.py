@@ -17,7 +17,7 @@ from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.commands.grammar import render
-from supervisor_core.commands.phrases import span
+from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import one_line, sentence
 from supervisor_core.jobs.model import FINAL, Job, JobState, not_begun
 
@@ -136,7 +136,7 @@ def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
     if first.label:
         facts.append(f"label: {escape(first.label)}")
     if _ended(jobs):
-        facts.append(f"took {span(seconds_of(jobs, now))}")
+        facts.append(f"took {format_span(seconds_of(jobs, now))}")
     return [*facts, f"`{first.task_id}`"]
 
 

@@ -14,7 +14,7 @@ from bot.views.parts import Content, context, section, text_message
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.labels import Role
-from supervisor_core.config.changes import End
+from supervisor_core.config.changes import ChangeResult
 
 SHOWN, NAMES = 8, 8
 """Lines of changes, and workers by name; the others are counted."""
@@ -35,7 +35,7 @@ def _refused(said: Mapping[str, Any]) -> Content:
 
 
 def _applied(said: Mapping[str, Any]) -> Content:
-    end, affected = End(said["end"]), {str(name): str(role) for name, role in said["affected"].items()}
+    end, affected = ChangeResult(said["end"]), {str(name): str(role) for name, role in said["affected"].items()}
     failed = _with(affected, Role.FAILED)
     moved = [
         f"{_listed(names)} {verb}"
@@ -45,16 +45,16 @@ def _applied(said: Mapping[str, Any]) -> Content:
     down = f"{_listed(failed)} {'does' if len(failed) == 1 else 'do'}n't run with it"
     facts = "; ".join(moved) or "no worker restarted"
     headline = {
-        End.APPLIED: f":white_check_mark: *Configuration applied* · {facts}",
-        End.FAILED: f":red_circle: *Configuration applied* · {down}",
-        End.HALTED: f":red_circle: *Configuration halted* · {down}",
-        End.SUPERSEDED: f":fast_forward: *Configuration superseded* by a newer one · {facts}",
-        End.INTERRUPTED: f":warning: *Configuration interrupted* by the end of the supervisor · {facts}",
+        ChangeResult.APPLIED: f":white_check_mark: *Configuration applied* · {facts}",
+        ChangeResult.FAILED: f":red_circle: *Configuration applied* · {down}",
+        ChangeResult.HALTED: f":red_circle: *Configuration halted* · {down}",
+        ChangeResult.SUPERSEDED: f":fast_forward: *Configuration superseded* by a newer one · {facts}",
+        ChangeResult.INTERRUPTED: f":warning: *Configuration interrupted* by the end of the supervisor · {facts}",
     }[end]
     lines = [f"• {_data(each)}" for each in said["changes"][:SHOWN]]
     lines += [f"• and {len(said['changes']) - SHOWN} more"] if len(said["changes"]) > SHOWN else []
     held = sorted(set(said["moves"]) - affected.keys())
-    if end is End.HALTED and held:
+    if end is ChangeResult.HALTED and held:
         lines.append(f"{_listed(held)} {'keeps' if len(held) == 1 else 'keep'} running with the older settings.")
     if failed:
         lines.append("Correct the configuration. It's applied as soon as the file changes.")

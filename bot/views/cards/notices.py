@@ -14,7 +14,7 @@ from bot.views.text import escape, fit
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
-from supervisor_core.commands.phrases import span
+from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import times
 from supervisor_core.diagnosis.history import percent
 
@@ -103,7 +103,7 @@ def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
 
 
 def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime | None) -> str:
-    lasted = span(_lengths(alerts, until))
+    lasted = format_span(_lengths(alerts, until))
     share = f"; {percent(worked)} at work" if worked is not None else ""
     goes_on = ", and goes on" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
     return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{goes_on}{share}"
@@ -151,7 +151,7 @@ def _gone(over: Sequence[Alert]) -> list[str]:
         lasted = sum((_lasted(alert) for alert in each), timedelta())
         often = "" if len(each) == 1 else f" {times(len(each))},"
         in_all = " in all" if len(each) > 1 else ""
-        lines.append(f"• {name}: {was}{often} for {span(lasted.total_seconds())}{in_all}")
+        lines.append(f"• {name}: {was}{often} for {format_span(lasted.total_seconds())}{in_all}")
     return lines
 
 

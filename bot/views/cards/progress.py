@@ -11,7 +11,7 @@ from itertools import pairwise
 from bot.views.parts import moment
 from bot.views.text import escape, fit
 from supervisor_core.code.watch.rules import Bake, BakeState
-from supervisor_core.commands.phrases import span
+from supervisor_core.commands.phrases import format_span
 from supervisor_core.jobs.model import FINAL, MOST_PROGRESS, Job, JobState, Progress
 
 CELLS = 10
@@ -59,7 +59,7 @@ def steps(job: Job) -> str:
         return f"… {len(taken) - 1} steps or more before\n{_newest(taken[-1])}"
     lines = [f"… {len(taken) - SHOWN} steps before"] if len(taken) > SHOWN else []
     for step, following in list(pairwise(taken))[-(SHOWN - 1) :]:
-        lines.append(f":white_small_square: {_words(step)} · {span((following.at - step.at).total_seconds())}")
+        lines.append(f":white_small_square: {_words(step)} · {format_span((following.at - step.at).total_seconds())}")
     return "\n".join([*lines, _newest(taken[-1])])
 
 

@@ -26,7 +26,7 @@ from bot.views.cards.preview import is_cut as preview_is_cut
 from bot.views.parts import LONGEST, Content, context, display_name, mentions, section
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import CHANGES, count, short
-from supervisor_core.commands.phrases import span
+from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import one_line
 from supervisor_core.intake.approvals.rules import FINAL as DECIDED
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
@@ -111,7 +111,7 @@ def _concerned(jobs: Sequence[Job], asking: ApprovalDetails | None, *, asked_her
 def _in_a_sentence(jobs: Sequence[Job]) -> str:
     """What came of it, and how long that took where it took long."""
     took = seconds_of(jobs, jobs[0].filed_at)
-    after = f" after {span(took)}" if took >= LONG.total_seconds() else ""
+    after = f" after {format_span(took)}" if took >= LONG.total_seconds() else ""
     failed = [job for job in jobs if job.outcome and not job.outcome.success and not not_begun(job)]
     why = f": {escape(fit(' '.join(error_of(failed[0]).split()), WHY)).rstrip('.')}" if failed else ""
     return f"{escape(outcome_of(jobs))}{after}{why}."

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.flips import CurrentCondition, Flip
-from supervisor_core.commands.phrases import span
+from supervisor_core.commands.phrases import format_span
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Reading, Severity, Target
 
@@ -61,7 +61,7 @@ def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime
 
 def calm(condition: Condition, now: datetime, rules: FlapRules) -> Reading:
     """It did not change for long enough, and is as it is."""
-    still = span(rules.within.total_seconds())
+    still = format_span(rules.within.total_seconds())
     return Reading(Condition.WELL, f"it has not changed for {still}, and is {condition} now", now)
 
 
@@ -70,7 +70,7 @@ def _counts(flip: Flip) -> bool:
 
 
 def _words(counted: Sequence[Flip]) -> str:
-    lasted = span((counted[-1].at - counted[0].at).total_seconds())
+    lasted = format_span((counted[-1].at - counted[0].at).total_seconds())
     worst = max((flip.new for flip in counted), key=lambda each: each.rank)
     often = sum(1 for flip in counted if not flip.new.fine)
     return f"it changed {len(counted)} times in {lasted}, {often} of them for the worse, at worst to {worst}"

@@ -16,12 +16,12 @@ from http import HTTPStatus
 
 from supervisor_core.alerts.outside.webhook_documents import status_words
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.service import Blocking, Report, Service, wait_until
+from supervisor_core.common.service import Blocking, Service, ServiceReport, wait_until
 from supervisor_core.common.service_names import SCHEDULER
 from supervisor_core.config.fields import masked
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host import web
-from supervisor_core.host.web import Answer, NoAnswer
+from supervisor_core.host.web import HttpResponse, NoHttpResponse
 from supervisor_core.storage import outbox
 from supervisor_core.storage.steps import Message
 from supervisor_core.workers.context import DaemonContext
@@ -50,7 +50,7 @@ def why_not(config: SupervisorConfig) -> str:
     return "" if config.alerts.deadman_url else "alerts.deadman_url is not set"
 
 
-def why_silent(not_well: str, reports: Iterable[Report]) -> str:
+def why_silent(not_well: str, reports: Iterable[ServiceReport]) -> str:
     """Why nobody outside may be told that all is well: what looks after the workers, or tells people, does not do so.
     `not_well`: what is known of the first."""
     troubles = [f"{each.name}: {each.trouble}" for each in reports if each.name == SCHEDULER and each.trouble]
@@ -137,10 +137,10 @@ class DeadMan(Service):
         """Why the ping did not get through; empty where it did."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                answer: Answer = await self._asking(web.ask, "GET", self._url)
+                answer: HttpResponse = await self._asking(web.send_request, "GET", self._url)
         except TimeoutError:
             return f"it was not done answering within {ANSWER_SECONDS:.0f} s"
-        except NoAnswer as error:
+        except NoHttpResponse as error:
             return str(error)
         taken = HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES
         return "" if taken else f"it answers {status_words(answer.status)}"

@@ -31,9 +31,9 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.fields import masked
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host import web
-from supervisor_core.host.web import Answer, NoAnswer
+from supervisor_core.host.web import HttpResponse, NoHttpResponse
 from supervisor_core.storage import outbox
-from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.workers.context import DaemonContext
 
 LONGEST_SECONDS = 20.0
@@ -144,7 +144,7 @@ class Webhook(Service):
         left = (due - datetime.now(UTC)).total_seconds() if due else TICK_SECONDS
         return max(left, self._pause_until - self._clock(), SHORTEST_SECONDS)
 
-    async def _deliver(self, message: Waiting) -> bool:
+    async def _deliver(self, message: PendingMessage) -> bool:
         """One try; whether the receiver is there, so that the next may be tried at once."""
         card = await self._blocking(self._ledger.read, partial(webhooks.card_of, alert_id=message.payload["alert"]))
         delivery = delivery_id(self._ledger.supervisor_id, message.subject)
@@ -172,10 +172,10 @@ class Webhook(Service):
         headers = headers_of(body, delivery, self._secret, now)
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                answer: Answer = await self._asking(web.ask, "POST", self._url, body, headers)
+                answer: HttpResponse = await self._asking(web.send_request, "POST", self._url, body, headers)
         except TimeoutError:
             return WebhookResult(WebhookVerdict.AGAIN, f"it was not done answering within {LONGEST_SECONDS:.0f} s")
-        except NoAnswer as error:
+        except NoHttpResponse as error:
             return WebhookResult(WebhookVerdict.AGAIN, str(error))
         return judge_answer(answer.status, answer.retry_after, now)
 
@@ -190,7 +190,7 @@ class Webhook(Service):
         self._failures += 1
         self._pause_until = self._clock() + (judged.seconds or pause)
 
-    async def _given_up(self, message: Waiting, judged: WebhookResult, now: datetime) -> None:
+    async def _given_up(self, message: PendingMessage, judged: WebhookResult, now: datetime) -> None:
         """It is not told there any more: its row and the log say so, and `status` until another gets through."""
         what = f"{message.payload['event']} of {message.payload['target']['id']}, alert {message.payload['alert']}"
         reason = f"{judged.words} ({what})"
@@ -201,7 +201,7 @@ class Webhook(Service):
     def _loss(self, reason: str) -> str:
         return f"an alert for {self._shown} was given up: {reason}"
 
-    async def _later(self, message: Waiting, judged: WebhookResult, now: datetime) -> None:
+    async def _later(self, message: PendingMessage, judged: WebhookResult, now: datetime) -> None:
         """Those of its alert wait behind it; the others until the receiver had a moment."""
         own = retry_seconds(message.attempts)
         seconds = own if judged.seconds is None else max(judged.seconds, SHORTEST_SECONDS)

@@ -20,11 +20,11 @@ from sqlalchemy import Connection, func, select
 from supervisor_core.alerts.grouping.rules import STORM
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import Alert, Reason
-from supervisor_core.commands.phrases import span
-from supervisor_core.common.text import canonical_json, capitalised, sentence
+from supervisor_core.commands.phrases import format_span
+from supervisor_core.common.text import canonical_json, capitalize, sentence
 from supervisor_core.common.times import to_text
 from supervisor_core.storage import outbox
-from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message
 from supervisor_core.storage.tables import outbox as rows
 
@@ -104,11 +104,11 @@ def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
     """The same as a line for a person, for receivers that show nothing but text."""
     storm = alert.target.kind == STORM
     what = "in trouble" if storm else str(alert.condition).replace("_", " ")
-    said = _SAID.get(reason, "{what}").format(what=what, lasted=span(lasted))
+    said = _SAID.get(reason, "{what}").format(what=what, lasted=format_span(lasted))
     whose = alert.target.worker or ("many workers" if storm else f"{alert.target.kind} {alert.target.id}")
     place = "" if alert.target.id == alert.supervisor_id else f" on {alert.supervisor_id}"
     told = alert.reason and reason is not Reason.RESOLVED
-    why = f" {capitalised(sentence(alert.reason), alert.target.id)}" if told else ""
+    why = f" {capitalize(sentence(alert.reason), alert.target.id)}" if told else ""
     return f"{whose}{place}: {said}.{why}"
 
 
@@ -186,11 +186,11 @@ def webhook_messages(alert: Alert, reason: Reason, now: datetime) -> list[Messag
     return [Message(WEBHOOK, subject, document(alert, reason, now))]
 
 
-def heads(connection: Connection, now: datetime) -> list[Waiting]:
+def heads(connection: Connection, now: datetime) -> list[PendingMessage]:
     """What may be sent now: of each alert the oldest, if it is due. Those that were tried least come first, so that one
     which the receiver never takes keeps none of another alert."""
     waiting = outbox.waiting_of(connection, WEBHOOK, AT_ONCE)
-    first: dict[str, Waiting] = {}
+    first: dict[str, PendingMessage] = {}
     for message in waiting:
         first.setdefault(str(message.payload["alert"]), message)
     due = [message for message in first.values() if message.due_at <= now]

@@ -26,7 +26,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.commands.manual import help_overview, help_text
 from supervisor_core.commands.phrases import in_utc, plain
-from supervisor_core.common.text import sentence, shown
+from supervisor_core.common.text import printable, sentence
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import example_worker, load_supervisor_config
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
@@ -187,7 +187,7 @@ def _told_by_the_daemon(state_dir: str) -> dict[str, dict[str, Any]]:
 
 def explanation_text(explanation: Explanation, *, alone: bool) -> str:
     """For a terminal. Of one that is well among others, its sentence is all there is to say."""
-    return shown("\n".join(_explanation_lines(explanation, alone=alone)))
+    return printable("\n".join(_explanation_lines(explanation, alone=alone)))
 
 
 def _explanation_lines(explanation: Explanation, *, alone: bool) -> Iterator[str]:
@@ -264,7 +264,7 @@ def show_history(command: Command, config: str | None, *, as_json: bool) -> int:
 
 
 def _paragraph(told: History) -> str:
-    first, *rest = (shown(sentence(plain(phrase))) for phrase in history_text(told))
+    first, *rest = (printable(sentence(plain(phrase))) for phrase in history_text(told))
     return "\n".join([first, *(f"- {line}" for line in rest)])
 
 

@@ -18,8 +18,8 @@ from supervisor_core.cli.table import folded_table
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
-from supervisor_core.common.errors import Given, UsageError, in_shell
-from supervisor_core.common.text import shown
+from supervisor_core.common.errors import CommandText, UsageError, in_shell
+from supervisor_core.common.text import printable
 from supervisor_core.common.time_zones import host_zone, zone_of
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
@@ -95,7 +95,7 @@ def _row(standing: ScheduleStatus, zone: ZoneInfo) -> tuple[str, ...]:
     if schedule.waiting_since is not None:
         last = f"waits since {_clock(schedule.waiting_since, zone)}: {schedule.waiting_for}"
     cells = (schedule.name, standing.words, _clock(schedule.next_at, zone), schedule.command, schedule.owner.id, last)
-    return tuple(shown(cell) for cell in cells)
+    return tuple(printable(cell) for cell in cells)
 
 
 def _document(standing: ScheduleStatus) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def monitoring(name: str, config_path: str | None, *, as_json: bool) -> int:
     try:
         answer = ask(str(config.state_dir), request, timeout=ANSWER_SECONDS)
         done, said = bool(answer.get("ok")), str(answer.get("message") or answer.get("error"))
-        said += f" To end it: {in_shell((Given(RESUME),))}" if done and request["rest"] else ""
+        said += f" To end it: {in_shell((CommandText(RESUME),))}" if done and request["rest"] else ""
     except NotRunningError:
         done, said = False, "No daemon runs here, so nothing is monitored. `supervisor start` starts one."
     except UnresponsiveError as error:

@@ -16,7 +16,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import UsageError
-from supervisor_core.common.text import shown
+from supervisor_core.common.text import printable
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.observed_state import effect
@@ -58,7 +58,7 @@ def wait(approvals: Approvals, approval: Approval, seconds: float | None, *, qui
         return in_words(approval, votes), None
     if not quiet:
         who = " and ".join(vote.voter.name or vote.voter.id for vote in votes)
-        print(shown(f"Approved by {who}."), flush=True)
+        print(printable(f"Approved by {who}."), flush=True)
     return "", None if deadline is None else max(deadline - time.monotonic(), LOOK_SECONDS)
 
 

@@ -8,7 +8,7 @@ from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.targets import TEAM, GrammarContext, resolve, unknown
 from supervisor_core.common.errors import UsageError
 from supervisor_core.config.raw import RawConfig, state_dir_of
-from supervisor_core.storage.ledger_file import FILE_NAME, TeamSeen, teams_seen
+from supervisor_core.storage.ledger_file import FILE_NAME, StoredTeam, read_teams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
     configured = _section(raw, "workers")
     ids = list(dict.fromkeys([*(worker["id"] for worker in status["workers"]), *configured]))
     supervisor_id = status["supervisor"]["id"]
-    seen = {team.name: team for team in teams_seen(Path(state_dir_of(raw)) / FILE_NAME, supervisor_id)}
+    seen = {team.name: team for team in read_teams(Path(state_dir_of(raw)) / FILE_NAME, supervisor_id)}
     names = list(dict.fromkeys([*seen, *_section(raw, "teams")]))
     members = {name: _members(seen.get(name), configured, name) for name in names}
     active = {name: tuple(each["agent_id"] for each in found if each["active"]) for name, found in members.items()}
@@ -54,7 +54,7 @@ def _resolved(target: str, context: GrammarContext) -> tuple[str, ...]:
     return found
 
 
-def _document(name: str, seen: TeamSeen | None, configured: Any, members: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: ANN401 (YAML)
+def _document(name: str, seen: StoredTeam | None, configured: Any, members: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: ANN401 (YAML)
     """The same keys as `TeamManager.get_team_status` has for a team, and its members."""
     objective = seen.objective if seen else configured.get("objective") if isinstance(configured, dict) else None
     return {
@@ -69,7 +69,7 @@ def _document(name: str, seen: TeamSeen | None, configured: Any, members: list[d
     }
 
 
-def _members(seen: TeamSeen | None, workers: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def _members(seen: StoredTeam | None, workers: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Each agent once, with its newest time in the team; those who are in it first."""
     if seen is None:
         mine = [key for key, worker in workers.items() if isinstance(worker, dict) and worker.get("team") == name]

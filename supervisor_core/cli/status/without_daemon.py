@@ -13,7 +13,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import daemon_holder
-from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
+from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.ledger_file import FILE_NAME, file_state
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.observation import observe_workers
@@ -81,7 +81,7 @@ def _ledger_problem(path: Path) -> str:
     try:
         damage = file_state(path, LOOK_SECONDS).damage
     except sqlite3.Error as error:
-        return str(of_ledger(path, error, "read") or f"The ledger {path} can't be read: {error}.")
+        return str(ledger_error(path, error, "read") or f"The ledger {path} can't be read: {error}.")
     return str(LedgerDamaged(path, " ".join(damage.split()))) if damage else ""
 
 

@@ -12,8 +12,8 @@ from supervisor_core.code.git.history import files_between, git_folder, has_subm
 from supervisor_core.code.git.runner import Git, GitError, as_told, what_it_said, without_credentials
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.text import shown
-from supervisor_core.host.programs import Ran
+from supervisor_core.common.text import printable
+from supervisor_core.host.programs import ProgramResult
 
 OPERATION_SECONDS = 30.0
 """For one operation, a fetch among them: what takes longer does not answer, or asks for what nobody is there to say."""
@@ -274,7 +274,7 @@ def _remove(git: Git, paths: list[str]) -> None:
             log.warning("%s was left by an attempt and can't be removed: %s", git.folder / path, error)
 
 
-def _submodules(git: Git, *how: str) -> Ran | None:
+def _submodules(git: Git, *how: str) -> ProgramResult | None:
     """Have the submodules that are set up here at the commits that the checkout names; None where there are none.
 
     Not by force on the way forward: a file that a submodule does not know must not be overwritten.
@@ -290,13 +290,13 @@ def _in_conflict(git: Git) -> list[str]:
     return [path for path in ran.output.split("\0") if path] if ran.ok else []
 
 
-def _failed(conflict: str, what: str, ran: Ran, files: list[str]) -> GitError:
+def _failed(conflict: str, what: str, ran: ProgramResult, files: list[str]) -> GitError:
     if files:
         return ConflictError(f"{conflict}, in {named(files, NAMED_FILES)}.")
     return GitError(f"{what} failed: {_why(ran)}")
 
 
-def _unreachable(git: Git, ran: Ran, remote: str, branch: str) -> GitError:
+def _unreachable(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
     said = what_it_said(ran)
     if ran.timed_out:
         address = as_told(git.unhurried().run("remote", "get-url", remote).output)
@@ -319,7 +319,7 @@ def _unreachable(git: Git, ran: Ran, remote: str, branch: str) -> GitError:
     return GitError(f"{remote} can't be reached. Git says: {said}", remedy="Look at the network and at its address.")
 
 
-def _locked(git: Git, ran: Ran, remote: str, branch: str) -> GitError:
+def _locked(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
     """Its remote has answered, and what it has can't be written down."""
     if there := LOCK_FILE.search(ran.errors):
         return GitError(
@@ -339,20 +339,20 @@ def _with_own_ssh(git: Git) -> Git:
     return git.at(git.folder, GIT_SSH_COMMAND=own) if own else git
 
 
-def _must(git: Git, *words: str) -> Ran:
+def _must(git: Git, *words: str) -> ProgramResult:
     ran = _operation(git, *words)
     if not ran.ok:
         raise GitError(f"`git {words[0]}` failed: {_why(ran)}")
     return ran
 
 
-def _why(ran: Ran) -> str:
+def _why(ran: ProgramResult) -> str:
     if ran.timed_out:
         return f"it did not end within {OPERATION_SECONDS:g} s."
     return what_it_said(ran)
 
 
-def _patiently(git: Git, *words: str) -> Ran:
+def _patiently(git: Git, *words: str) -> ProgramResult:
     """An operation, tried again where another git changes the same ref; all tries have the time of one."""
     deadline = time.monotonic() + git.seconds_left(OPERATION_SECONDS)
     ran = _operation(git, *words)
@@ -365,11 +365,11 @@ def _patiently(git: Git, *words: str) -> Ran:
     return ran
 
 
-def _operation(git: Git, *words: str, seconds: float | None = None) -> Ran:
+def _operation(git: Git, *words: str, seconds: float | None = None) -> ProgramResult:
     """The one way in which anything is changed."""
     crashpoints.reach(f"git.{words[0]}:before")
     ran = git.run(*words, timeout=OPERATION_SECONDS if seconds is None else seconds)
-    said = shown(without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:])
+    said = printable(without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:])
     level = logging.DEBUG if git.is_trial else logging.INFO if ran.ok else logging.WARNING
     how = "was late and was ended" if ran.timed_out else f"ended with {ran.exit_code}"
     log.log(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from supervisor_core.code.git.history import top_of
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.observation import DRIVE_SECONDS
@@ -77,7 +77,7 @@ def _packed(common: Path, name: str) -> str:
         return ""
 
 
-def versions(host: HostContext, workers: Collection[Worker]) -> dict[str, str]:
+def versions(host: HostContext, workers: Collection[WorkerSettings]) -> dict[str, str]:
     """The full hash for each of these workers whose checkout says one; nobody where the drive is away. It blocks."""
     folders = {worker.code.path for worker in workers}
     try:

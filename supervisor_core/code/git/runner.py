@@ -13,7 +13,7 @@ from pathlib import Path
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line
 from supervisor_core.config.worker_settings import safe_part
-from supervisor_core.host.programs import Ran, run_command
+from supervisor_core.host.programs import ProgramResult, run_command
 from supervisor_core.host.web import MASK, without_query
 
 GIT_SECONDS = 10.0
@@ -177,7 +177,7 @@ class Git:
             raise GitLateError(f"There was no time left to look at {self.folder}.", remedy="Try again.")
         return min(most, left)
 
-    def run(self, *words: str, timeout: float = GIT_SECONDS, given: bytes = b"") -> Ran:
+    def run(self, *words: str, timeout: float = GIT_SECONDS, given: bytes = b"") -> ProgramResult:
         """Run git in the checkout, whatever comes of it. Its standard input is `given`."""
         seconds = self.seconds_left(timeout)
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
@@ -197,7 +197,7 @@ class Git:
         """What git answers; `GitError` with its own words where it fails or is late."""
         return self.answer(words[0], self.run(*words, timeout=timeout), timeout)
 
-    def answer(self, name: str, ran: Ran, timeout: float) -> str:
+    def answer(self, name: str, ran: ProgramResult, timeout: float) -> str:
         """The output of a git command that was run; `GitError` where it failed or was late."""
         if ran.timed_out:
             raise GitFailedError(f"`git {name}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
@@ -288,7 +288,7 @@ def git_at_work(folder: Path) -> bool:
     return False
 
 
-def what_it_said(ran: Ran) -> str:
+def what_it_said(ran: ProgramResult) -> str:
     """Its own words and those of its remote, as one line that any terminal may show; no credentials in them."""
     return as_told(ran.errors or ran.output) or "It said nothing."
 

@@ -13,7 +13,7 @@ from supervisor_core.code.git.changes import OPERATION_SECONDS
 from supervisor_core.code.git.history import git_folder
 from supervisor_core.code.git.runner import Git, GitError, what_it_said
 from supervisor_core.host.locks import FileLock, LockedError
-from supervisor_core.host.programs import Ran
+from supervisor_core.host.programs import ProgramResult
 
 FOLDER = "trials"
 MOST_PATHS = 500
@@ -82,7 +82,7 @@ def clear_left(git: Git, state_dir: Path) -> None:
         _clear(git, folder)
 
 
-def _must(ran: Ran) -> None:
+def _must(ran: ProgramResult) -> None:
     if not ran.ok:
         why = f"it took more than {SECONDS:g} s" if ran.timed_out else what_it_said(ran)
         raise TrialError(f"It could not be tried in a worktree of its own: {why}")

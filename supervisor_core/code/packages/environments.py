@@ -23,7 +23,7 @@ from supervisor_core.code.git.history import has_file
 from supervisor_core.code.packages.pip import Packages, pip_at_work
 from supervisor_core.code.packages.values import PackagesError, Restored, Snapshot, differences
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock
 from supervisor_core.jobs.model import Job
@@ -37,7 +37,7 @@ class Installation:
     """One file of requirements, and the door to the Python that it is installed into."""
 
     packages: Packages
-    worker: Worker
+    worker: WorkerSettings
 
     @property
     def python(self) -> str:
@@ -170,7 +170,7 @@ def put_back_packages(host: HostContext, site: Site, told: Sequence[Mapping[str,
     return " ".join(dict.fromkeys(said))
 
 
-def _restored(doors: Sequence[tuple[Packages, Worker]], before: Snapshot) -> Restored:
+def _restored(doors: Sequence[tuple[Packages, WorkerSettings]], before: Snapshot) -> Restored:
     """What came of it. What one worker's arguments for pip do not find, those of another may."""
     for packages, worker in doors:
         restored = packages.restore(before, worker.code.pip_timeout_seconds)
@@ -179,7 +179,7 @@ def _restored(doors: Sequence[tuple[Packages, Worker]], before: Snapshot) -> Res
     return restored
 
 
-def locked(host: HostContext, python: str, worker: Worker) -> FileLock:
+def locked(host: HostContext, python: str, worker: WorkerSettings) -> FileLock:
     """Have this Python alone, of all that we do; waits as long as an installation may take."""
     locks = host.config.state_dir / "locks"
     locks.mkdir(mode=0o700, exist_ok=True)

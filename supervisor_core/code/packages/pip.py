@@ -28,7 +28,7 @@ from supervisor_core.code.packages.values import (
     pip_environment,
     read_freeze,
 )
-from supervisor_core.host.programs import KEPT_BYTES, ProgramError, Ran, run_command
+from supervisor_core.host.programs import KEPT_BYTES, ProgramError, ProgramResult, run_command
 
 _AS_MAIN = "import sys; '' in sys.path and sys.path.remove(''); import runpy; runpy._run_module_as_main('pip')"
 PIP = ("-c", _AS_MAIN)
@@ -147,10 +147,10 @@ class Packages:
             raise failure(ran, self.python, "check", READING_SECONDS, self._masking)
         return () if ran.ok else problems
 
-    def _look(self, *words: str) -> Ran:
+    def _look(self, *words: str) -> ProgramResult:
         return self._run([*PIP, *OPTIONS, *words], READING_SECONDS, keep_bytes=READING_BYTES)
 
-    def _change(self, words: Sequence[str], timeout: float) -> Ran:
+    def _change(self, words: Sequence[str], timeout: float) -> ProgramResult:
         # One that is ended leaves behind what it has downloaded and half built, which may be gigabytes: not here.
         try:
             with tempfile.TemporaryDirectory(prefix="supervisor-pip-", ignore_cleanup_errors=True) as folder:
@@ -164,7 +164,7 @@ class Packages:
         timeout: float,
         variables: Mapping[str, str] | None = None,
         keep_bytes: int = KEPT_BYTES,
-    ) -> Ran:
+    ) -> ProgramResult:
         # In the checkout, for a requirement like `./wheels/x.whl` starts there.
         environment = {**self._environment, **(variables or {})}
         try:

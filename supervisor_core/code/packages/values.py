@@ -13,7 +13,7 @@ from types import MappingProxyType
 from supervisor_core.code.git.runner import git_environment
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.host.logging.masking import Masking
-from supervisor_core.host.programs import Ran
+from supervisor_core.host.programs import ProgramResult
 from supervisor_core.host.web import MASK, without_query
 
 _EDITABLE = "-e "
@@ -220,7 +220,7 @@ def _logins(text: str) -> Iterator[str]:
             yield user
 
 
-def last_words(ran: Ran, masking: Masking) -> str:
+def last_words(ran: ProgramResult, masking: Masking) -> str:
     """The end of what pip says, in one line: what it says twice only once, and without its frames and advice."""
     said = masking.text(without_query(ran.errors.strip() or ran.output))
     lines = dict.fromkeys(line.strip(_FRAME) for line in said.splitlines())
@@ -230,7 +230,7 @@ def last_words(ran: Ran, masking: Masking) -> str:
     return text
 
 
-def failure(ran: Ran, python: str, doing: str, timeout: float, masking: Masking) -> PackagesError:
+def failure(ran: ProgramResult, python: str, doing: str, timeout: float, masking: Masking) -> PackagesError:
     """What went wrong with a run of pip, and what a person can do."""
     if _NO_PIP.fullmatch(ran.errors.strip()):
         return NoPipError(

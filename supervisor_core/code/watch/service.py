@@ -31,7 +31,7 @@ from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common import crashpoints
 from supervisor_core.common.text import one_line, storable
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.host.logging.log import about
+from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.rows import refresh_card
@@ -233,7 +233,7 @@ class BakingChore:
         begun = self._ledger.write(lambda connection: [each for each in bakes if file(connection, each, now)])
         crashpoints.reach("bakes_t.watching:after")
         for bake in begun:
-            with about(bake.task_id, job.label, bake.worker_id):
+            with command_context(bake.task_id, job.label, bake.worker_id):
                 log.info("%s is watched for %g minutes", bake.worker_id, length.total_seconds() / 60)
 
     def _bakes(self, change: Change, until: datetime) -> list[Bake]:
@@ -256,7 +256,7 @@ class BakingChore:
     def _tell(self, bake: Bake, verdict: Verdict) -> None:
         """The log says it, once."""
         job = self._ledger.read(lambda connection: jobs.find(connection, bake.task_id, bake.asked_for))
-        with about(bake.task_id, job.label if job else None, bake.worker_id):
+        with command_context(bake.task_id, job.label if job else None, bake.worker_id):
             if verdict.state is BakeState.DEGRADED:
                 back = f". To have the code as it was before: {_way_back(job)}" if job else ""
                 log.warning("%s has degraded since its code was changed: %s%s", bake.worker_id, verdict.reason, back)

@@ -21,7 +21,16 @@ from supervisor_core.commands.labels import Role
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import random_id
 from supervisor_core.common.times import to_text
-from supervisor_core.config.changes import APPLIED, REFUSED, TARGET, ConfigChange, End, Progress, end_of, roles
+from supervisor_core.config.changes import (
+    APPLIED,
+    REFUSED,
+    TARGET,
+    ChangeResult,
+    ConfigChange,
+    WorkerProgress,
+    end_of,
+    roles,
+)
 from supervisor_core.config.diff import ConfigDiff, listed, setting_digests
 from supervisor_core.daemon.configuration.files import ConfigFiles
 from supervisor_core.daemon.configuration.service import ConfigVersion
@@ -46,7 +55,10 @@ class ConfigRecord:
     """For the daemon. On the event loop; what blocks is done in one thread, in its order."""
 
     def __init__(
-        self, parts: DaemonContext, progress: Callable[[Collection[str]], Mapping[str, Progress]], writing: Blocking
+        self,
+        parts: DaemonContext,
+        progress: Callable[[Collection[str]], Mapping[str, WorkerProgress]],
+        writing: Blocking,
     ) -> None:
         self._parts = parts
         self._progress = progress
@@ -75,7 +87,9 @@ class ConfigRecord:
         changed = tuple(sorted(name for name in {*(before or now), *now} if (before or now).get(name) != now.get(name)))
         if changed:
             begun_at = to_text(datetime.now(UTC))
-            self._write_down(ConfigChange(_new_id(), 1, "", str(config.path), begun_at, changed), End.APPLIED, {}, {})
+            self._write_down(
+                ConfigChange(_new_id(), 1, "", str(config.path), begun_at, changed), ChangeResult.APPLIED, {}, {}
+            )
         write_json(path, now, mode=0o600)
 
     def applied(self, version: ConfigVersion) -> None:
@@ -84,8 +98,8 @@ class ConfigRecord:
         if before is not None:
             progress = self._progress(before.moves)
             if not before.told:
-                self._end(before, End.SUPERSEDED, progress)
-            left = {each: role for each, role in before.moves.items() if progress[each] is not Progress.DONE}
+                self._end(before, ChangeResult.SUPERSEDED, progress)
+            left = {each: role for each, role in before.moves.items() if progress[each] is not WorkerProgress.DONE}
             left = {each: role for each, role in left.items() if each in version.config.workers and each not in moves}
             changes += tuple(each for each in before.changes if each.partition(": ")[0] in left and each not in changes)
             moves = left | moves
@@ -121,7 +135,7 @@ class ConfigRecord:
     async def shut_down(self) -> None:
         """What isn't over is over now."""
         if self._change is not None and not self._change.told:
-            self._end(self._change, End.INTERRUPTED)
+            self._end(self._change, ChangeResult.INTERRUPTED)
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -134,12 +148,14 @@ class ConfigRecord:
 
         self._do(work)
         if not moves:
-            self._end(change, End.APPLIED)
+            self._end(change, ChangeResult.APPLIED)
 
-    def _end(self, change: ConfigChange, end: End, progress: Mapping[str, Progress] | None = None) -> None:
+    def _end(
+        self, change: ConfigChange, end: ChangeResult, progress: Mapping[str, WorkerProgress] | None = None
+    ) -> None:
         progress = self._progress(change.moves) if progress is None else progress
         affected, left = roles(change, progress), {each: str(how) for each, how in progress.items()}
-        over = end not in (End.HALTED, End.FAILED)
+        over = end not in (ChangeResult.HALTED, ChangeResult.FAILED)
         self._change = None if over else replace(change, told=str(end))
         names = [f"{each} {Role(role).words}" for each, role in affected.items()]
         log.log(
@@ -157,11 +173,11 @@ class ConfigRecord:
         self._do(work)
 
     def _write_down(
-        self, change: ConfigChange, end: End, affected: Mapping[str, str], left: Mapping[str, str]
+        self, change: ConfigChange, end: ChangeResult, affected: Mapping[str, str], left: Mapping[str, str]
     ) -> ConfigChange:
         """The end of a change, as an audit row and a card."""
         told = replace(change, owner=ConfigFiles(self._parts.host.config.path).owner(), told=str(end))
-        outcome = "success" if end.good else "interrupted" if end is End.INTERRUPTED else "failure"
+        outcome = "success" if end.good else "interrupted" if end is ChangeResult.INTERRUPTED else "failure"
         details = {**told.as_json(), "ended": str(end), "workers": dict(left)}
         entry = self._entry(told.owner, APPLIED, outcome, told.config_id, details, affected)
         place = self._place

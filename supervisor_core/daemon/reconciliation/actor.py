@@ -15,11 +15,11 @@ from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import describe
 from supervisor_core.common.events import EventType
 from supervisor_core.common.service import Blocking, wait_until
-from supervisor_core.common.threads import Turn
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.common.threads import CallbackLock
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.execution import Patience, execute
 from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
-from supervisor_core.host.logging.log import about_worker
+from supervisor_core.host.logging.log import worker_context
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
@@ -35,7 +35,7 @@ PAUSE_AFTER_TROUBLE_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
 """How often the drive is tried while it does not know of a pause yet."""
 
-LAUNCH = tuple(name for name in Worker.model_fields if name not in Worker.LIVE)
+LAUNCH = tuple(name for name in WorkerSettings.model_fields if name not in WorkerSettings.LIVE)
 """The settings that a process is started with."""
 
 _MOVES = {
@@ -76,7 +76,13 @@ class WorkerActor:
     """
 
     def __init__(
-        self, worker: Worker, parts: DaemonContext, adapter: WorkerAdapter, blocking: Blocking, hooks: Hooks, turn: Turn
+        self,
+        worker: WorkerSettings,
+        parts: DaemonContext,
+        adapter: WorkerAdapter,
+        blocking: Blocking,
+        hooks: Hooks,
+        turn: CallbackLock,
     ) -> None:
         self.worker = worker
         self.standing = Lifecycle()
@@ -175,7 +181,7 @@ class WorkerActor:
         self._pause_differs = True
         self._woken.set()
 
-    def configured(self, worker: Worker) -> None:
+    def configured(self, worker: WorkerSettings) -> None:
         """These settings count from now on. About one that waits or rests a changed restart policy decides anew, and
         with another command, environment or folder it is tried at once."""
         before, self.worker = self.worker, worker
@@ -193,7 +199,7 @@ class WorkerActor:
     async def run(self, stopping: asyncio.Event) -> None:
         """Do what is queued and planned until asked to stop, which is heard between two things, or until removed."""
         try:
-            with about_worker(self.worker.id):
+            with worker_context(self.worker.id):
                 while not (stopping.is_set() or self.gone):
                     self._woken.clear()
                     idle = await self._careful(self._one_thing(stopping))

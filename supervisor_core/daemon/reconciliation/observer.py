@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from supervisor_core.common.service import Blocking, Service
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.observation import observe_workers
@@ -117,7 +117,7 @@ class WorkerObserver(Service):
         self.changed: Callable[[str], None] = lambda _: None
         """Called with a worker whose probes have begun to fail, or are well again."""
 
-    def look(self, workers: Sequence[Worker]) -> list[WorkerStatus]:
+    def look(self, workers: Sequence[WorkerSettings]) -> list[WorkerStatus]:
         """Look at these workers. In a thread: it blocks."""
         return observe_workers(self._parts.host, workers, lag=self._meter.within, probes=self._prober.failing)
 

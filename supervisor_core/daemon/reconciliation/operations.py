@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from supervisor_core.code.checkout_lock import checkout_shared
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.jobs.handler_checks import check_alone, check_startable
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS
@@ -80,7 +80,7 @@ class WorkerOperations:
         """A process of it has ended just now. One assignment: called on the event loop."""
         self._heard = ended, time.monotonic()
 
-    def decide(self, worker: Worker, told: StopRequested) -> RestartDecision | None:
+    def decide(self, worker: WorkerSettings, told: StopRequested) -> RestartDecision | None:
         """What follows on its end; None where it did not end by itself, so that nothing keeps it from being started.
 
         Judged while nobody changes its code: whoever does stops it as well, and that is no end by itself.
@@ -107,12 +107,12 @@ class WorkerOperations:
         self._parts.host.quarantines.begin(self._worker_id, decision.words, self._parts.host.now())
         log.error("%s is %s", self._worker_id, decision.words)
 
-    def start(self, worker: Worker, told: StopRequested) -> OperationResult:
+    def start(self, worker: WorkerSettings, told: StopRequested) -> OperationResult:
         """Bring it up, unless somebody wants it to rest since the plan was made."""
         with self._its_code_at_rest(worker, told):
             return self._start(worker)
 
-    def _start(self, worker: Worker) -> OperationResult:
+    def _start(self, worker: WorkerSettings) -> OperationResult:
         host, automatic, failed = self._parts.host, self._automatic, self._failed_to_start
         self._failed_to_start = self.may_start = self._automatic = False
         try:
@@ -149,7 +149,7 @@ class WorkerOperations:
         self.error = None
         return self._look(asked=not automatic)
 
-    def stop(self, worker: Worker, told: StopRequested) -> OperationResult:
+    def stop(self, worker: WorkerSettings, told: StopRequested) -> OperationResult:
         """End all of it, unless it is wanted again since the plan was made."""
         with self._its_code_at_rest(worker, told):
             wanted = self._parts.host.config.workers.get(worker.id)
@@ -157,7 +157,7 @@ class WorkerOperations:
                 return self._look()._replace(plan_again=True)
             return self._ended(self._adapter.stop(self._worker_id, Why.NOT_ENABLED))
 
-    def remove(self, worker: Worker, told: StopRequested) -> OperationResult:
+    def remove(self, worker: WorkerSettings, told: StopRequested) -> OperationResult:
         """End all of it and forget it, unless it was put back since the plan was made."""
         with self._its_code_at_rest(worker, told):
             if worker.id in self._parts.host.config.workers:
@@ -169,12 +169,12 @@ class WorkerOperations:
         state = WorkerState.STOPPED if report.stopped else WorkerState.STUCK
         return OperationResult(state, quarantined=False)
 
-    def restart(self, worker: Worker, why: Why, told: StopRequested) -> OperationResult:
+    def restart(self, worker: WorkerSettings, why: Why, told: StopRequested) -> OperationResult:
         """Stop it and start it; nothing is stopped where the start would fail for sure, or where it hangs too often."""
         with self._its_code_at_rest(worker, told):
             return self._restart(worker, why)
 
-    def _restart(self, worker: Worker, why: Why) -> OperationResult:
+    def _restart(self, worker: WorkerSettings, why: Why) -> OperationResult:
         found = self._adapter.search(worker.id)
         record = found.record
         if why is Why.CHANGED and record and record.spec_hash == self._parts.host.config.spec_hash(worker):
@@ -212,7 +212,7 @@ class WorkerOperations:
         self._its_past().forget_decision()
 
     @contextmanager
-    def _its_code_at_rest(self, worker: Worker, told: StopRequested) -> Iterator[None]:
+    def _its_code_at_rest(self, worker: WorkerSettings, told: StopRequested) -> Iterator[None]:
         """While nobody changes its code; `NotNow` where this program was told to stop before that."""
         with checkout_shared(self._parts.host, worker, wait=True, told=told) as ours:
             if not ours:

@@ -20,18 +20,13 @@ from supervisor_core.common.errors import describe
 from supervisor_core.common.events import Event, EventBus, EventType, Subscription
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import DISPATCHER
-from supervisor_core.common.threads import Turn
-from supervisor_core.config.changes import Progress
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.common.threads import CallbackLock
+from supervisor_core.config.changes import WorkerProgress
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.configuration.service import ConfigVersion, Rollout
 from supervisor_core.daemon.reconciliation.actor import Hooks, WorkerActor
 from supervisor_core.daemon.reconciliation.observer import WorkerObserver, log_health_changes
-from supervisor_core.daemon.reconciliation.status_publisher import (
-    Publish,
-    StatusPublisher,
-    actual_state,
-    desired_state,
-)
+from supervisor_core.daemon.reconciliation.status_publisher import Publish, StatusPublisher, actual_state, desired_state
 from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import Presence
@@ -81,7 +76,7 @@ class Reconciler(Service):
         self._hooks = Hooks(
             finished, self.wake, progressed, self.plan_again, self._settled, self._repaint, self._publish, resting
         )
-        self._turn = Turn()
+        self._turn = CallbackLock()
         self.moved: Callable[[Collection[str]], None] = lambda _: None
         """Called after each round, and when an actor has done something, with those that run with older settings."""
         self._whys: dict[str, tuple[int, Why]] = {}
@@ -160,30 +155,30 @@ class Reconciler(Service):
         """The actor of this worker."""
         return self._actors.get(worker_id)
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerSettings]:
         """All whom it looks after, those included that were removed and are not gone yet."""
         return [actor.worker for actor in self._actors.values()]
 
-    def changing_code(self) -> list[Worker]:
+    def changing_code(self) -> list[WorkerSettings]:
         """For whom the code is being changed right now."""
         return [actor.worker for actor in list(self._actors.values()) if actor.changes_code]
 
-    def progress(self, worker_ids: Collection[str]) -> dict[str, Progress]:
+    def progress(self, worker_ids: Collection[str]) -> dict[str, WorkerProgress]:
         """How far these workers are with the newest configuration."""
         return {each: self._progress_of(each) for each in worker_ids}
 
-    def _progress_of(self, worker_id: str) -> Progress:
+    def _progress_of(self, worker_id: str) -> WorkerProgress:
         actor, (version, why) = self._actors.get(worker_id), self._whys.get(worker_id, (0, None))
         if actor is None or self._reconciled.get(worker_id, Reconciliation()).desired_version >= self._version:
-            return Progress.DONE
+            return WorkerProgress.DONE
         if actor.unsettled or actor.moving is not None or version < self._version:
-            return Progress.PENDING
+            return WorkerProgress.PENDING
         if why in LEFT_ALONE:
-            return Progress.LEFT
+            return WorkerProgress.LEFT
         down = actor.standing.seen is not WorkerState.RUNNING
         if down and (actor.start_error or actor.decision is not None or actor.standing.quarantined):
-            return Progress.FAILED
-        return Progress.HELD if why is Why.CHANGED and self._rollout.waits_for else Progress.PENDING
+            return WorkerProgress.FAILED
+        return WorkerProgress.HELD if why is Why.CHANGED and self._rollout.waits_for else WorkerProgress.PENDING
 
     def problem(self) -> str:
         """What keeps it or its actors from their work."""
@@ -367,7 +362,7 @@ class Reconciler(Service):
         self._publish(EventType.RECONCILE_COMPLETED, config.supervisor.id, payload)
         self._moved()
 
-    def _look(self, workers: Sequence[Worker]) -> tuple[list[WorkerStatus], list[str]]:
+    def _look(self, workers: Sequence[WorkerSettings]) -> tuple[list[WorkerStatus], list[str]]:
         """Look at them, in a thread; the second answer is who has ended just after.
 
         Who runs and was not known to, as after a restart of the daemon, is looked at through the adapter as well: from
@@ -382,7 +377,7 @@ class Reconciler(Service):
                 ended.append(seen.worker.id)
         return looked, ended
 
-    def _add(self, worker: Worker) -> None:
+    def _add(self, worker: WorkerSettings) -> None:
         self._adapter.add(worker)
         self._actors[worker.id] = WorkerActor(
             worker, self._parts, self._adapter, self._blocking, self._hooks, self._turn

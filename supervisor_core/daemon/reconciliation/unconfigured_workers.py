@@ -10,10 +10,10 @@ from functools import partial
 from supervisor_core.code.recovery import report_interrupted
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.execution import execute
 from supervisor_core.daemon.ownership import BusyError, worker_ownership
-from supervisor_core.host.logging.log import about
+from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.records import read_record
@@ -23,7 +23,7 @@ from supervisor_core.workers.context import DaemonContext, HostContext
 log = logging.getLogger(__name__)
 
 
-def unconfigured_workers(config: SupervisorConfig) -> list[Worker]:
+def unconfigured_workers(config: SupervisorConfig) -> list[WorkerSettings]:
     """Who was removed from it while no daemon ran: one with the default settings for each, so that it can be ended."""
     found = []
     for path in sorted((config.state_dir / "workers").glob("*.json")):
@@ -35,7 +35,7 @@ def unconfigured_workers(config: SupervisorConfig) -> list[Worker]:
             log.warning("%s is about no worker of this configuration, and can't be read: %s", path, error)
             continue
         if record is not None:
-            worker = Worker.model_construct(command=record.command or ("unknown",))
+            worker = WorkerSettings.model_construct(command=record.command or ("unknown",))
             worker._id = path.stem  # noqa: SLF001 (a key only its parent knows, and here there is no parent)
             found.append(worker)
     return found
@@ -72,7 +72,7 @@ def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
                 report_interrupted(host, ledger, [stray])
                 _refused(host, ledger, stray)
     for job, first in held:
-        with about(job.task_id, job.label, job.worker_id):
+        with command_context(job.task_id, job.label, job.worker_id):
             log.info("%s of %s waits: it is the turn of %s", job.handler, worker_id, first.worker_id)
 
 

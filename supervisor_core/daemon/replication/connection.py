@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.common.errors import TemporaryError
-from supervisor_core.common.text import one_line, sentence, unfolded
+from supervisor_core.common.text import flatten, one_line, sentence
 from supervisor_core.config.fields import masked
 from supervisor_core.storage import schema
 from supervisor_core.storage.database_check import open_session
@@ -107,7 +107,7 @@ class SharedDatabase:
             said = str(error.orig if isinstance(error, DBAPIError) else error)
             if self._password:
                 said = said.replace(str(self._password), "…")
-            words = sentence(one_line(unfolded(said), WORDS))
+            words = sentence(one_line(flatten(said), WORDS))
             raise DatabaseAway(f"The shared database {self.address} can't be used: {words}") from error
 
     def read(self, look: Callable[[Connection], T]) -> T:

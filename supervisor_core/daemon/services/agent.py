@@ -31,7 +31,14 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger, Transactions, transactions
-from supervisor_core.storage.supervisors import ALIVE, Move, SupervisorRow, SupervisorStatus, Unresponsive, after
+from supervisor_core.storage.supervisors import (
+    ALIVE,
+    SupervisorMove,
+    SupervisorRow,
+    SupervisorStatus,
+    Unresponsive,
+    next_status,
+)
 from supervisor_core.storage.tables import REASON
 from supervisor_core.version import __version__
 from supervisor_core.workers.heartbeats.service import HeartbeatLoop
@@ -42,12 +49,12 @@ HEARTBEAT_SECONDS = 30.0
 THREADS = 2
 """A move and a heartbeat: neither waits for the other where a database hangs."""
 
-EVENTS: Mapping[Move, str] = MappingProxyType(
+EVENTS: Mapping[SupervisorMove, str] = MappingProxyType(
     {
-        Move.START: "supervisor.started",
-        Move.STOP: "supervisor.stopped",
-        Move.PAUSE: "supervisor.paused",
-        Move.RESUME: "supervisor.resumed",
+        SupervisorMove.START: "supervisor.started",
+        SupervisorMove.STOP: "supervisor.stopped",
+        SupervisorMove.PAUSE: "supervisor.paused",
+        SupervisorMove.RESUME: "supervisor.resumed",
     }
 )
 
@@ -134,26 +141,26 @@ class SupervisorAgent:
 
     async def start(self) -> None:
         """Be active; or paused at once, where somebody paused an earlier life and nobody has ended that."""
-        await self._to_the_end(self._move(Move.START))
+        await self._to_the_end(self._move(SupervisorMove.START))
 
     async def stop(self) -> None:
         """End this life. A pause stays in force for the next one."""
-        await self._to_the_end(self._move(Move.STOP))
+        await self._to_the_end(self._move(SupervisorMove.STOP))
 
     async def pause(self, reason: str = "", *, asked: AuditEntry | None = None) -> None:
         """Have monitoring and reconciling rest, also across restarts, until `resume`. Workers are not touched.
 
         `asked` is the audit row of who wants it, written together with the move.
         """
-        await self._to_the_end(self._move(Move.PAUSE, reason, asked))
+        await self._to_the_end(self._move(SupervisorMove.PAUSE, reason, asked))
 
     async def resume(self, *, asked: AuditEntry | None = None) -> None:
         """End the pause."""
-        await self._to_the_end(self._move(Move.RESUME, asked=asked))
+        await self._to_the_end(self._move(SupervisorMove.RESUME, asked=asked))
 
     async def fail(self, reason: str) -> None:
         """Say that this supervisor can't do its work, and why. `start` tries again; `stop` gives up."""
-        await self._to_the_end(self._move(Move.FAIL, reason))
+        await self._to_the_end(self._move(SupervisorMove.FAIL, reason))
 
     async def unresponsive(self, now: datetime | None = None) -> list[Unresponsive]:
         """The other supervisors in this database whose heartbeats are missing three times over."""
@@ -189,17 +196,17 @@ class SupervisorAgent:
         self._row = row
         return self._row
 
-    async def _move(self, move: Move, reason: str = "", asked: AuditEntry | None = None) -> None:
+    async def _move(self, move: SupervisorMove, reason: str = "", asked: AuditEntry | None = None) -> None:
         reason = one_line(storable(reason), REASON)
         async with self._moving:
             before = self._status
-            to = after(before, move)
+            to = next_status(before, move)
             if to is before:
                 log.warning("supervisor %s is %s already: %s changes nothing", self.supervisor_id, before, move)
                 return
             row = self._row or await self._begin()
-            rests = move is Move.START and row.paused
-            way = [to, after(to, Move.PAUSE)] if rests else [to]
+            rests = move is SupervisorMove.START and row.paused
+            way = [to, next_status(to, SupervisorMove.PAUSE)] if rests else [to]
             self._row = await self._write(row, way, self._changes(row, move, reason), asked)
             if way[-1] not in ALIVE:
                 await self._heartbeat.end()
@@ -208,16 +215,16 @@ class SupervisorAgent:
                 self._heartbeat.begin()
             self._tell(move, before, to, reason)
             if rests:
-                self._tell(Move.PAUSE, to, way[-1], self._row.reason or "")
+                self._tell(SupervisorMove.PAUSE, to, way[-1], self._row.reason or "")
 
     @staticmethod
-    def _changes(row: SupervisorRow, move: Move, reason: str) -> dict[str, Any]:
+    def _changes(row: SupervisorRow, move: SupervisorMove, reason: str) -> dict[str, Any]:
         """What changes in the row beside its status. The reason is that of the pause or of the failure."""
-        if move in (Move.PAUSE, Move.FAIL):
-            return {"reason": reason or None, "paused": row.paused or move is Move.PAUSE}
-        if move is Move.RESUME:
+        if move in (SupervisorMove.PAUSE, SupervisorMove.FAIL):
+            return {"reason": reason or None, "paused": row.paused or move is SupervisorMove.PAUSE}
+        if move is SupervisorMove.RESUME:
             return {"reason": None, "paused": False}
-        if move is Move.START and not row.paused:
+        if move is SupervisorMove.START and not row.paused:
             return {"reason": None}
         return {}
 
@@ -254,9 +261,9 @@ class SupervisorAgent:
                 remedy="Two supervisors with one supervisor.id? Give each its own, or stop one.",
             )
 
-    def _tell(self, move: Move, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
+    def _tell(self, move: SupervisorMove, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
         why = f": {reason}" if reason else ""
-        level = logging.ERROR if move is Move.FAIL else logging.INFO
+        level = logging.ERROR if move is SupervisorMove.FAIL else logging.INFO
         log.log(level, "supervisor %s is %s, it was %s%s", self.supervisor_id, to, before, why)
         event = EVENTS.get(move)
         if self._publish is None or event is None:

@@ -85,7 +85,7 @@ class MonitoringDoor:
         self._plan_again = plan_again
 
     async def __call__(self, rest: bool, issuer: Issuer) -> str:
-        """Do it; the words say what came of it. `IllegalMove` where it can't be done from where the agent stands."""
+        """Pause or resume monitoring and describe the result; `IllegalSupervisorMove` where the agent can't."""
         who = issuer.name or issuer.id
         already = self._agent.status is (SupervisorStatus.PAUSED if rest else SupervisorStatus.ACTIVE)
         if already:

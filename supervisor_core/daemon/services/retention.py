@@ -65,7 +65,7 @@ from supervisor_core.jobs.model import FINAL as ENDED
 from supervisor_core.jobs.rows import RESULT_FILE
 from supervisor_core.storage import envelopes, tables
 from supervisor_core.storage import replication_progress as forward_marks
-from supervisor_core.storage.outbox import ASKED, CARD, DETAILS
+from supervisor_core.storage.outbox import APPROVAL_REQUEST, CARD, DETAILS
 from supervisor_core.storage.replication_progress import Marks, Origin
 from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
@@ -85,7 +85,7 @@ CHANGES_KEPT = 20
 MESSAGES_KEPT: Mapping[str, timedelta] = {
     ALERT: YEAR,
     WEEK: YEAR,
-    **dict.fromkeys((CARD, ASKED, DETAILS, SCHEDULE, CALL, CONFIG, MORNING, WEBHOOK, RESULT_FILE), MONTH),
+    **dict.fromkeys((CARD, APPROVAL_REQUEST, DETAILS, SCHEDULE, CALL, CONFIG, MORNING, WEBHOOK, RESULT_FILE), MONTH),
 }
 """How long a message stays after it was delivered, by its kind. Nobody edits a message of another kind: one day."""
 

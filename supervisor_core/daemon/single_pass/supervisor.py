@@ -20,8 +20,8 @@ from supervisor_core.daemon.ownership import BusyError, pass_ownership
 from supervisor_core.daemon.replication.rounds import forward_now, why_not
 from supervisor_core.daemon.single_pass.work import Findings, LedgerOnDemand, check_control_flags, in_words
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.interrupts import Told, hearing_signals
-from supervisor_core.host.logging.log import about_worker
+from supervisor_core.host.interrupts import StopRequest, catch_stop_signals
+from supervisor_core.host.logging.log import worker_context
 from supervisor_core.host.old_files import next_sweep
 from supervisor_core.jobs.handler_checks import check_alone
 from supervisor_core.workers.context import open_doors
@@ -56,7 +56,7 @@ class Supervisor:
         self.findings = Findings()
         self.held_by = ""
         """Who has what a pass needs for itself; empty where the pass had it."""
-        self._told = Told()
+        self._told = StopRequest()
         self._owns = False
         self._ledger = LedgerOnDemand(self.config)
         self.host.pauses.hand_made = self._note_hand_made
@@ -65,10 +65,10 @@ class Supervisor:
         """One pass; its exit code. Beside the daemon or another pass for this worker it does nothing, which is 0."""
         prepare_state_dir(self.config)
         self.findings, self.held_by = Findings(), ""
-        with logging_as_configured(self.config, self.host.drive), hearing_signals() as told:
+        with logging_as_configured(self.config, self.host.drive), catch_stop_signals() as told:
             self._told = told
             try:
-                with about_worker(self.worker.id), self._owning():
+                with worker_context(self.worker.id), self._owning():
                     self._pass(heal=heal)
                 with self.findings.going_on():
                     self._forward()

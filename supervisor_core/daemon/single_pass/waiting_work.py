@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from supervisor_core.code.recovery import report_interrupted
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.environment import trust_of
 from supervisor_core.daemon.execution import NotWrittenDown, Patience, execute
 from supervisor_core.daemon.reconciliation.unconfigured_workers import unblock_worker
 from supervisor_core.daemon.single_pass.work import Findings
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.interrupts import Told
+from supervisor_core.host.interrupts import StopRequest
 from supervisor_core.intake.inbox.intake import FlagIntake
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
@@ -19,7 +19,13 @@ from supervisor_core.workers.context import HostContext
 
 
 def do_what_waits(
-    host: HostContext, worker: Worker, ledger: Ledger, findings: Findings, told: Told, *, sweep: bool = True
+    host: HostContext,
+    worker: WorkerSettings,
+    ledger: Ledger,
+    findings: Findings,
+    told: StopRequest,
+    *,
+    sweep: bool = True,
 ) -> None:
     """All of it, in this order; once told to stop, nothing more is begun, and what has its outcome is delivered."""
     for ended in report_interrupted(host, ledger, [worker.id], lambda: told):
@@ -45,7 +51,7 @@ def do_what_waits(
         pass
 
 
-def _take_flags(host: HostContext, worker: Worker, ledger: Ledger, findings: Findings) -> None:
+def _take_flags(host: HostContext, worker: WorkerSettings, ledger: Ledger, findings: Findings) -> None:
     try:
         swept = FlagIntake(host, ledger, [worker.id], trust_of(host.config)).sweep()
     except (DriveUnavailable, OSError) as error:

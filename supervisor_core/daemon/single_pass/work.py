@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Self
 from supervisor_core.commands.flags import worker_of
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.interrupts import Told
+from supervisor_core.host.interrupts import StopRequest
 from supervisor_core.storage import ledger_file
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.heartbeats.rows import Execute
@@ -113,7 +113,7 @@ class LedgerOnDemand:
 
 
 def check_control_flags(
-    host: HostContext, worker: Worker, ledger: LedgerOnDemand, findings: Findings, told: Told
+    host: HostContext, worker: WorkerSettings, ledger: LedgerOnDemand, findings: Findings, told: StopRequest
 ) -> list[str]:
     """Report what a crash interrupted, take the worker's flags, do by priority what waits; which actions were taken.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.commands.command import Outcome
-from supervisor_core.commands.phrases import span
+from supervisor_core.commands.phrases import format_span
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import HostContext
 
@@ -70,7 +70,7 @@ def _process(worker_id: str, part: Mapping[str, Any]) -> str:
     if not part["running"]:
         return f"{worker_id} does not run" if part["presence"] == "stopped" else f"{worker_id} may be running"
     up = part["uptime_seconds"]
-    return f"{worker_id} runs as pid {part['pid']}" + (f" since {span(up)}" if up is not None else "")
+    return f"{worker_id} runs as pid {part['pid']}" + (f" since {format_span(up)}" if up is not None else "")
 
 
 def _health(part: Mapping[str, Any]) -> str:

@@ -19,22 +19,22 @@ from typing import Any
 from supervisor_core.code.git.runner import NAMED_CHANGES, Git, NoCheckout, git_version
 from supervisor_core.commands.flags import parse_name
 from supervisor_core.common.times import to_text
-from supervisor_core.config.models import Folders
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.models import FolderSettings
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import Part, Usage, failed, usage_of
 from supervisor_core.diagnosis.reports.handlers import database_name, database_url
 from supervisor_core.host import drive_files
-from supervisor_core.host.disks import space
+from supervisor_core.host.disks import disk_space
 from supervisor_core.host.logging.excerpts import last_lines
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.open_folder import OpenFolder
-from supervisor_core.host.process_facts.facts import Life, Member
+from supervisor_core.host.process_facts.facts import Liveness, WorkerProcess
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.output.files import read_source, source_of
 from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.database_check import look, verify
+from supervisor_core.storage.database_check import read_closed_ledger, verify
 from supervisor_core.storage.store import FILE_NAME
 from supervisor_core.version import __version__
 from supervisor_core.workers.context import HostContext
@@ -45,7 +45,7 @@ from supervisor_core.workers.pauses import Pause, read_flag
 from supervisor_core.workers.worker import check_watcher_process
 
 
-def heartbeat(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
+def heartbeat(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
     """Fresh, healthy, paused; with the reason in words."""
     host.drive.check()
     beat, flag = host.drive.call(_on_drive, host.drive.root, host.config.folder("state"), worker.id)
@@ -91,9 +91,9 @@ LIBRARIES = (
 )  # fmt: skip
 
 
-def parts_for(host: HostContext, worker: Worker, masking: Masking) -> Mapping[str, Part]:
+def parts_for(host: HostContext, worker: WorkerSettings, masking: Masking) -> Mapping[str, Part]:
     """Every part, in the order in which it stands in the report. Another part is another line here."""
-    looks: Mapping[str, Callable[[HostContext, Worker, Masking], Mapping[str, Any]]] = {
+    looks: Mapping[str, Callable[[HostContext, WorkerSettings, Masking], Mapping[str, Any]]] = {
         "process": _process,
         "heartbeat": heartbeat,
         "database": _database,
@@ -109,7 +109,7 @@ def parts_for(host: HostContext, worker: Worker, masking: Masking) -> Mapping[st
     return {name: partial(look_at, host, worker, masking) for name, look_at in looks.items()}
 
 
-def _process(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
+def _process(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
     """Whether it runs, what it uses, and what hangs on it."""
     found = check_watcher_process(host.processes, worker)
     members = host.processes.members(worker.id)
@@ -122,7 +122,7 @@ def _process(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
         "presence": str(found.presence),
         "reason": found.reason,
         "pid": found.identity.pid if found.identity else None,
-        "frozen": found.life is Life.FROZEN,
+        "frozen": found.life is Liveness.FROZEN,
         "stuck": found.stuck,
         "started_at": since,
         "uptime_seconds": round(max((datetime.now(UTC) - since).total_seconds(), 0.0), 1) if since else None,
@@ -134,13 +134,13 @@ def _process(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
     }
 
 
-def _member(member: Member, usage: Usage) -> dict[str, Any]:
+def _member(member: WorkerProcess, usage: Usage) -> dict[str, Any]:
     """Its command line is left out: what programs are called with may be a secret."""
     figures = {"memory_bytes": usage.memory_bytes, "cpu_percent": usage.cpu_percent, "started_at": usage.started_at}
     return {"pid": member.pid, "name": member.name, "state": member.state, **figures}
 
 
-def _database(host: HostContext, _: Worker, __: Masking) -> dict[str, Any]:
+def _database(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
     """Whether the database answers; what is in it is the business of verify-db."""
     timeout = min(host.config.database.query_timeout_seconds, DATABASE_SECONDS)
     found = verify(database_url(host.config), (), timeout, DATABASE_SECONDS)
@@ -149,10 +149,10 @@ def _database(host: HostContext, _: Worker, __: Masking) -> dict[str, Any]:
     return {**told, "connect_seconds": round(seconds, 3), **found.facts()}
 
 
-def _folders(host: HostContext, _: Worker, __: Masking) -> dict[str, Any]:
+def _folders(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
     """The drive's folders, in one call for all of them."""
     host.drive.check()
-    folders = {name: host.config.folder(name) for name in Folders.model_fields}
+    folders = {name: host.config.folder(name) for name in FolderSettings.model_fields}
     return {"root": str(host.drive.root), **host.drive.call(_look_at_folders, host.drive.root, folders)}
 
 
@@ -188,18 +188,20 @@ def _counts(folder: OpenFolder, deadline: float) -> dict[str, Any]:
     return {"files": files, "folders": below, "more": False}
 
 
-def _disk(host: HostContext, _: Worker, __: Masking) -> dict[str, Any]:
+def _disk(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
     """The disk of the state folder, and that of the drive; one that can't be asked leaves the other known."""
-    told: dict[str, Any] = {"state_dir": {"path": str(host.config.state_dir), **space(host.config.state_dir)._asdict()}}
+    told: dict[str, Any] = {
+        "state_dir": {"path": str(host.config.state_dir), **disk_space(host.config.state_dir)._asdict()}
+    }
     try:
         host.drive.check()
-        told["drive"] = {"path": str(host.drive.root), **host.drive.call(space, host.drive.root)._asdict()}
+        told["drive"] = {"path": str(host.drive.root), **host.drive.call(disk_space, host.drive.root)._asdict()}
     except Exception as error:  # noqa: BLE001 (whatever the drive does, the local disk is told)
         told["drive"] = failed(str(error))
     return told
 
 
-def _log(host: HostContext, worker: Worker, masking: Masking) -> dict[str, Any]:
+def _log(host: HostContext, worker: WorkerSettings, masking: Masking) -> dict[str, Any]:
     """The last lines of what the worker wrote, by itself or to us."""
     source = source_of(host.config, worker)
     end = read_source(host.drive, source)
@@ -207,7 +209,7 @@ def _log(host: HostContext, worker: Worker, masking: Masking) -> dict[str, Any]:
     return {"path": str(source.path), "size_bytes": tail.size_bytes, "lines": tail.lines}
 
 
-def _pending_flags(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
+def _pending_flags(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
     """Flags for this worker that nobody has taken yet, and how many others lie there."""
     host.drive.check()
     return host.drive.call(
@@ -236,10 +238,12 @@ def _age(root: Path, path: Path) -> dict[str, Any]:
     return {"size_bytes": status.st_size, "age_seconds": round(max(time.time() - status.st_mtime, 0.0), 1)}
 
 
-def _queue(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
+def _queue(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
     """What waits for this worker or is under way; the report itself is among it."""
     states = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
-    found = look(host.config.state_dir / FILE_NAME, lambda connection: jobs.waiting(connection, [worker.id], states))
+    found = read_closed_ledger(
+        host.config.state_dir / FILE_NAME, lambda connection: jobs.waiting(connection, [worker.id], states)
+    )
     told = [
         {"task_id": job.task_id, "handler": job.handler, "state": str(job.state), "filed_at": to_text(job.filed_at)}
         for job in found[:NAMED]
@@ -247,10 +251,10 @@ def _queue(host: HostContext, worker: Worker, _: Masking) -> dict[str, Any]:
     return {"count": len(found), "jobs": told}
 
 
-def _audit(host: HostContext, _: Worker, masking: Masking) -> dict[str, Any]:
+def _audit(host: HostContext, _: WorkerSettings, masking: Masking) -> dict[str, Any]:
     """The newest rows of this host's trail, whatever worker they are about."""
     wanted = audit.AuditFilter(limit=AUDIT_ROWS)
-    found = look(host.config.state_dir / FILE_NAME, lambda connection: audit.search(connection, wanted))
+    found = read_closed_ledger(host.config.state_dir / FILE_NAME, lambda connection: audit.search(connection, wanted))
     return {"rows": [{**row, "details_json": _details(row["details_json"], masking)} for row in found]}
 
 
@@ -265,7 +269,7 @@ def _details(text: str, masking: Masking) -> str:
     return shown if len(shown) <= LONGEST_DETAILS else f"{shown[:LONGEST_DETAILS]}…"
 
 
-def _versions(_: HostContext, __: Worker, ___: Masking) -> dict[str, Any]:
+def _versions(_: HostContext, __: WorkerSettings, ___: Masking) -> dict[str, Any]:
     return {
         "supervisor": __version__,
         "python": platform.python_version(),
@@ -283,7 +287,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _git(_: HostContext, worker: Worker, __: Masking) -> dict[str, Any]:
+def _git(_: HostContext, worker: WorkerSettings, __: Masking) -> dict[str, Any]:
     """How the worker's code stands. A worker without a checkout is no failure: not every one has its code so."""
     told = {"path": str(worker.code.path), "version": git_version()}
     try:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from supervisor_core.commands.phrases import Phrase, span
-from supervisor_core.common.errors import Typed
+from supervisor_core.commands.phrases import Phrase, format_span
+from supervisor_core.common.errors import Verbatim
 from supervisor_core.common.text import sentence
 from supervisor_core.diagnosis.why.code_causes import out_of_memory, the_change
 from supervisor_core.diagnosis.why.down_causes import DOWN
@@ -39,7 +39,7 @@ def the_configuration(facts: Facts) -> Found | None:
         return None
     error = log_lines.last_error(facts.lines, since)
     start = facts.start_error.splitlines()[0].removesuffix(" Its last words:").rstrip(".") if facts.start_error else ""
-    said: Phrase = (": ", Typed(error)) if error else (f": {start}",) if start else ()
+    said: Phrase = (": ", Verbatim(error)) if error else (f": {start}",) if start else ()
     words: Phrase = (
         f"{facts.worker_id} doesn't run well with the configuration of ",
         new.begun_at,
@@ -71,10 +71,10 @@ def cause_of(facts: Facts) -> Found:
 def _not_enabled(facts: Facts) -> Found | None:
     name = facts.worker_id
     if not facts.seen.enabled and not facts.runs:
-        todo: Phrase = ("To have it run, set ", Typed(f"workers.{name}.enabled"), " to true in the configuration.")
+        todo: Phrase = ("To have it run, set ", Verbatim(f"workers.{name}.enabled"), " to true in the configuration.")
         return Found(Cause.NOT_ENABLED, (f"{name} rests because the configuration says that it is not enabled",), todo)
     if facts.seen.quarantined and not facts.runs:
-        todo = ("To have it run, take ", Typed(f"workers.{name}.quarantined"), " out of the configuration.")
+        todo = ("To have it run, take ", Verbatim(f"workers.{name}.quarantined"), " out of the configuration.")
         return Found(Cause.SET_ASIDE, (f"{name} rests because the configuration has it quarantined",), todo)
     return None
 
@@ -90,7 +90,7 @@ def _paused(facts: Facts) -> Found | None:
     waits = "; it runs, and waits" if facts.runs else ""
     who: Phrase = (*by, *since, *label, waits)
     asked = " Ask whoever paused it whether it may go on;" if pause.by else ""
-    todo: Phrase = (f"It stays so until somebody resumes it.{asked} ", Typed("resume"), " starts it again.")
+    todo: Phrase = (f"It stays so until somebody resumes it.{asked} ", Verbatim("resume"), " starts it again.")
     return Found(Cause.PAUSED, (f"{name} is paused", *who), todo, (facts.command("resume"),), pause.at)
 
 
@@ -117,7 +117,7 @@ def _drive_away(facts: Facts) -> Found | None:
         words += f", and {name} doesn't run; it's started without the drive unless its folder or program lies there"
     todo: Phrase = (
         f"{sentence(facts.drive_problem)} ",
-        Typed("supervisor doctor"),
+        Verbatim("supervisor doctor"),
         f" on the host says when it is there. {name} itself needs nothing: it is looked at again by then.",
     )
     return Found(Cause.DRIVE_AWAY, (words,), todo, since=ended or facts.since)
@@ -129,10 +129,10 @@ def _frozen(facts: Facts) -> Found | None:
         return None
     name, pid = facts.worker_id, facts.seen.pid
     words = f"{name} was stopped by a signal (SIGSTOP or a debugger), and does nothing until it is continued"
-    known = f"; it has been seen so for {span(seconds)}" if seconds >= 1 else ""
+    known = f"; it has been seen so for {format_span(seconds)}" if seconds >= 1 else ""
     todo: Phrase = (
         "On the host, ",
-        Typed(f"kill -CONT {pid}"),
+        Verbatim(f"kill -CONT {pid}"),
         " has it go on where it stands; a restart begins anew.",
     )
     since = facts.since if facts.health is Health.FROZEN else None
@@ -149,7 +149,7 @@ def _stuck(facts: Facts) -> Found | None:
     more = f" and {len(facts.survivors) - 5} more" if len(facts.survivors) > 5 else ""
     words = f"{name} is stuck: {left}{more} could not be ended"
     pids = "A process in state D waits for a disk or a drive, and ends when that answers; "
-    todo: Phrase = (f"{pids}another one is to be ended on the host. Then ", Typed(f"restart {name}"), ".")
+    todo: Phrase = (f"{pids}another one is to be ended on the host. Then ", Verbatim(f"restart {name}"), ".")
     return Found(Cause.STUCK, (words,), todo, (facts.command("restart"),), facts.since)
 
 
@@ -161,7 +161,8 @@ def _clock(facts: Facts) -> Found | None:
     if ahead <= 0:
         return None
     where = f" on {beat.hostname}" if beat.hostname else ""
-    words = f"the heartbeat of {facts.worker_id} is {span(ahead)} in the future, so the clocks{where} and here differ"
+    lead = format_span(ahead)
+    words = f"the heartbeat of {facts.worker_id} is {lead} in the future, so the clocks{where} and here differ"
     todo = "Compare the clocks and put them right (NTP). Nothing is done to the worker meanwhile: its process is there."
     return Found(Cause.CLOCK, (words[0].upper() + words[1:],), (todo,), since=facts.since)
 
@@ -171,7 +172,7 @@ def _disk_full(facts: Facts) -> Found | None:
     if facts.fine:
         return None
     name, since = facts.worker_id, began(facts) if not facts.runs else unwell_since(facts)
-    said = log_lines.about(facts.lines, log_lines.NO_SPACE, since)
+    said = log_lines.newest_match(facts.lines, log_lines.NO_SPACE, since)
     beat = facts.seen.heartbeat
     if not said and beat is not None and log_lines.NO_SPACE.search(beat.error):
         said = beat.error
@@ -191,7 +192,7 @@ def _disk_full(facts: Facts) -> Found | None:
         known = f" Of the disks that I know, {roomy}: it is another one, or room was made since." if roomy else ""
         todo = f"Find the disk that it writes to, and make room there.{known} Once there is room"
     after = ", then restart it." if full else ", restart it."
-    quoted: Phrase = (": ", Typed(said)) if said else ()
+    quoted: Phrase = (": ", Verbatim(said)) if said else ()
     return Found(Cause.DISK_FULL, (words, *quoted), (f"{todo}{after}",), (facts.command("restart"),), since)
 
 

@@ -16,8 +16,8 @@ from enum import IntEnum
 from supervisor_core.code.change_plan import short
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.phrases import Phrase, span
-from supervisor_core.common.errors import Typed
+from supervisor_core.commands.phrases import Phrase, format_span
+from supervisor_core.common.errors import Verbatim
 from supervisor_core.common.text import times
 from supervisor_core.diagnosis.why.model import Cause, CodeChange, Facts, Found, began, failing, in_words, was_killed
 from supervisor_core.diagnosis.why.running_causes import unwell_since
@@ -55,7 +55,7 @@ def evidence(facts: Facts, change: CodeChange) -> Evidence:
     since = facts.since if facts.runs else own[0].ended_at
     if since is None:
         return Evidence(Weight.SOME)
-    after = span((since - change.at).total_seconds())
+    after = format_span((since - change.at).total_seconds())
     what = "it became so" if facts.runs else "it exited"
     return Evidence(
         Weight.SOME, (f"No traceback points to the changed files. The evidence is that {what} {after} later",)
@@ -69,7 +69,7 @@ def cleared(facts: Facts) -> tuple[Phrase, ...]:
         return ()
     if evidence(facts, change).weight is not Weight.NONE:
         return ()
-    ago = span((facts.at - change.at).total_seconds())
+    ago = format_span((facts.at - change.at).total_seconds())
     return ((f"Code last changed {ago} ago; the exits don't point to it",),)
 
 
@@ -107,7 +107,7 @@ def out_of_memory(facts: Facts) -> Found | None:
     if facts.runs and facts.fine:
         return None
     since = unwell_since(facts) if facts.runs else began(facts)
-    said = log_lines.about(facts.lines, log_lines.NO_MEMORY, since)
+    said = log_lines.newest_match(facts.lines, log_lines.NO_MEMORY, since)
     if facts.runs and not said:
         return None
     more = "Give it more memory or less to do at a time, or find what keeps so much; then restart it."
@@ -122,11 +122,11 @@ def out_of_memory(facts: Facts) -> Found | None:
             " and nobody here asked for it, while the kernel counts that ",
             f"{kills} killed for lack of memory on this host during its life",
         )
-        todo: Phrase = ("On the host, ", Typed("dmesg | grep -i oom"), f" names which. {more}")
+        todo: Phrase = ("On the host, ", Verbatim("dmesg | grep -i oom"), f" names which. {more}")
         return Found(Cause.OUT_OF_MEMORY, words, todo, remedies, since, (*cleared(facts), *_given_up(facts)))
     if said:
         how = "it runs on and is not well" if facts.runs else f"it {in_words(life)}" if life else "it does not run"
-        words = (f"{name} ran out of memory: {how}", *ended, ", and it wrote ", Typed(said))
+        words = (f"{name} ran out of memory: {how}", *ended, ", and it wrote ", Verbatim(said))
         return Found(Cause.OUT_OF_MEMORY, words, (more,), remedies, since, _also(facts))
     return None
 
@@ -183,7 +183,7 @@ def _since(facts: Facts) -> datetime | None:
 def _what(facts: Facts, since: datetime) -> Phrase:
     """What has been so since the change."""
     error = log_lines.last_error(facts.lines, since)
-    quoted: Phrase = (": ", Typed(error)) if error else ()
+    quoted: Phrase = (": ", Verbatim(error)) if error else ()
     if facts.runs:
         return ("since ", since, f" {facts.reason.removeprefix('running, but ')}", *quoted)
     row = failing(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
-from supervisor_core.common.errors import Given, Typed
+from supervisor_core.common.errors import CommandText, Verbatim
 from supervisor_core.common.text import times
 from supervisor_core.diagnosis.why.code_causes import cleared
 from supervisor_core.diagnosis.why.model import Cause, Facts, Found, began, failing, in_words, was_killed
@@ -83,7 +83,9 @@ def _unknown_kill(facts: Facts) -> tuple[Phrase, ...]:
     life = facts.last
     if life is None or not was_killed(life) or life.memory_kills is not None:
         return ()
-    return (("It isn't known here whether the kernel ran out of memory: on the host, ", Typed("dmesg | grep -i oom")),)
+    return (
+        ("It isn't known here whether the kernel ran out of memory: on the host, ", Verbatim("dmesg | grep -i oom")),
+    )
 
 
 def _monitoring(facts: Facts) -> Found | None:
@@ -93,7 +95,7 @@ def _monitoring(facts: Facts) -> Found | None:
     by: Phrase = (" by ", facts.resting_by) if facts.resting_by else ()
     since: Phrase = (" since ", facts.resting_since) if facts.resting_since else ()
     words: Phrase = (f"{facts.worker_id} does not run, and monitoring is paused", *by, *since, ": nothing is started")
-    todo: Phrase = (Given("monitoring resume"), " has the supervisor start it; a restart starts it alone.")
+    todo: Phrase = (CommandText("monitoring resume"), " has the supervisor start it; a restart starts it alone.")
     remedies = (Command("monitoring resume"), facts.command("restart"))
     return Found(Cause.MONITORING_PAUSED, words, todo, remedies, facts.since)
 
@@ -150,7 +152,7 @@ def _not_running(facts: Facts) -> Found | None:
 
 def _error(facts: Facts) -> Phrase:
     error = log_lines.last_error(facts.lines, began(facts))
-    return (", with ", Typed(error)) if error else ()
+    return (", with ", Verbatim(error)) if error else ()
 
 
 DOWN = (

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Risk
 from supervisor_core.commands.phrases import Phrase
-from supervisor_core.common.errors import Typed
+from supervisor_core.common.errors import Verbatim
 from supervisor_core.common.text import one_line
 from supervisor_core.diagnosis.why.causes import cause_of
 from supervisor_core.diagnosis.why.model import Cause, Event, Explanation, Facts, Found, Held, in_words
@@ -30,7 +30,7 @@ QUIET = frozenset({Cause.WELL, Cause.PAUSED, Cause.NOT_ENABLED, Cause.SET_ASIDE,
 def explain(facts: Facts) -> Explanation:
     """The whole."""
     found = cause_of(facts)
-    lines = () if found.cause in QUIET else log_lines.that_matter(facts.lines, found.since)
+    lines = () if found.cause in QUIET else log_lines.important_lines(facts.lines, found.since)
     return Explanation(
         worker_id=facts.worker_id,
         at=facts.at,
@@ -100,7 +100,7 @@ def came_of(job: Job) -> Phrase:
     else:
         came = f": failed, {one_line(job.outcome.error or '', ERROR)}"
     label = f" “{job.label}”" if job.label else ""
-    return (f"{label}{came} (", Typed(job.task_id), ")")
+    return (f"{label}{came} (", Verbatim(job.task_id), ")")
 
 
 def _settings(facts: Facts) -> Iterator[Event]:
@@ -108,7 +108,7 @@ def _settings(facts: Facts) -> Iterator[Event]:
     if new is not None:
         changes = ", ".join(new.changes)
         words = f"configuration ({one_line(changes, ERROR)}) by "
-        yield Event(new.begun_at, (words, new.by, " (", Typed(new.config_id), ")"))
+        yield Event(new.begun_at, (words, new.by, " (", Verbatim(new.config_id), ")"))
 
 
 def _ends(facts: Facts) -> Iterator[Event]:

@@ -27,15 +27,15 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import from_text
 from supervisor_core.config.changes import APPLIED
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.diagnosis.why.explanation import explain
 from supervisor_core.diagnosis.why.model import CodeChange, Disk, Explanation, Facts, NewSettings, Paused
-from supervisor_core.host.disks import space
+from supervisor_core.host.disks import disk_space
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.logging.excerpts import last_lines
 from supervisor_core.host.logging.masking import Masking
-from supervisor_core.host.open_folder import End
+from supervisor_core.host.open_folder import FileEnd
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.output.files import OutputSource, source_of, written_to
@@ -163,12 +163,14 @@ class Explainer:
         paused = _with_job(facts.paused, seen, asked)
         return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, settings=settings, paused=paused)
 
-    def _ends(self, host: HostContext, workers: Sequence[Worker]) -> dict[str, End | str]:
+    def _ends(self, host: HostContext, workers: Sequence[WorkerSettings]) -> dict[str, FileEnd | str]:
         """The end of what each of them wrote, or why it can't be read."""
         sources = {worker.id: source_of(host.config, worker) for worker in workers}
         there = {name: source for name, source in sources.items() if source.on_drive}
         local = {name: source for name, source in sources.items() if name not in there}
-        found: dict[str, End | str] = dict(self._bounded(_read_all, local) or dict.fromkeys(local, "its disk hangs"))
+        found: dict[str, FileEnd | str] = dict(
+            self._bounded(_read_all, local) or dict.fromkeys(local, "its disk hangs")
+        )
         if there:
             known = self._bounded(host.drive.call, _read_all, there, host.drive.root)
             found |= known or dict.fromkeys(there, "it lies on the drive, which is away or slow")
@@ -281,27 +283,29 @@ def _changed(job: Job, since: datetime) -> bool:
     return late and details.get("before") != details.get("after")
 
 
-def _with_log(facts: Facts, config: SupervisorConfig, worker: Worker, end: End | str | None, masking: Masking) -> Facts:
+def _with_log(
+    facts: Facts, config: SupervisorConfig, worker: WorkerSettings, end: FileEnd | str | None, masking: Masking
+) -> Facts:
     if end is None or isinstance(end, str):
         words = f"{written_to(config, worker)} can't be read: {end or 'it took too long'}"
         return replace(facts, unknown=(*facts.unknown, masking.text(words)))
     return replace(facts, lines=tuple(last_lines(end, LINES, masking).lines))
 
 
-def _read_all(sources: Mapping[str, OutputSource]) -> dict[str, End | str]:
-    found: dict[str, End | str] = {}
+def _read_all(sources: Mapping[str, OutputSource]) -> dict[str, FileEnd | str]:
+    found: dict[str, FileEnd | str] = {}
     for name, source in sources.items():
         try:
             found[name] = source.read(READ_BYTES)
         except FileNotFoundError:
-            found[name] = End(b"", 0, cut=False)
+            found[name] = FileEnd(b"", 0, cut=False)
         except (SupervisorError, OSError) as error:
             found[name] = str(error)
     return found
 
 
 def _disk(what: str, folder: Path) -> Disk:
-    found = space(folder)
+    found = disk_space(folder)
     return Disk(what, str(folder), found.free, found.percent_free)
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.phrases import Phrase, span
+from supervisor_core.commands.phrases import Phrase, format_span
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.health import Health, Observation, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun
@@ -263,7 +263,7 @@ def began(facts: Facts) -> datetime | None:
 
 def in_words(life: WorkerRun) -> str:
     """`ended with exit code 1 after 2 s`."""
-    lived = f" after {span(life.seconds)}" if life.seconds else " at its start"
+    lived = f" after {format_span(life.seconds)}" if life.seconds else " at its start"
     if life.exit_code is None:
         return f"ended{lived}, and nobody saw how"
     if was_killed(life):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from supervisor_core.commands.phrases import Phrase, span
-from supervisor_core.common.errors import Typed
+from supervisor_core.commands.phrases import Phrase, format_span
+from supervisor_core.common.errors import Verbatim
 from supervisor_core.common.text import times
 from supervisor_core.diagnosis.why.model import Cause, Facts, Found, in_words
 from supervisor_core.host.logging import excerpts as log_lines
@@ -51,7 +51,7 @@ def _no_progress(facts: Facts) -> Found | None:
     words: Phrase = (
         f"{name} is stuck: it beats and has work to do, and has made no progress since ",
         last,
-        f"; more than {span(seen.max_age_seconds)} ago is too long",
+        f"; more than {format_span(seen.max_age_seconds)} ago is too long",
     )
     todo = f"What it works on takes too long, or never ends: {ALIVE}"
     return Found(Cause.NO_PROGRESS, words, (todo,), (facts.command("restart"),), facts.since or last + limit)
@@ -62,7 +62,7 @@ def _says_so(facts: Facts) -> Found | None:
         return None
     beat = facts.seen.heartbeat
     error = beat.error if beat else ""
-    said: Phrase = (" that something is wrong: ", Typed(error)) if error else (f": {facts.reason}",)
+    said: Phrase = (" that something is wrong: ", Verbatim(error)) if error else (f": {facts.reason}",)
     words: Phrase = (f"{facts.worker_id} runs, and says itself" if error else f"{facts.worker_id} runs", *said)
     todo = "That is for whoever knows the worker; a restart helps only where its cause is gone."
     return Found(Cause.SAYS_SO, words, (todo,), (facts.command("restart"),), unwell_since(facts))
@@ -75,7 +75,7 @@ def _hung(facts: Facts) -> Found | None:
             (": its last heartbeat came at ", seen.heartbeat.at) if seen.heartbeat and seen.heartbeat.at else ()
         )
         failing = f", and {seen.probe_failing}" if seen.probe_failing else ""
-        limit = f", and more than {span(seen.max_age_seconds)} ago is too long{failing}"
+        limit = f", and more than {format_span(seen.max_age_seconds)} ago is too long{failing}"
         words: Phrase = (f"{name} hangs: its process is there (pid {seen.pid}) and says nothing", *last, limit)
         return Found(
             Cause.HUNG,
@@ -90,9 +90,9 @@ def _hung(facts: Facts) -> Found | None:
     words = (f"{name} runs (pid {seen.pid}), and has sent no heartbeat since it was started", *since)
     todo = (
         f"Either it hangs in its start: {ALIVE} Or it writes its heartbeat elsewhere than where it is looked for: ",
-        Typed("nas.folders.state"),
+        Verbatim("nas.folders.state"),
         "; or it writes none, and then ",
-        Typed(f"workers.{name}.heartbeat_max_age_seconds"),
+        Verbatim(f"workers.{name}.heartbeat_max_age_seconds"),
         " is to be 0.",
     )
     return Found(Cause.SILENT, words, todo, (facts.command("restart"),), unwell_since(facts))
@@ -107,7 +107,7 @@ def _back(facts: Facts) -> Found | None:
         return None
     ended = [each for each in facts.lives if each.failed and facts.at - each.ended_at <= LATELY]
     error = log_lines.last_error(facts.lines, ended[0].ended_at)
-    quoted: Phrase = (", with ", Typed(error)) if error else ()
+    quoted: Phrase = (", with ", Verbatim(error)) if error else ()
     since: Phrase = (" since ", begun) if begun else ()
     words: Phrase = (
         f"{facts.worker_id} runs again",
@@ -123,7 +123,7 @@ def _well(facts: Facts) -> Found | None:
     if not facts.fine:
         return None
     begun = facts.seen.started_at
-    since: Phrase = (" since ", begun, f", for {span((facts.at - begun).total_seconds())}") if begun else ()
+    since: Phrase = (" since ", begun, f", for {format_span((facts.at - begun).total_seconds())}") if begun else ()
     return Found(Cause.WELL, (f"{facts.worker_id} is well: it runs", *since, _beat(facts)), since=facts.since or begun)
 
 
@@ -133,7 +133,7 @@ def _beat(facts: Facts) -> str:
         return ", and no heartbeat is expected of it"
     if beat is None or beat.at is None:
         return ", and its first heartbeat is awaited"
-    return f", and its last heartbeat came {span((facts.at - beat.at).total_seconds())} ago"
+    return f", and its last heartbeat came {format_span((facts.at - beat.at).total_seconds())} ago"
 
 
 RUNNING = (_probe, _no_progress, _says_so, _hung, _back, _well)

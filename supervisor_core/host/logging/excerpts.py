@@ -18,7 +18,7 @@ from typing import NamedTuple
 from supervisor_core.common.text import one_line
 from supervisor_core.host import drive_files
 from supervisor_core.host.logging.masking import Masking
-from supervisor_core.host.open_folder import End, OpenFolder
+from supervisor_core.host.open_folder import FileEnd, OpenFolder
 
 MOST = 8
 LONGEST = 300  # characters of one line
@@ -42,7 +42,7 @@ _WHERE_TIMES_STAND = 80
 """Characters from the beginning of a line."""
 
 
-def that_matter(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
+def important_lines(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
     """Those, in their order and each kind once; nothing that is older than what is to be explained."""
     found: dict[str, tuple[int, str]] = {}
     last = _last_traceback(lines)
@@ -75,7 +75,7 @@ def traceback_files(lines: Sequence[str], since: datetime | None = None) -> tupl
     return tuple(match[1] for line in lines[begin:end] if (match := _FILE.match(line)))
 
 
-def about(lines: Sequence[str], words: re.Pattern[str], since: datetime | None = None) -> str:
+def newest_match(lines: Sequence[str], words: re.Pattern[str], since: datetime | None = None) -> str:
     """The newest line in which these words stand; empty where there is none."""
     return next(
         (one_line(line.strip(), LONGEST) for _, line in reversed(list(_recent(lines, since))) if words.search(line)), ""
@@ -135,7 +135,7 @@ class Tail(NamedTuple):
     size_bytes: int
 
 
-def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) -> End:
+def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) -> FileEnd:
     """The last bytes of a regular file, so many at most; for a file on the drive, give the drive's root.
 
     May hang as long as its disk does, but waits for no pipe and follows no link.
@@ -146,7 +146,7 @@ def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) ->
         return folder.read_end(path.name, most)
 
 
-def last_lines(end: End, count: int, masking: Masking) -> Tail:
+def last_lines(end: FileEnd, count: int, masking: Masking) -> Tail:
     """So many lines, without secrets, each on one line. What is masked is masked before anything is cut off."""
     text = masking.text(end.data.decode(errors="replace"))
     if end.cut:

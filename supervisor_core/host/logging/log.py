@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.text import escaped, times
+from supervisor_core.common.text import escape, times
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging.events import EVENTS_FILE
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 
 COPY_WAITS_AT_MOST = 1000
 """Lines for the drive while it is slow; beyond that they are only at home, and a line says how many."""
@@ -44,18 +44,18 @@ _worker: ContextVar[str | None] = ContextVar("worker", default=None)
 
 
 @contextlib.contextmanager
-def about(task_id: str, label: str | None, worker_id: str | None = None) -> Iterator[None]:
+def command_context(task_id: str, label: str | None, worker_id: str | None = None) -> Iterator[None]:
     """Everything logged in here belongs to this task, and in the structured twin to this worker as well."""
     token = _task.set((task_id, label))
     try:
-        with about_worker(worker_id or _worker.get()):
+        with worker_context(worker_id or _worker.get()):
             yield
     finally:
         _task.reset(token)
 
 
 @contextlib.contextmanager
-def about_worker(worker_id: str | None) -> Iterator[None]:
+def worker_context(worker_id: str | None) -> Iterator[None]:
     """Everything logged in here is about this worker; only the structured twin says so. `extra` goes before it."""
     token = _worker.set(worker_id)
     try:
@@ -121,7 +121,7 @@ class LineFormatter(logging.Formatter):
         task = _task.get()
         third = f" [{task[0]}{f' - {task[1]}' if task[1] else ''}]" if task else ""
         line = f"[{_time(record)}] [SUPERVISOR] [{record.levelname}]{third} {_message(record)}"
-        return "".join(character if character.isprintable() else escaped(character) for character in line)
+        return "".join(character if character.isprintable() else escape(character) for character in line)
 
 
 class EventFormatter(logging.Formatter):
@@ -191,7 +191,7 @@ class DriveCopy(logging.Handler):
             change = -said  # and not to zero: more may have been lost while this was on its way
         except DriveUnavailable:
             change = len(lines)
-        except (UnreadableError, OSError) as error:
+        except (UnreadableFileError, OSError) as error:
             change = len(lines)
             if str(error) != self._refused:  # once, in the log at home
                 self._refused = str(error)

@@ -24,7 +24,7 @@ class ProcessIdentity(NamedTuple):
     boot_id: str
 
 
-class Life(StrEnum):
+class Liveness(StrEnum):
     """What can be said of an identity now."""
 
     ALIVE = "alive"
@@ -40,15 +40,15 @@ class Life(StrEnum):
     @property
     def running(self) -> bool:
         """Whether the process is surely still there."""
-        return self in {Life.ALIVE, Life.FROZEN}
+        return self in {Liveness.ALIVE, Liveness.FROZEN}
 
     @property
     def ended(self) -> bool:
         """Whether the process surely does nothing any more."""
-        return self in {Life.GONE, Life.ZOMBIE}
+        return self in {Liveness.GONE, Liveness.ZOMBIE}
 
 
-class Facts(NamedTuple):
+class ProcessFacts(NamedTuple):
     """One line of the process table. `state` is the kernel's letter: R, S, D, T, Z …"""
 
     pid: int
@@ -59,7 +59,7 @@ class Facts(NamedTuple):
     start: int
 
 
-class Member(NamedTuple):
+class WorkerProcess(NamedTuple):
     """A process that belongs to a worker."""
 
     identity: ProcessIdentity

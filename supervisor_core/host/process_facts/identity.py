@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from supervisor_core.host.process_facts.facts import Facts, Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessFacts, ProcessIdentity
 
 if sys.platform == "linux":
     from supervisor_core.host.process_facts import linux as platform
@@ -23,30 +23,30 @@ def identify(pid: int) -> ProcessIdentity | None:
     return identity_of(found)
 
 
-def identity_of(found: Facts) -> ProcessIdentity:
+def identity_of(found: ProcessFacts) -> ProcessIdentity:
     """The identity of a process of this boot."""
     return ProcessIdentity(found.pid, found.start, platform.boot_id())
 
 
-def state(identity: ProcessIdentity) -> Life:
+def state(identity: ProcessIdentity) -> Liveness:
     """Whether exactly this process lives. What the system does not tell is unverifiable, never gone."""
     try:
         if identity.boot_id and identity.boot_id != platform.boot_id():
-            return Life.GONE
+            return Liveness.GONE
         found = platform.facts(identity.pid)
         known_boot = identity.boot_id == platform.boot_id()
     except OSError:
-        return Life.UNVERIFIABLE
+        return Liveness.UNVERIFIABLE
     if found is None or found.start != identity.start:
-        return Life.GONE
-    return life_of(found) if known_boot else Life.UNVERIFIABLE
+        return Liveness.GONE
+    return life_of(found) if known_boot else Liveness.UNVERIFIABLE
 
 
-def life_of(found: Facts) -> Life:
+def life_of(found: ProcessFacts) -> Liveness:
     """What the kernel's letter means for us."""
     if found.state in {"Z", "X", "x"}:
-        return Life.ZOMBIE
-    return Life.FROZEN if found.state == "T" else Life.ALIVE
+        return Liveness.ZOMBIE
+    return Liveness.FROZEN if found.state == "T" else Liveness.ALIVE
 
 
 __all__ = ["identify", "identity_of", "life_of", "platform", "state"]

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Facts
+from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, ProcessFacts
 
 _CHUNK = 1 << 16
 _MAX_ENVIRONMENT = 4 << 20  # the kernel's own limit for arguments and environment is 2 MiB on most machines
@@ -34,7 +34,7 @@ def boot_id() -> str:
     return _read("/proc/sys/kernel/random/boot_id").decode().strip()
 
 
-def facts(pid: int) -> Facts | None:
+def facts(pid: int) -> ProcessFacts | None:
     """The kernel's facts about a PID; None where no such process exists.
 
     `PermissionError` where it exists and is hidden from us (a /proc mounted with `hidepid`).
@@ -50,7 +50,7 @@ def facts(pid: int) -> Facts | None:
         return _missing(pid)
 
 
-def glance(pid: int) -> Facts | None:
+def glance(pid: int) -> ProcessFacts | None:
     """The same, where one that is hidden may be passed over like one that has ended."""
     try:
         return _parse(pid, _read(f"/proc/{pid}/stat"))
@@ -58,7 +58,7 @@ def glance(pid: int) -> Facts | None:
         return None
 
 
-def sight(pid: int) -> tuple[Facts, str] | None:
+def sight(pid: int) -> tuple[ProcessFacts, str] | None:
     """A process, as a walk through all of them sees it: the facts, and its generation token, empty without one.
 
     The facts come first. Where the PID changes hands in between, a token is then taken for that of a process which
@@ -169,7 +169,7 @@ def is_of_kernel(pid: int) -> bool:
         return False
 
 
-def started_at(found: Facts) -> datetime:
+def started_at(found: ProcessFacts) -> datetime:
     """When a process began, by the wall clock as it is now.
 
     Not by psutil, which counts from a boot time in whole seconds.
@@ -193,7 +193,7 @@ def launch_options() -> dict[str, Any]:
     return {"start_new_session": True}
 
 
-def _parse(pid: int, line: bytes) -> Facts:
+def _parse(pid: int, line: bytes) -> ProcessFacts:
     # A name may hold anything, parentheses and spaces included; only the last one closes it.
     opening, closing = line.index(b"("), line.rindex(b")")
     name = line[opening + 1 : closing].decode(errors="replace")
@@ -201,14 +201,14 @@ def _parse(pid: int, line: bytes) -> Facts:
     state = rest[_STATE].decode()
     if state == "Z" and int(rest[_THREADS]) > 1:
         state = "S"  # only its first thread has ended; the process goes on
-    return Facts(pid, name, state, int(rest[_PPID]), int(rest[_SESSION]), int(rest[_START]))
+    return ProcessFacts(pid, name, state, int(rest[_PPID]), int(rest[_SESSION]), int(rest[_START]))
 
 
 def _is_of_kernel(line: bytes) -> bool:
     return bool(int(line[line.rindex(b")") + 2 :].split(None, _FLAGS + 1)[_FLAGS]) & _KERNEL_THREAD)
 
 
-def _missing(pid: int) -> Facts | None:
+def _missing(pid: int) -> ProcessFacts | None:
     """Tell a process that does not exist from one that is hidden: the kernel answers a signal 0 for both."""
     try:
         os.kill(pid, 0)

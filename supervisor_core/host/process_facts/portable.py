@@ -29,7 +29,7 @@ from typing import Any
 import psutil
 
 from supervisor_core.common.errors import RefusedError
-from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Facts, ProcessIdentity
+from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, ProcessFacts, ProcessIdentity
 
 _LETTERS = {
     psutil.STATUS_RUNNING: "R",
@@ -53,7 +53,7 @@ def boot_id() -> str:
     return ""
 
 
-def facts(pid: int) -> Facts | None:
+def facts(pid: int) -> ProcessFacts | None:
     """The system's facts about a PID; None where no such process exists.
 
     `PermissionError` where it exists and is hidden from this user.
@@ -68,7 +68,7 @@ def facts(pid: int) -> Facts | None:
         raise PermissionError(f"process {pid} exists, but is not shown to this user") from error
 
 
-def glance(pid: int) -> Facts | None:
+def glance(pid: int) -> ProcessFacts | None:
     """The same, where one that is hidden may be passed over like one that has ended."""
     try:
         return _facts(psutil.Process(pid))
@@ -76,7 +76,7 @@ def glance(pid: int) -> Facts | None:
         return None
 
 
-def sight(pid: int) -> tuple[Facts, str] | None:
+def sight(pid: int) -> tuple[ProcessFacts, str] | None:
     """A process, as a walk through all of them sees it: the facts, and its generation token, empty without one."""
     try:
         process = psutil.Process(pid)
@@ -171,7 +171,7 @@ def is_of_kernel(_pid: int) -> bool:
     return False
 
 
-def started_at(found: Facts) -> datetime:
+def started_at(found: ProcessFacts) -> datetime:
     """When a process began."""
     return datetime.fromtimestamp(found.start / 1_000_000, UTC)
 
@@ -232,14 +232,14 @@ def wait_ended(identities: Sequence[ProcessIdentity], seconds: float) -> tuple[P
     return tuple(left)
 
 
-def _facts(process: psutil.Process) -> Facts:
+def _facts(process: psutil.Process) -> ProcessFacts:
     with process.oneshot():
         start, state = _start(process), _state(process)
         try:
             name, ppid = process.name(), process.ppid()
         except psutil.ZombieProcess:  # some systems tell no more of one
             name, ppid = "", 0
-        return Facts(process.pid, name, state, ppid, _session(process.pid), start)
+        return ProcessFacts(process.pid, name, state, ppid, _session(process.pid), start)
 
 
 def _token(process: psutil.Process) -> str:
@@ -276,7 +276,7 @@ def _session(pid: int) -> int:
         return 0
 
 
-def _missing(pid: int) -> Facts | None:
+def _missing(pid: int) -> ProcessFacts | None:
     """Tell a process that doesn't exist from one that psutil doesn't see: the kernel answers a signal 0 for both."""
     if sys.platform == "win32":
         return None

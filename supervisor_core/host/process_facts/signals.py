@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from supervisor_core.common.errors import RefusedError
-from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
 
 BATCH = 64  # descriptors open at once, so that a big set does not meet the limit of open files
@@ -152,7 +152,7 @@ def _wait_looking(batch: Sequence[ProcessIdentity], deadline: float) -> list[Pro
 
 def _still_there(identity: ProcessIdentity) -> bool:
     life = state(identity)
-    if life is Life.UNVERIFIABLE:
+    if life is Liveness.UNVERIFIABLE:
         raise PermissionError(f"process {identity.pid} can't be verified, so it is not signalled")
     return life.running
 

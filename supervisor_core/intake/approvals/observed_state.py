@@ -15,7 +15,7 @@ from supervisor_core.code.change_plan import SEEN, count, named, short, state_ha
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import Tier
-from supervisor_core.common.text import canonical_json, capitalised, one_line, sentence
+from supervisor_core.common.text import canonical_json, capitalize, one_line, sentence
 
 if TYPE_CHECKING:
     from supervisor_core.workers.context import HostContext
@@ -80,7 +80,7 @@ def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
     words += [f"{place} was not part of it" for place in new if place not in old]
     said = "; ".join(words) or "something that it depends on is different now"
     workers = [worker["id"] for each in (*before, *now) for worker in each["workers"]]
-    return f"{capitalised(said, *workers)}."
+    return f"{capitalize(said, *workers)}."
 
 
 def effect(previews: Sequence[Document]) -> str:

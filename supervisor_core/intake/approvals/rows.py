@@ -31,7 +31,7 @@ from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, Step, record, take
 from supervisor_core.storage.tables import approvals, votes
 
-ASKED = replies.ASKED
+ASKED = replies.APPROVAL_REQUEST
 
 REASON = 1000  # characters of why somebody voted so
 

@@ -21,7 +21,7 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer, person_of
 from supervisor_core.commands.grammar import render
 from supervisor_core.commands.labels import audit_label
-from supervisor_core.common.errors import Given, SupervisorError, Words
+from supervisor_core.common.errors import CommandText, MarkedText, SupervisorError
 from supervisor_core.common.times import to_text
 
 
@@ -241,11 +241,13 @@ def count_of(approval: Approval, votes: Iterable[Vote]) -> str:
     return f"{agreed} of {count(approval.terms.votes_needed, 'vote')}"
 
 
-def to_go_on(approval: Approval) -> Words:
+def to_go_on(approval: Approval) -> MarkedText:
     """What whoever asked may do where nothing was carried out because time went by; empty in every other state."""
     if approval.state is ApprovalState.EXPIRED:
-        return ("Ask again: ", Given(approval.again))
-    return ("For a new preview ask again: ", Given(approval.again)) if approval.state is ApprovalState.STALE else ()
+        return ("Ask again: ", CommandText(approval.again))
+    return (
+        ("For a new preview ask again: ", CommandText(approval.again)) if approval.state is ApprovalState.STALE else ()
+    )
 
 
 def _decided_text(approval: Approval, votes: Sequence[Vote]) -> str:

@@ -17,7 +17,7 @@ from supervisor_core.code.change_plan import SEEN
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
-from supervisor_core.common.errors import Given, RefusedError, UsageError
+from supervisor_core.common.errors import CommandText, RefusedError, UsageError
 from supervisor_core.common.text import random_id
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.intake.approvals import rows
@@ -211,7 +211,7 @@ class Approvals:
         found = self._ledger.read(look)
         if found is None:
             raise NoSuchApproval(
-                f"There is no approval {approval_id!a}.", remedy=(Given("approvals"), " lists what waits.")
+                f"There is no approval {approval_id!a}.", remedy=(CommandText("approvals"), " lists what waits.")
             )
         return found
 

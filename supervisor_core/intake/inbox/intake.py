@@ -19,9 +19,9 @@ from sqlalchemy import Connection
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.flags import (
-    Claims,
+    FlagClaims,
+    FlagCommand,
     FlagIncomplete,
-    FlagOrder,
     FlagRejected,
     Trust,
     claims_of,
@@ -30,8 +30,8 @@ from supervisor_core.commands.flags import (
     worker_of,
 )
 from supervisor_core.common import crashpoints
-from supervisor_core.host.inbox import LISTED, Claimed, Lying, Opened
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.inbox import LISTED, ClaimedFlag, FlagContent, UnclaimedFlag
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.intake.inbox import triage as sightings
 from supervisor_core.intake.inbox.rejections import FlagRejections, Rejection
 from supervisor_core.intake.inbox.rules import DOOR, FlagRules
@@ -113,7 +113,7 @@ class FlagIntake:
         more = found.more or (left_over and bool(filed or rejected))  # else the next sweep would bring nothing either
         return SweepResult(tuple(filed), rejected, found.unripe, more)
 
-    def _left_behind(self) -> list[Claimed]:
+    def _left_behind(self) -> list[ClaimedFlag]:
         """Flags of ours that were claimed and not finished."""
         call, inbox = self._host.drive.call, self._host.inbox
         for name in self._ours(call(inbox.strays))[:TAKEN]:
@@ -128,7 +128,7 @@ class FlagIntake:
         not_ours = self._of_others([name for name in ours if misspelled(name, self._workers) is not None])
         return [name for name in ours if name not in not_ours]
 
-    def _lying(self) -> list[Lying]:
+    def _lying(self) -> list[UnclaimedFlag]:
         known, fresh = self._ours_of_old, dict[str, bool]()
 
         def wanted(name: str) -> bool:
@@ -155,13 +155,13 @@ class FlagIntake:
     def _movable(self, names: list[str]) -> list[str]:
         return [name for name in names if name not in self._immovable]
 
-    def _claim(self, names: Sequence[str]) -> list[Claimed]:
+    def _claim(self, names: Sequence[str]) -> list[ClaimedFlag]:
         """The flags that nobody else was faster to take, and that may be moved."""
-        claimed: list[Claimed] = []
+        claimed: list[ClaimedFlag] = []
         for batch in _batches(names):
             tokens = [(name, new_task_id(self._now())) for name in batch]
             for name, answer in self._host.drive.call(self._host.inbox.claim_all, tokens):
-                if isinstance(answer, Claimed):
+                if isinstance(answer, ClaimedFlag):
                     claimed.append(answer)
                 elif answer is not None:
                     self._immovable.add(name)
@@ -170,12 +170,12 @@ class FlagIntake:
             self._host.drive.call(self._host.inbox.settle)
         return claimed
 
-    def _take(self, claimed: Sequence[Claimed]) -> tuple[list[Job], int]:
+    def _take(self, claimed: Sequence[ClaimedFlag]) -> tuple[list[Job], int]:
         """Row by row, in as few transactions as there can be; then the files."""
         filed: list[Job] = []
         rejections: list[Rejection] = []
         for batch in _batches(claimed):
-            under_way: list[tuple[Opened, Future[Job | Rejection | None]]] = []
+            under_way: list[tuple[FlagContent, Future[Job | Rejection | None]]] = []
             for opened in self._host.drive.call(self._host.inbox.read_all, batch):
                 order = self._understand(opened)
                 if isinstance(order, Rejection):
@@ -195,7 +195,7 @@ class FlagIntake:
         self._rejections.reject(rejections)
         return filed, len(rejections)
 
-    def _understand(self, opened: Opened) -> FlagOrder | Rejection:
+    def _understand(self, opened: FlagContent) -> FlagCommand | Rejection:
         flag, content = opened.flag, opened.content
         data = content if isinstance(content, bytes) else b""
         try:
@@ -207,13 +207,13 @@ class FlagIntake:
                 if data.strip():
                     raise
                 return self._rules.understand(flag.name, flag.token, b"{}")
-        except (FlagIncomplete, FlagRejected, UnreadableError) as error:
+        except (FlagIncomplete, FlagRejected, UnreadableFileError) as error:
             reason = str(error)
         except PermissionError as error:
             reason = f"It may not be read: {error.strerror}."
         return Rejection(flag, reason, claims_of(flag.name, data, self._workers), _owner(opened))
 
-    def _file(self, opened: Opened, order: FlagOrder) -> Future[Job | Rejection | None]:
+    def _file(self, opened: FlagContent, order: FlagCommand) -> Future[Job | Rejection | None]:
         now = self._now()
         if order.ignored:
             log.warning("flag %s: ignored what nobody knows: %s", opened.flag.name, ", ".join(order.ignored))
@@ -232,7 +232,7 @@ class FlagIntake:
         return self._ledger.submit(lambda connection: self._file_once(connection, opened, new, now))
 
     def _file_once(
-        self, connection: Connection, opened: Opened, new: jobs.NewJob, now: datetime
+        self, connection: Connection, opened: FlagContent, new: jobs.NewJob, now: datetime
     ) -> Job | Rejection | None:
         """The job that must still be done; for a task id that has its outcome, that outcome once more."""
         sightings.forget(connection, opened.flag.name)
@@ -259,12 +259,12 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
 
 
-def _owner(opened: Opened) -> Issuer:
+def _owner(opened: FlagContent) -> Issuer:
     return Issuer(f"file:{opened.facts.owner}", opened.facts.owner)
 
 
-def _refused(opened: Opened, new: jobs.NewJob, reason: str) -> Rejection:
-    claims = Claims(new.handler, new.worker_id, new.task_id, new.label)
+def _refused(opened: FlagContent, new: jobs.NewJob, reason: str) -> Rejection:
+    claims = FlagClaims(new.handler, new.worker_id, new.task_id, new.label)
     return Rejection(opened.flag, reason, claims, new.issuer)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from supervisor_core.commands.command import Issuer
-from supervisor_core.commands.flags import Claims
+from supervisor_core.commands.flags import FlagClaims
 from supervisor_core.commands.labels import audit_label
 from supervisor_core.common.text import storable
 from supervisor_core.common.times import to_text
-from supervisor_core.host.inbox import REJECTED, Claimed
+from supervisor_core.host.inbox import REJECTED, ClaimedFlag
 from supervisor_core.intake.inbox import triage as sightings
 from supervisor_core.intake.inbox.rules import DOOR
 from supervisor_core.jobs import queries as command_ids
@@ -42,9 +42,9 @@ log = logging.getLogger(__name__)
 class Rejection:
     """A claimed flag that can't be followed, and why."""
 
-    flag: Claimed
+    flag: ClaimedFlag
     reason: str
-    claims: Claims
+    claims: FlagClaims
     owner: Issuer
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class FlagRejections:
         self._host.drive.call(self._host.inbox.put_aside, [each.flag for each in rejections])
 
 
-def _id_of(connection: Connection, flag: Claimed, claims: Claims) -> str:
+def _id_of(connection: Connection, flag: ClaimedFlag, claims: FlagClaims) -> str:
     """The id under which its rejection is told: its own, unless that is another command's, for which it must not
     answer; then one that nobody waits for."""
     for task_id in filter(None, (claims.task_id, flag.token)):

@@ -9,7 +9,7 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.commands.catalog import HANDLERS, by_handler
 from supervisor_core.commands.command import person_of
 from supervisor_core.commands.definitions import Right
-from supervisor_core.commands.flags import FlagOrder, FlagRejected, Trust, misspelled, parse_body, parse_name
+from supervisor_core.commands.flags import FlagCommand, FlagRejected, Trust, misspelled, parse_body, parse_name
 from supervisor_core.config.load import SupervisorConfig, not_listed
 from supervisor_core.jobs.model import is_reserved
 
@@ -31,7 +31,7 @@ class FlagRules:
         self._trust = trust
         self._now = now
 
-    def understand(self, name: str, token: str, data: bytes) -> FlagOrder:
+    def understand(self, name: str, token: str, data: bytes) -> FlagCommand:
         """The order in a flag; `FlagIncomplete` for what may yet become whole, `FlagRejected` with the reason."""
         flag = parse_name(name)
         if flag is None:
@@ -58,7 +58,7 @@ class FlagRules:
             self._check_agreed(order, definition.name)
         return order
 
-    def _check_rights(self, order: FlagOrder, name: str) -> None:
+    def _check_rights(self, order: FlagCommand, name: str) -> None:
         """Whoever holds the secret may name anybody. Only those count to whom the configuration gives the right."""
         named = [(order.issuer.id, Right.OPERATOR)] if order.issuer is not None else []
         named += [(str(vote["id"]), Right.APPROVER) for vote in order.approvals]
@@ -66,7 +66,7 @@ class FlagRules:
             if why := not_listed(self._config, who, name, order.worker_id, right):
                 raise FlagRejected(why, remedy="Groups and * don't count here.")
 
-    def _check_agreed(self, order: FlagOrder, name: str) -> None:
+    def _check_agreed(self, order: FlagCommand, name: str) -> None:
         """What needs an approval brings it along: those in a signed flag are people's, not the writer's."""
         terms = self._config.slack.approvals
         asker = "" if terms.self_approval or order.issuer is None else person_of(order.issuer.id)

@@ -20,8 +20,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from supervisor_core.commands.flags import FlagIncomplete, FlagRejected
 from supervisor_core.common.text import storable
-from supervisor_core.host.inbox import Lying
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.inbox import UnclaimedFlag
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.intake.inbox.rules import FlagRules
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import sightings
@@ -121,7 +121,7 @@ class FlagTriage:
         self._rules = rules
         self._looks: dict[str, _Sighting] = {}
 
-    def sort(self, lying: list[Lying], now: datetime) -> SortedFlags:
+    def sort(self, lying: list[UnclaimedFlag], now: datetime) -> SortedFlags:
         """Judge all of these, as far as the time of a sweep allows."""
         kept = self._looks
         self._looks = {
@@ -148,7 +148,7 @@ class FlagTriage:
                 unripe += 1
         return SortedFlags(ready, junk, unripe, more)
 
-    def _look_at(self, new: list[Lying], now: datetime) -> bool:
+    def _look_at(self, new: list[UnclaimedFlag], now: datetime) -> bool:
         """Whether there was time for all."""
         begun, ready = time.monotonic(), False
         for start in range(0, len(new), BATCH):
@@ -166,7 +166,7 @@ class FlagTriage:
 
     def _kind(self, name: str, content: bytes | Exception) -> _Kind:
         if isinstance(content, Exception):
-            return _Kind.JUNK if isinstance(content, UnreadableError) else _Kind.PARTIAL
+            return _Kind.JUNK if isinstance(content, UnreadableFileError) else _Kind.PARTIAL
         try:
             self._rules.understand(name, "peek", content)
         except FlagIncomplete:
@@ -186,7 +186,7 @@ class FlagTriage:
         look = self._looks.get(name)
         return look is not None and look.kind in (_Kind.BLANK, _Kind.PARTIAL)
 
-    def _note(self, unripe: Collection[Lying], now: datetime) -> None:
+    def _note(self, unripe: Collection[UnclaimedFlag], now: datetime) -> None:
         """Since when they have been as they are: noted in the ledger, as the next pass must know it too."""
         seen = {flag.name: flag.fingerprint for flag in list(unripe)[:NOTED]}
         if not seen:
@@ -197,6 +197,6 @@ class FlagTriage:
             self._looks[name] = _Sighting(look.fingerprint, look.kind, moment)
 
 
-def _first_newest(flag: Lying) -> tuple[bool, int]:
+def _first_newest(flag: UnclaimedFlag) -> tuple[bool, int]:
     """Small ones first, since a genuine flag is small, and of these the newest: the others were there before."""
     return not 0 < flag.size <= SMALL, -flag.moment

@@ -18,7 +18,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.targets import resolve
-from supervisor_core.commands.words import shown
+from supervisor_core.commands.words import excerpt
 from supervisor_core.common import crashpoints
 from supervisor_core.common.cron import parse_cron
 from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError, describe
@@ -174,7 +174,7 @@ class SchedulesChore:
             if command.target == schedule.target:
                 return command
         raise RefusedError(
-            f"{shown(schedule.target or schedule.command)} does not mean what it did when {schedule.name} was added: "
+            f"{excerpt(schedule.target or schedule.command)} does not mean what it did when {schedule.name} was added: "
             f"workers were added or removed since. Remove the schedule, and add it as it should be."
         )
 

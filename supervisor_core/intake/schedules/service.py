@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common import crashpoints
-from supervisor_core.common.cron import parse_cron, words
-from supervisor_core.common.errors import Given, RefusedError, UsageError, Words
+from supervisor_core.common.cron import cron_in_words, parse_cron
+from supervisor_core.common.errors import CommandText, MarkedText, RefusedError, UsageError
 from supervisor_core.common.text import nearest, random_id
-from supervisor_core.common.time_zones import following, next_after
+from supervisor_core.common.time_zones import next_after, next_times
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rules import FINAL as DECIDED
 from supervisor_core.intake.approvals.rules import Approval
@@ -112,13 +112,13 @@ class Schedules:
                     f"There is a schedule {taken.name} already: {when(taken)} it runs {taken.command}.",
                     remedy=(
                         "Give this one another name, or remove that one first: ",
-                        Given(f"schedule remove {taken.name}"),
+                        CommandText(f"schedule remove {taken.name}"),
                     ),
                 )
             if len(rows.waiting(connection)) >= MOST:
                 raise TooManySchedules(
                     f"There are {MOST} schedules already.",
-                    remedy=("Remove one first; ", Given("schedule list"), " shows them."),
+                    remedy=("Remove one first; ", CommandText("schedule list"), " shows them."),
                 )
             rows.add(connection, schedule, place)
             return schedule
@@ -156,16 +156,16 @@ class Schedules:
     def _unknown(self, name: str) -> NoSuchSchedule:
         names = [each.name for each in self._ledger.read(rows.waiting)]
         found = nearest(name, names)
-        hint: Words = (f"Did you mean {found}?",) if found else ("There is none.",)
+        hint: MarkedText = (f"Did you mean {found}?",) if found else ("There is none.",)
         if names and not found:
-            hint = (Given("schedule list"), " shows them all.")
+            hint = (CommandText("schedule list"), " shows them all.")
         return NoSuchSchedule(f"There is no schedule {name[:64]!a}.", remedy=hint)
 
 
 def when(schedule: Schedule) -> str:
     """When it runs, in words where there are any, and by which clocks."""
     cron = parse_cron(schedule.cron)
-    return f"{words(cron) or cron.text} ({schedule.zone})"
+    return f"{cron_in_words(cron) or cron.text} ({schedule.zone})"
 
 
 def schedule_status(schedule: Schedule, now: datetime, outcome: str = "") -> ScheduleStatus:
@@ -174,8 +174,8 @@ def schedule_status(schedule: Schedule, now: datetime, outcome: str = "") -> Sch
         return ScheduleStatus(schedule, when(schedule), (), outcome)
     times = [schedule.next_at]
     cron = parse_cron(schedule.cron)
-    if not words(cron):
-        times += following(cron, schedule.zone, max(schedule.next_at, now), SHOWN_TIMES - 1)
+    if not cron_in_words(cron):
+        times += next_times(cron, schedule.zone, max(schedule.next_at, now), SHOWN_TIMES - 1)
     return ScheduleStatus(schedule, when(schedule), tuple(times), outcome)
 
 

@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.files import read_json
 from supervisor_core.host.logging.excerpts import READ_BYTES, read_end
-from supervisor_core.host.open_folder import End, OpenFolder, UnreadableError
+from supervisor_core.host.open_folder import FileEnd, OpenFolder, UnreadableFileError
 from supervisor_core.processes.records import read_record
 
 FOLDER = "output"
@@ -68,7 +68,7 @@ def opened_output(path: Path, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def read_output_end(path: Path, most: int) -> End:
+def read_output_end(path: Path, most: int) -> FileEnd:
     """The last bytes, at most so many, from as many of the older files as it takes.
 
     `FileNotFoundError` where nothing was captured yet.
@@ -81,7 +81,7 @@ def read_output_end(path: Path, most: int) -> End:
     return end
 
 
-def _read_end(path: Path, most: int) -> End:
+def _read_end(path: Path, most: int) -> FileEnd:
     data, size, cut = _end_of(path, most)
     number = 1
     while len(data) < most:
@@ -90,7 +90,7 @@ def _read_end(path: Path, most: int) -> End:
         except FileNotFoundError:
             break
         data, number = older + data, number + 1
-    return End(data, size, cut)
+    return FileEnd(data, size, cut)
 
 
 def _end_of(path: Path, most: int) -> tuple[bytes, int, bool]:
@@ -177,7 +177,7 @@ def read_progress(path: Path) -> OutputProgress:
             attempt=DeliveryAttempt(*(_count(attempt[name]) for name in DeliveryAttempt._fields)) if attempt else None,
             cut=_cut(cut) if cut else None,
         )
-    except (UnreadableError, KeyError, TypeError, ValueError):
+    except (UnreadableFileError, KeyError, TypeError, ValueError):
         return OutputProgress()
 
 
@@ -241,11 +241,11 @@ class OutputSource(NamedTuple):
     path: Path
     on_drive: bool
     """Then it's read through the drive, which may hang."""
-    read: Callable[[int], End]
+    read: Callable[[int], FileEnd]
     """`FileNotFoundError` where nothing was written yet."""
 
 
-def written_to(config: SupervisorConfig, worker: Worker) -> Path:
+def written_to(config: SupervisorConfig, worker: WorkerSettings) -> Path:
     """The file that this worker writes itself, else the one that its output is captured in.
 
     A worker that was started by an earlier version writes to the drive until its next start.
@@ -256,7 +256,7 @@ def written_to(config: SupervisorConfig, worker: Worker) -> Path:
     return earlier if _on_record(config, worker) == str(earlier) else output_path(config.state_dir, worker.id)
 
 
-def source_of(config: SupervisorConfig, worker: Worker) -> OutputSource:
+def source_of(config: SupervisorConfig, worker: WorkerSettings) -> OutputSource:
     """Where the worker's output is."""
     path = written_to(config, worker)
     if path == output_path(config.state_dir, worker.id):
@@ -264,7 +264,7 @@ def source_of(config: SupervisorConfig, worker: Worker) -> OutputSource:
     return _file(config, path)
 
 
-def source_before(config: SupervisorConfig, worker: Worker) -> OutputSource:
+def source_before(config: SupervisorConfig, worker: WorkerSettings) -> OutputSource:
     """The file that the worker's own log was before it was begun anew. Captured output needs no such look."""
     path = written_to(config, worker)
     return _file(config, path.with_name(f"{path.name}.1"))
@@ -277,21 +277,21 @@ def _file(config: SupervisorConfig, path: Path) -> OutputSource:
     return OutputSource(path, on_drive=False, read=partial(read_end, path))
 
 
-def read_source(drive: Drive, source: OutputSource, most: int = READ_BYTES, *, timeout: float | None = None) -> End:
+def read_source(drive: Drive, source: OutputSource, most: int = READ_BYTES, *, timeout: float | None = None) -> FileEnd:
     """The last bytes of it, at most so many."""
     if not source.on_drive:
         return source.read(most)
     return drive.call(_read_there, drive, source, most, timeout=timeout)
 
 
-def _read_there(drive: Drive, source: OutputSource, most: int) -> End:
+def _read_there(drive: Drive, source: OutputSource, most: int) -> FileEnd:
     drive.confirm()
     return source.read(most)
 
 
-def _on_record(config: SupervisorConfig, worker: Worker) -> str:
+def _on_record(config: SupervisorConfig, worker: WorkerSettings) -> str:
     try:
         record = read_record(config.state_dir, worker.id)
-    except (UnreadableError, OSError):
+    except (UnreadableFileError, OSError):
         return ""
     return record.log_path if record else ""

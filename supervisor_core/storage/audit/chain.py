@@ -23,7 +23,7 @@ from supervisor_core.common.text import canonical_json, is_plain
 from supervisor_core.common.times import to_text
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock, LockedError
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 
 GENESIS = "0" * 64
 
@@ -135,7 +135,7 @@ class HeadFile:
         return next((head for head in self.all() if head.supervisor_id == supervisor_id), None)
 
     def all(self) -> list[ChainHead]:
-        """The heads of all chains; `UnreadableError` or `OSError` for a file that does not say."""
+        """The heads of all chains; `UnreadableFileError` or `OSError` for a file that does not say."""
         found = read_json(self._path) or {}
         heads = []
         for supervisor_id, head in found.items():
@@ -150,7 +150,7 @@ class HeadFile:
             with FileLock(self._lock, "noting the head").acquire(timeout=LOCK_SECONDS):
                 try:
                     heads = {known.supervisor_id: known for known in self.all()}
-                except UnreadableError:
+                except UnreadableFileError:
                     log.error("%s can't be read: run `supervisor audit verify`", self._path)  # noqa: TRY400
                     return
                 known = heads.get(head.supervisor_id)

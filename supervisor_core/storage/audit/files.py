@@ -38,7 +38,7 @@ from supervisor_core.storage.tables import audit_anchors, audit_log, audit_worke
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChainPart:
     """The part of one chain that was found in files."""
 
     supervisor_id: str
@@ -48,10 +48,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileCheck:
     """Everything that was found in files."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ChainPart, ...]
     faults: tuple[audit.Fault, ...]
 
 
@@ -73,7 +73,7 @@ def lines_between(connection: Connection, supervisor_id: str, after: int, last: 
         yield from (line_of(row) for row in map(dict, result.mappings()))
 
 
-def check(found: Iterable[str]) -> Found:
+def check(found: Iterable[str]) -> FileCheck:
     """Follow the chains in these lines."""
     walks: dict[str, tuple[audit.Walk, int]] = {}
     lasts: dict[str, ChainHead] = {}
@@ -91,8 +91,8 @@ def check(found: Iterable[str]) -> Found:
         if walk.take(row):
             lasts[name] = ChainHead(name, audit_id, row["hash"])
     faults += [fault for walk, _ in walks.values() for fault in walk.faults]
-    parts = (Part(name, first, walk.whole, lasts[name]) for name, (walk, first) in walks.items() if name in lasts)
-    return Found(tuple(parts), tuple(faults[: audit.MOST_FAULTS]))
+    parts = (ChainPart(name, first, walk.whole, lasts[name]) for name, (walk, first) in walks.items() if name in lasts)
+    return FileCheck(tuple(parts), tuple(faults[: audit.MOST_FAULTS]))
 
 
 def _row(line: str) -> Row | None:

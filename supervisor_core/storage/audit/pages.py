@@ -14,8 +14,8 @@ from supervisor_core.storage.audit.chain import damage_of
 from supervisor_core.storage.audit.search import (
     LARGEST_ID,
     AuditFilter,
-    Place,
     Row,
+    RowPosition,
     actors_called,
     found,
     in_order,
@@ -23,7 +23,7 @@ from supervisor_core.storage.audit.search import (
     place_of,
     shown,
 )
-from supervisor_core.storage.audit.trail import Entry, damaged_entry, entry_of
+from supervisor_core.storage.audit.trail import TrailEntry, damaged_entry, entry_of
 from supervisor_core.storage.tables import audit_log
 from supervisor_core.storage.tables import audit_workers as audit_workers_table
 
@@ -47,13 +47,13 @@ AFFECTS = "affects"
 class Page:
     """Some entries, the newest first, and whether there are others beside them."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[TrailEntry, ...]
     newer: bool
     older: bool
 
 
 def page(
-    connection: Connection, wanted: AuditFilter, size: int, beside: Place | None = None, *, newer: bool = False
+    connection: Connection, wanted: AuditFilter, size: int, beside: RowPosition | None = None, *, newer: bool = False
 ) -> Page:
     """The newest entries that fit; with `beside`, those that follow this one, or with `newer` precede it."""
     entries, more = _entries(connection, wanted, size, beside, newer=newer)
@@ -65,10 +65,10 @@ def page(
 
 
 def _entries(
-    connection: Connection, wanted: AuditFilter, size: int, beside: Place | None, *, newer: bool
-) -> tuple[list[Entry], bool]:
+    connection: Connection, wanted: AuditFilter, size: int, beside: RowPosition | None, *, newer: bool
+) -> tuple[list[TrailEntry], bool]:
     """So many entries in this direction, and whether more follow."""
-    entries: list[Entry] = []
+    entries: list[TrailEntry] = []
     looked, fits = 0, _fitting(connection, wanted)
     while looked < LOOKED_THROUGH:
         rows = found(connection, replace(wanted, limit=AT_ONCE), beside, newer=newer)
@@ -103,7 +103,7 @@ def details_of(row: Row) -> Mapping[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def _damaged(row: Row) -> Entry:
+def _damaged(row: Row) -> TrailEntry:
     """An altered row, which belongs to no command: nothing that it says can be relied on."""
     told = shown(row)
     has_place = type(row["audit_id"]) is int and 0 < row["audit_id"] <= LARGEST_ID

@@ -155,7 +155,7 @@ class AuditFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPosition:
     """A place in the trail: beside this row, which is not in what follows."""
 
     supervisor_id: Any
@@ -164,7 +164,7 @@ class Place:
 
 
 def search(
-    connection: Connection, wanted: AuditFilter, beside: Place | None = None, *, newer: bool = False
+    connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
     """The newest rows that fit, newest first, under the names of their columns, times as text. A row that was altered
     says so under `damaged`, and under `affected` which workers it affected beside its target.
@@ -177,7 +177,7 @@ def search(
 
 
 def found(
-    connection: Connection, wanted: AuditFilter, beside: Place | None = None, *, newer: bool = False
+    connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
     """The same rows as they are stored. A row is about its target and about each worker that it affected beside."""
     rows = _walked(connection, wanted, beside, newer=newer)
@@ -187,7 +187,7 @@ def found(
     return rows
 
 
-def _affecting(connection: Connection, wanted: AuditFilter, beside: Place | None, *, newer: bool) -> list[Row]:
+def _affecting(connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool) -> list[Row]:
     """The rows that fit and affected one of the wanted workers beside their target."""
     each = audit_workers_table.c
     these: list[ColumnElement[bool]] = [each.created_at >= wanted.since] if wanted.since else []
@@ -203,7 +203,7 @@ def _affecting(connection: Connection, wanted: AuditFilter, beside: Place | None
     return rows
 
 
-def _walked(connection: Connection, wanted: AuditFilter, beside: Place | None, *, newer: bool) -> list[Row]:
+def _walked(connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool) -> list[Row]:
     """The rows that fit by their own columns."""
     when: list[ColumnElement[bool]] = [audit_log.c.created_at >= wanted.since] if wanted.since else []
     when += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
@@ -275,9 +275,9 @@ def _collated(value: object) -> tuple[int, Any]:
     return (2, value) if isinstance(value, bytes) else (0, value)
 
 
-def place_of(row: Row) -> Place:
+def place_of(row: Row) -> RowPosition:
     """The place of a row."""
-    return Place(row["supervisor_id"], row["audit_id"])
+    return RowPosition(row["supervisor_id"], row["audit_id"])
 
 
 def _named_actors(connection: Connection) -> dict[str, str]:
@@ -353,7 +353,7 @@ def _before(last: Row, *, newer: bool) -> list[ColumnElement[bool]]:
     return [at <= moment if newer else at >= moment]
 
 
-def _beyond(beside: Place, *, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[bool], ...]:
+def _beyond(beside: RowPosition, *, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[bool], ...]:
     """What comes after this row, in the order of the trail or against it. Of a row that is not there: nothing."""
     at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
     its_host, its_number = as_stored(beside.supervisor_id), as_stored(beside.audit_id)

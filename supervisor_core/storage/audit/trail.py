@@ -10,7 +10,7 @@ from typing import Any
 
 from supervisor_core.commands.catalog import CATALOG, by_handler, find
 from supervisor_core.commands.command import Issuer
-from supervisor_core.commands.labels import SEPARATOR, Affected, in_words
+from supervisor_core.commands.labels import SEPARATOR, Affected, affected_in_words
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
 from supervisor_core.config.changes import APPLIED, TARGET
@@ -63,7 +63,7 @@ _WORD = {"success": "succeeded", "failure": "failed", "interrupted": "was interr
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TrailEntry:
     """One command, or one thing that somebody did."""
 
     supervisor_id: str
@@ -96,7 +96,7 @@ def entry_of(
     siblings: Sequence[Mapping[str, Any]],
     affected: Affected | None = None,
     about: Sequence[str] = (),
-) -> Entry:
+) -> TrailEntry:
     """The entry of this row, which has these details, and of all rows of its command, the newest first. `about`: the
     workers that somebody asks about."""
     rows = siblings or (row,)
@@ -104,7 +104,7 @@ def entry_of(
     asking = executed or [each for each in rows if each["action"] in _ASKING] or [row]
     first = asking[-1]
     outcome, well = _outcome(row, rows, executed)
-    return Entry(
+    return TrailEntry(
         supervisor_id=str(row["supervisor_id"]),
         audit_id=int(row["audit_id"]),
         at=row["created_at"],
@@ -117,13 +117,13 @@ def entry_of(
         well=well,
         error=" ".join(str(details.get("error") or "").split()) if well is False else "",
         task_id=str(row["task_id"] or ""),
-        affected=in_words(affected, cause_of(first), about) if affected else "",
+        affected=affected_in_words(affected, cause_of(first), about) if affected else "",
     )
 
 
-def damaged_entry(row: Mapping[str, Any], place: int | None, at: object) -> Entry:
+def damaged_entry(row: Mapping[str, Any], place: int | None, at: object) -> TrailEntry:
     """The entry of a row that was altered, as it can be shown."""
-    return Entry(
+    return TrailEntry(
         supervisor_id=str(row["supervisor_id"]),
         audit_id=place,
         at=at if isinstance(at, datetime) else None,

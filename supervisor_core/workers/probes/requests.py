@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from supervisor_core.common.text import one_line
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.programs import ProgramError, run_command
 from supervisor_core.version import __version__
 from supervisor_core.workers.worker import masked
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
 
-    from supervisor_core.config.worker_settings import Probe
+    from supervisor_core.config.worker_settings import ProbeSettings
 
 MARGIN_SECONDS = 8.0
 """What a program that is late gets to end when asked, to be ended, and to have its words read."""
@@ -71,7 +71,7 @@ class _BadAnswer(Exception):
     """What came back is no good answer; its words say why."""
 
 
-def name_of(config: SupervisorConfig, worker: Worker, probe: Probe) -> str:
+def name_of(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> str:
     """What a probe asks, as people may see it: an address without its path, a program without most arguments."""
     if probe.http is not None:
         return str(probe.http)
@@ -85,7 +85,7 @@ def name_of(config: SupervisorConfig, worker: Worker, probe: Probe) -> str:
     return one_line(masked(" ".join(config.fill(worker, shown)), config.secrets()), LONGEST_NAME)
 
 
-async def ask(config: SupervisorConfig, worker: Worker, probe: Probe, off_loop: OffLoop) -> ProbeAnswer:
+async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings, off_loop: OffLoop) -> ProbeAnswer:
     """Ask once. An answer that comes too late is none; what a person may read of one has no secret in it.
 
     A network question ends within its timeout, a program within `MARGIN_SECONDS` more: all of its group is ended.
@@ -111,7 +111,7 @@ async def ask(config: SupervisorConfig, worker: Worker, probe: Probe, off_loop: 
     return ProbeAnswer(ok, one_line(masked(words, config.secrets()), LONGEST_WORDS))
 
 
-def _run(config: SupervisorConfig, worker: Worker, probe: Probe) -> tuple[bool, str]:
+def _run(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> tuple[bool, str]:
     words = config.fill(worker, probe.exec or ())
     env = config.environment_for(worker)
     ran = run_command(words, cwd=worker.cwd, env=env, timeout=probe.timeout, keep_bytes=KEPT_BYTES)
@@ -125,13 +125,13 @@ def _run(config: SupervisorConfig, worker: Worker, probe: Probe) -> tuple[bool, 
     return False, f"it ended {ended}" + (f": {said[-1].strip()}" if said else "")
 
 
-async def _reach(probe: Probe, off_loop: OffLoop) -> tuple[bool, str]:
+async def _reach(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
     host, _, port = (probe.tcp or "").rpartition(":")
     async with _connected(host.strip("[]"), int(port), probe.timeout, off_loop):
         return True, "it takes connections"
 
 
-async def _get(probe: Probe, off_loop: OffLoop, bound: asyncio.Timeout) -> tuple[bool, str]:
+async def _get(probe: ProbeSettings, off_loop: OffLoop, bound: asyncio.Timeout) -> tuple[bool, str]:
     """A redirect is an answer like any other: where it leads is not asked."""
     parts = urlsplit(probe.http.get_secret_value() if probe.http else "")
     host = parts.hostname or ""

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from supervisor_core.common.errors import describe
 from supervisor_core.common.service import Blocking
-from supervisor_core.config.worker_settings import Probe, Worker
+from supervisor_core.config.worker_settings import ProbeSettings, WorkerSettings
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.workers.context import DaemonContext
@@ -81,7 +81,7 @@ def first_wait(worker_id: str, number: int, interval: float, age_seconds: float)
 class _Watch:
     """One process that is asked. Only `result` is read by other threads, and is replaced as a whole."""
 
-    worker: Worker
+    worker: WorkerSettings
     identity: ProcessIdentity
     tallies: list[Tally]
     result: ProbeResult | None = None
@@ -116,7 +116,7 @@ class Prober:
             (False, False): asyncio.Semaphore(CONNECTIONS_AGAIN_AT_ONCE),
         }
 
-    def worker(self, worker_id: str, worker: Worker, identity: ProcessIdentity | None) -> None:
+    def worker(self, worker_id: str, worker: WorkerSettings, identity: ProcessIdentity | None) -> None:
         """Which process this worker has now, and how it is configured; None where it has none."""
         there = self._watches.get(worker_id)
         if there is not None and there.identity == identity and there.worker.probes == worker.probes:
@@ -170,7 +170,7 @@ class Prober:
             work = self._ask_on_and_on(watch, number, probe)
             watch.tasks.append(asyncio.create_task(work, name=f"probe {watch.worker.id}/{number}"))
 
-    async def _ask_on_and_on(self, watch: _Watch, number: int, probe: Probe) -> None:
+    async def _ask_on_and_on(self, watch: _Watch, number: int, probe: ProbeSettings) -> None:
         age = platform.age_seconds(watch.identity.start)
         await asyncio.sleep(first_wait(watch.worker.id, number, probe.interval, age))
         loop = asyncio.get_running_loop()
@@ -189,7 +189,7 @@ class Prober:
                 self._count(watch, number, answer)
             await asyncio.sleep(max(0.0, probe.interval - (loop.time() - begun)))
 
-    def _ask(self, watch: _Watch, probe: Probe) -> asyncio.Task[ProbeAnswer]:
+    def _ask(self, watch: _Watch, probe: ProbeSettings) -> asyncio.Task[ProbeAnswer]:
         work = ask(self._parts.host.config, watch.worker, probe, self._blocking)
         task = asyncio.create_task(work, name=f"question to {watch.worker.id}")
         self._asking.add(task)
@@ -218,7 +218,7 @@ def _answer(asked: asyncio.Task[ProbeAnswer]) -> ProbeAnswer:
     return ProbeAnswer(False, f"it could not be asked: {describe(error)}")
 
 
-async def _within(asked: asyncio.Task[ProbeAnswer], probe: Probe) -> None:
+async def _within(asked: asyncio.Task[ProbeAnswer], probe: ProbeSettings) -> None:
     """Wait for the answer, but not longer, whatever it does: one that does not come back must not keep its lane."""
     try:
         await asyncio.wait({asked}, timeout=probe.timeout + MARGIN_SECONDS)

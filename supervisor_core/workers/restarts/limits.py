@@ -19,9 +19,9 @@ from typing import NamedTuple
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.common.text import one_line, times
 from supervisor_core.common.times import from_text, to_text
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.files import read_json, write_json
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 
 PRIVATE = 0o600
 
@@ -77,7 +77,7 @@ class Quarantines:
         path = self._path(worker_id)
         try:
             document = read_json(path)
-        except (UnreadableError, OSError):
+        except (UnreadableFileError, OSError):
             return Quarantine("", f"quarantined; {path} should say why, and can't be read")
         if document is None:
             return None
@@ -109,7 +109,7 @@ class TooManyStarts(RefusedError):
     """It has been started too often."""
 
 
-def note_start(state_dir: Path, worker: Worker, now: datetime) -> None:
+def note_start(state_dir: Path, worker: WorkerSettings, now: datetime) -> None:
     """Note that this worker is about to be started by itself; `TooManyStarts`, and no note, where it was too often.
 
     Before the start, so that one which fails counts as well. Where it can't be noted it is an `OSError`: what nobody
@@ -126,12 +126,12 @@ def recent(times: Sequence[datetime], now: datetime) -> list[datetime]:
     return [moment for moment in times if now - WINDOW < moment <= now]
 
 
-def _why(worker: Worker, count: int) -> str:
+def _why(worker: WorkerSettings, count: int) -> str:
     key = f"workers.{worker.id}.restart.max_per_hour"
     if count == 0:
         return f"{key} is 0, so it is never started by itself."
     return f"It was started by itself {times(count)} within the last hour, and {key} allows no more."
 
 
-def _remedy(worker: Worker) -> str:
+def _remedy(worker: WorkerSettings) -> str:
     return f"Look why it does not live (its log says it); a person may start it: restart {worker.id}."

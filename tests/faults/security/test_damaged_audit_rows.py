@@ -24,7 +24,7 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import AuditFilter, Place
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from tests.support.homes import Home
 from tests.support.sampling import examples
@@ -130,14 +130,14 @@ def _read_everything(ledger: Ledger) -> None:
 def _all_pages(connection: Connection) -> list[Any]:
     """All entries, by pages of two, each beginning beside the last one that has a place."""
     shown: list[Any] = []
-    beside: Place | None = None
+    beside: RowPosition | None = None
     for _ in range(2 * ROWS):
         found = page(connection, AuditFilter(), 2, beside)
         shown += [entry for entry in found.entries if entry not in shown]
         placed = [entry for entry in found.entries if entry.audit_id is not None]
         if not found.older or not placed:
             return shown
-        beside = Place(placed[-1].supervisor_id, placed[-1].audit_id)
+        beside = RowPosition(placed[-1].supervisor_id, placed[-1].audit_id)
     raise AssertionError("the pages never end")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.daemon.services.retention import RetentionChore
-from supervisor_core.storage.ledger_errors import LedgerDamaged, of_ledger
+from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from tests.support.code.code_homes import a_code_host
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.storage.damage import overwrite
@@ -154,7 +154,7 @@ def test_the_daemon_looks_for_damage_every_hour(tmp_path: Path) -> None:
 def test_each_trouble_of_the_file_has_its_words(code: int, words: str, says: str) -> None:
     error = sqlite3.OperationalError(words)
     error.sqlite_errorcode = code
-    trouble = of_ledger(Path("/var/ledger.db"), error, "read")
+    trouble = ledger_error(Path("/var/ledger.db"), error, "read")
     assert isinstance(trouble, LedgerUnavailable)
     assert says in trouble.message
     assert trouble.remedy
@@ -163,5 +163,5 @@ def test_each_trouble_of_the_file_has_its_words(code: int, words: str, says: str
 
 def test_a_mistake_of_ours_is_no_trouble_of_the_file() -> None:
     error = sqlite3.OperationalError("no such column: typo")
-    assert of_ledger(Path("/var/ledger.db"), error, "read") is None
-    assert of_ledger(Path("/var/ledger.db"), ValueError("no error of SQLite's")) is None
+    assert ledger_error(Path("/var/ledger.db"), error, "read") is None
+    assert ledger_error(Path("/var/ledger.db"), ValueError("no error of SQLite's")) is None

@@ -18,7 +18,7 @@ from supervisor_core.diagnosis.reports.files import write_report
 from supervisor_core.host import drive_files, open_folder
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging import log as logs
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.workers.pauses import Pause, Pauses, pause_flag_path
 from tests.support.programs.drive_traps import (
     a_fifo,
@@ -69,7 +69,7 @@ def test_no_trap_in_place_of_a_file_is_read_or_written(
     drive: Path, secret: Path, trap: Callable[[Path, Path], None], use: Callable[[Path, str], object]
 ) -> None:
     trap(drive / "logs" / "supervisor.log", secret)
-    with pytest.raises(UnreadableError, match=r"logs/supervisor\.log (is|has)"):
+    with pytest.raises(UnreadableFileError, match=r"logs/supervisor\.log (is|has)"):
         use(drive, "logs/supervisor.log")
 
 
@@ -123,7 +123,7 @@ def test_no_path_leads_out_of_the_drive(drive: Path, secret: Path, path: str) ->
 def test_a_giant_is_refused_before_it_fills_the_memory(drive: Path) -> None:
     with (drive / "logs" / "heartbeat.json").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(UnreadableError, match="more than 1000 bytes"):
+    with pytest.raises(UnreadableFileError, match="more than 1000 bytes"):
         read(drive, "logs/heartbeat.json")
     end = read_end(drive, "logs/heartbeat.json")
     assert (len(end.data), end.size, end.cut) == (MOST, 1 << 40, True)
@@ -135,7 +135,7 @@ def test_somebody_elses_file_is_not_appended_to_or_taken_for_ours(drive: Path) -
     log.write_text("planted\n")
     os.chown(log, NOBODY, NOBODY)
     for use in (append, partial(read, own=True)):
-        with pytest.raises(UnreadableError, match=f"belongs to another user \\(uid {NOBODY}\\)"):
+        with pytest.raises(UnreadableFileError, match=f"belongs to another user \\(uid {NOBODY}\\)"):
             use(drive, "logs/supervisor.log")
     assert log.read_text() == "planted\n"
     assert os.listdir(log.parent) == ["supervisor.log"]  # and no probe is left
@@ -228,12 +228,12 @@ def test_a_file_swapped_during_the_operation_is_read_as_it_was_or_refused(
             try:
                 seen.add(read(drive, "logs/worker.log"))
                 append(drive, "logs/worker.log")
-            except UnreadableError as error:
+            except UnreadableFileError as error:
                 seen.add(type(error).__name__.encode())
             except FileNotFoundError:
                 continue
     assert SECRET not in b"".join(seen)
-    assert b"UnreadableError" in seen
+    assert b"UnreadableFileError" in seen
 
 
 def test_a_folder_swapped_during_the_operation_is_never_entered(drive: Path, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_folder_swapped_during_the_operation_is_never_entered(drive: Path, tmp
             for use in (read, append, write):
                 try:
                     assert use(drive, "logs/a.log") != SECRET
-                except (UnreadableError, NotADirectoryError, FileNotFoundError):
+                except (UnreadableFileError, NotADirectoryError, FileNotFoundError):
                     continue
     assert os.listdir(private) == ["a.log"]
     assert (private / "a.log").read_bytes() == SECRET
@@ -329,7 +329,7 @@ def test_a_system_that_opens_nothing_by_descriptor_refuses_the_same_traps(
     drive_files.make_folder(drive, "state/inner")
     trap(drive / "state" / "inner" / "a", secret)
     for use in (read, read_end, append):
-        with pytest.raises(UnreadableError, match=r"state/inner/a (is|has)"):
+        with pytest.raises(UnreadableFileError, match=r"state/inner/a (is|has)"):
             use(drive, "state/inner/a")
     write(drive, "state/b")
     append(drive, "state/c")

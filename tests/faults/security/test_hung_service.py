@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.common import service as services
-from supervisor_core.common.service import Registry, Report, ServiceState
+from supervisor_core.common.service import ServiceRegistry, ServiceReport, ServiceState
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
@@ -26,7 +26,7 @@ async def until(condition: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, condition, 10, "the service is so")
 
 
-def story(work: Callable[[Registry, asyncio.Event, asyncio.Event], Awaitable[None]]) -> None:
+def story(work: Callable[[ServiceRegistry, asyncio.Event, asyncio.Event], Awaitable[None]]) -> None:
     """A real service that hangs at its first note, until it is released."""
 
     async def whole() -> None:
@@ -35,14 +35,14 @@ def story(work: Callable[[Registry, asyncio.Event, asyncio.Event], Awaitable[Non
         async def note() -> None:
             await release.wait()
 
-        registry = Registry([Noting(note, mark=object)])
+        registry = ServiceRegistry([Noting(note, mark=object)])
         await registry.start(stopping)
         await work(registry, stopping, release)
 
     asyncio.run(whole())
 
 
-def only(registry: Registry) -> Report:
+def only(registry: ServiceRegistry) -> ServiceReport:
     (report,) = registry.reports()
     return report
 
@@ -51,7 +51,7 @@ def test_a_service_that_hangs_in_run_is_degraded_and_its_last_beat_is_told(monke
     monkeypatch.setattr("supervisor_core.daemon.overview.NOTE_SECONDS", 0.05)
     monkeypatch.setattr(services, "PATIENCE_SECONDS", 0.1)
 
-    async def work(registry: Registry, stopping: asyncio.Event, release: asyncio.Event) -> None:
+    async def work(registry: ServiceRegistry, stopping: asyncio.Event, release: asyncio.Event) -> None:
         assert only(registry).health == "healthy"
         await until(lambda: only(registry).late)
         first, second = only(registry), only(registry)
@@ -70,7 +70,7 @@ def test_a_service_that_hangs_in_run_is_degraded_and_its_last_beat_is_told(monke
 def test_a_service_that_had_to_be_cut_off_says_so_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "CANCEL_SECONDS", 0.1)
 
-    async def work(registry: Registry, stopping: asyncio.Event, release: asyncio.Event) -> None:
+    async def work(registry: ServiceRegistry, stopping: asyncio.Event, release: asyncio.Event) -> None:
         stopping.set()
         assert await registry.stop(0.05) == ["noting"]
         assert only(registry).as_json()["state"] == "error"

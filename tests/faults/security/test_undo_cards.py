@@ -11,7 +11,7 @@ import pytest
 from bot.outbound.content import MessageComposer
 from supervisor_core.code.watch.rules import STEADY, BakeState
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.outbox import PendingMessage
 from tests.integration.code.test_baking import DOWN, SECOND, WELL, Place
 from tests.support.code.code_homes import a_code_host
 from tests.support.code.repositories import origin_and_checkout
@@ -31,7 +31,7 @@ def card(place: Place, task_id: str) -> str:
     """What the card of this command says."""
     (job,) = place.host.ledger.read(lambda connection: jobs.of_task(connection, task_id))
     assert job.finished_at is not None
-    message = Waiting(0, 1, jobs.CARD, task_id, {}, {}, 0, job.finished_at, job.finished_at, "")
+    message = PendingMessage(0, 1, jobs.CARD, task_id, {}, {}, 0, job.finished_at, job.finished_at, "")
     return str(
         place.host.ledger.read(lambda each: MessageComposer().content(each, message, job.finished_at or job.filed_at))
     )

@@ -22,7 +22,7 @@ from slack_playground import Playground
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from tests.support.slack.forms import filled
 
@@ -62,7 +62,7 @@ class Doors:
         """Something that Slack would send of the operator."""
         who = {"id": self.slack.user("operator").id, "team_id": "T0"}
         body = {"type": kind, "user": who, "team": {"id": "T0"}, **payload}
-        return await self._app.deal(Received("k1", "interactive", body, at or datetime.now(UTC)))
+        return await self._app.deal(StoredEnvelope("k1", "interactive", body, at or datetime.now(UTC)))
 
 
 @pytest.fixture

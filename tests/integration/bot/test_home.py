@@ -30,7 +30,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.outbox import Waiting
+from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon.reconciliation import until
 from tests.support.slack.app_home import pages_of
@@ -87,7 +87,7 @@ class Host:
             self.ledger, speaker, "bot", pace=pace, clock=lambda: self.now, compose=self._compose, told=told
         )
 
-    async def _compose(self, message: Waiting) -> HomePage:
+    async def _compose(self, message: PendingMessage) -> HomePage:
         return await self.pages.compose(message)
 
     def starts_anew(self) -> None:

@@ -20,7 +20,7 @@ from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground, Timings
 from slack_playground.testing.cards import Modal
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.envelopes import Received, keep, unhandled
+from supervisor_core.storage.envelopes import StoredEnvelope, keep, unhandled
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import envelopes
@@ -48,7 +48,7 @@ class Bot:
         self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._others)
         self.stopping = asyncio.Event()
 
-    async def _deal(self, received: Received) -> Response:
+    async def _deal(self, received: StoredEnvelope) -> Response:
         if self.breaks.is_set():
             await asyncio.Event().wait()  # until the process ends
         self.dealt.append(str(received.payload.get("text", received.kind)))
@@ -143,13 +143,13 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_
 ) -> None:
     tries = 0
 
-    async def deal(received: Received) -> Response:
+    async def deal(received: StoredEnvelope) -> Response:
         nonlocal tries
         tries += 1
         return Response(messages=(Message("whisper", received.key, {"content": "x" * 100_000}),))
 
     with Ledger(tmp_path / "ledger.db", "TestHost", HeadFile(tmp_path)) as ledger:
-        kept = Received("command:1", "slash_commands", {"user_id": "U1"}, datetime.now(UTC))
+        kept = StoredEnvelope("command:1", "slash_commands", {"user_id": "U1"}, datetime.now(UTC))
         assert ledger.write(lambda connection: keep(connection, [kept])) == [True]
         pages = ledger.read(lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one())
         ledger.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}"))

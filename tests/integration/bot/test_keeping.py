@@ -15,7 +15,7 @@ import pytest
 from bot.inbound.intake import MOST_TOGETHER, EnvelopeWriter
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.store import Ledger
 
 NOT_TEXT = "\ud800"  # half a character: JSON can carry it, no database can
@@ -57,15 +57,15 @@ def nothing_is_written(ledger: Ledger) -> Iterator[None]:
         held.result(30)
 
 
-def arrived(key: str, kind: str = "slash_commands") -> Received:
-    return Received(key, kind, {"text": f"status {key}"}, datetime.now(UTC))
+def arrived(key: str, kind: str = "slash_commands") -> StoredEnvelope:
+    return StoredEnvelope(key, kind, {"text": f"status {key}"}, datetime.now(UTC))
 
 
 def kept(ledger: Ledger) -> list[str]:
     return sorted(received.key for received in ledger.read(envelopes.unhandled))
 
 
-async def begun(keeping: EnvelopeWriter, *received: Received) -> list[asyncio.Task[bool]]:
+async def begun(keeping: EnvelopeWriter, *received: StoredEnvelope) -> list[asyncio.Task[bool]]:
     """All of them wait to be written."""
     tasks = [asyncio.create_task(keeping.keep(each)) for each in received]
     for _ in range(3):  # until each has been heard of, and the first write is with the ledger

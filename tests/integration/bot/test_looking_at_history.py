@@ -21,7 +21,7 @@ from bot.views.files import Attachment
 from supervisor_core.commands.command import Command
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import Condition
@@ -65,7 +65,7 @@ def pressed(value: str, key: str) -> Request:
         "response_url": "https://x/press",
         "actions": [{"value": value}],
     }
-    return from_share_button(Received(key, "interactive", body, AT + timedelta(minutes=5)), "history")
+    return from_share_button(StoredEnvelope(key, "interactive", body, AT + timedelta(minutes=5)), "history")
 
 
 def test_in_a_channel_the_words_are_for_the_asker_and_the_picture_is_theirs_alone(

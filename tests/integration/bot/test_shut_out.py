@@ -19,7 +19,7 @@ from bot.views.parts import text_message
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.messages import NOTICE
-from supervisor_core.config.slack_settings import Slack
+from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
@@ -39,7 +39,7 @@ class Channels:
     def __init__(self, slack: Playground, ledger: Ledger, **access: list[str]) -> None:
         self.slack, self.ledger = slack, ledger
         self.ops, self.elsewhere = slack.channel("ops"), slack.channel("elsewhere")
-        config = Slack.model_validate(
+        config = SlackSettings.model_validate(
             {"alert_channel": self.ops.id, "fallback_channel": self.elsewhere.id, "access": access}
         )
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
@@ -105,7 +105,7 @@ async def test_an_admin_who_can_not_be_reached_is_given_up_after_a_day_and_is_to
 
 def test_admins_are_the_approvers_who_are_named_one_by_one_else_the_operators() -> None:
     def of(**access: list[str]) -> tuple[str, ...]:
-        return admins(Slack.model_validate({"access": access}))
+        return admins(SlackSettings.model_validate({"access": access}))
 
     assert of(approvers=["U0ANNA", "S0ADMINS", "W0BOB"], operators=["U0CY"]) == ("U0ANNA", "W0BOB")
     assert of(approvers=["S0ADMINS", "*"], operators=["U0CY"]) == ("U0CY",)

@@ -21,7 +21,7 @@ from supervisor_core.cli.status.targets import narrow
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.raw import read_raw
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.ledger_file import teams_seen
+from supervisor_core.storage.ledger_file import read_teams
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.workers.teams.manager import TeamManager
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
@@ -189,7 +189,7 @@ def test_the_words_of_send_show_the_same(home: Home) -> None:
 def test_a_ledger_without_teams_tells_of_none(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / FILE_NAME).write_bytes(content)
-    assert teams_seen(tmp_path / FILE_NAME, "TestHost") == []
+    assert read_teams(tmp_path / FILE_NAME, "TestHost") == []
     assert {each.name for each in tmp_path.iterdir()} == ({FILE_NAME} if content is not None else set())
 
 

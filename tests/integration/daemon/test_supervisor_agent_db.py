@@ -19,7 +19,7 @@ from supervisor_core.daemon.services.agent import SupersededError, SupervisorAge
 from supervisor_core.storage import schema, supervisors
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
-from supervisor_core.storage.store import FILE_NAME, Ledger, OfEngine
+from supervisor_core.storage.store import FILE_NAME, EngineTransactions, Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.storage.tables import audit_log, team_members
 from supervisor_core.workers.teams import rows as teams
@@ -54,7 +54,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_whole_life_is_in_the_database_before_it_is_announced(engine: Engine) -> None:
-    heard = Heard(OfEngine(engine))
+    heard = Heard(EngineTransactions(engine))
 
     async def story() -> None:
         agent = SupervisorAgent(engine, HOST, bus=heard, heartbeat_seconds=SOON_SECONDS)
@@ -70,7 +70,7 @@ def test_a_whole_life_is_in_the_database_before_it_is_announced(engine: Engine) 
     asyncio.run(story())
     assert heard.kinds == ["started", "paused", "resumed", "started", "stopped"]
     assert heard.row_then == [S.ACTIVE, S.PAUSED, S.ACTIVE, S.ACTIVE, S.TERMINATED]
-    row = row_of(OfEngine(engine), HOST)
+    row = row_of(EngineTransactions(engine), HOST)
     assert (row.status, row.paused, row.heartbeat_seconds) == (S.TERMINATED, False, SOON_SECONDS)
     assert row.started_at <= row.changed_at <= datetime.now(UTC)
     with engine.connect() as connection:
@@ -78,7 +78,7 @@ def test_a_whole_life_is_in_the_database_before_it_is_announced(engine: Engine) 
 
 
 def test_heartbeats_come_by_themselves_and_end_with_the_life(engine: Engine) -> None:
-    database = OfEngine(engine)
+    database = EngineTransactions(engine)
 
     async def story() -> datetime | None:
         agent = SupervisorAgent(engine, HOST, heartbeat_seconds=SOON_SECONDS)
@@ -107,14 +107,14 @@ def test_a_pause_survives_and_the_life_before_it_has_no_say_any_more(engine: Eng
         assert younger.status is S.PAUSED
         with pytest.raises(SupersededError):
             await older.resume()
-        row = row_of(OfEngine(engine), HOST)
+        row = row_of(EngineTransactions(engine), HOST)
         assert (row.status, row.paused, row.reason) == (S.PAUSED, True, "anna - storm")
 
     asyncio.run(story())
 
 
 def test_of_two_that_move_the_same_row_at_once_one_wins(engine: Engine) -> None:
-    database = OfEngine(engine)
+    database = EngineTransactions(engine)
     put_supervisor(database, HOST)
     row, now = row_of(database, HOST), datetime.now(UTC)
 
@@ -128,7 +128,7 @@ def test_of_two_that_move_the_same_row_at_once_one_wins(engine: Engine) -> None:
 
 
 def test_the_silent_one_among_several_is_found(engine: Engine) -> None:
-    database, now = OfEngine(engine), datetime.now(UTC)
+    database, now = EngineTransactions(engine), datetime.now(UTC)
     put_supervisor(database, "West", last_heartbeat_at=now - timedelta(seconds=90))
     put_supervisor(database, "East", last_heartbeat_at=now - timedelta(seconds=89))
     put_supervisor(database, "north", last_heartbeat_at=None, started_at=now - timedelta(seconds=90))
@@ -194,9 +194,9 @@ def test_the_database_itself_holds_an_agent_to_one_team(engine: Engine) -> None:
         return teams.add(connection, HOST, air.team_id, "W1", MemberRole.MEMBER, datetime.now(UTC))
 
     with pytest.raises(IntegrityError):
-        OfEngine(engine).write(add)
+        EngineTransactions(engine).write(add)
     manager.remove_agent_from_team(archive.team_id, "W1")
-    OfEngine(engine).write(add)
+    EngineTransactions(engine).write(add)
 
 
 def test_of_many_who_place_one_agent_at_once_one_does_and_the_others_are_told(engine: Engine) -> None:
@@ -238,7 +238,7 @@ def equal_there(ledger: Ledger, url: str) -> bool:
         return (
             histories[0] == histories[1]
             and there.get_team_status() == mine.get_team_status()
-            and row_of(OfEngine(engine), HOST) == row_of(ledger, HOST)
+            and row_of(EngineTransactions(engine), HOST) == row_of(ledger, HOST)
         )
 
 

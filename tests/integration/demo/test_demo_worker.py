@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
 from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
 from supervisor_core.processes.finding import process_set
@@ -174,7 +174,7 @@ def test_told_to_hang_it_neither_works_nor_beats_nor_obeys(demo: Demo) -> None:
 def test_told_to_freeze_it_is_frozen(demo: Demo) -> None:
     identity = demo.working()
     demo.tell("freeze")
-    wait_until(lambda: state(identity) is Life.FROZEN)
+    wait_until(lambda: state(identity) is Liveness.FROZEN)
     assert demo.door.stop(ID, timeout=10).exit_code == 0
 
 
@@ -257,12 +257,12 @@ def test_an_unknown_word_does_no_harm(demo: Demo) -> None:
     identity = demo.working()
     demo.control.write_text("explode")
     wait_until(lambda: "unknown word 'explode'; known are hang, freeze" in demo.said())
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
 
 
 def test_a_state_folder_that_is_away_does_not_end_it(demo: Demo) -> None:
     identity = demo.start("--state-dir", "away")
     wait_until(lambda: "no heartbeat: " in demo.said(), message="a complaint about the folder")
     wait_until(lambda: "item 2 done" in demo.said())
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
     assert demo.door.stop(ID, timeout=10).exit_code == 0

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from supervisor_core.commands.flags import MAX_BYTES, parse_name, parse_unknown_name
-from supervisor_core.host.inbox import LONGEST_NAME, Claimed, Inbox
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.inbox import LONGEST_NAME, ClaimedFlag, Inbox
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.jobs.model import new_task_id
 
 FLAG = "supervisor_pause_OrionMX.flag"
@@ -28,7 +28,7 @@ def inbox(tmp_path: Path) -> Inbox:
     return made
 
 
-def claimed(inbox: Inbox, name: str = FLAG, token: str = TOKEN) -> Claimed:
+def claimed(inbox: Inbox, name: str = FLAG, token: str = TOKEN) -> ClaimedFlag:
     flag = inbox.claim(name, token)
     assert flag is not None
     return flag
@@ -126,9 +126,9 @@ def test_what_is_no_small_regular_file_is_never_read_and_can_be_put_aside(
         with path.open("wb") as file:
             file.truncate(100 * 1024 * 1024)
     assert inbox.names() == [FLAG]
-    assert isinstance(inbox.peek_all([FLAG])[FLAG], UnreadableError)
+    assert isinstance(inbox.peek_all([FLAG])[FLAG], UnreadableFileError)
     flag = claimed(inbox)
-    with pytest.raises(UnreadableError) as caught:
+    with pytest.raises(UnreadableFileError) as caught:
         inbox.read(flag)
     target = inbox.reject(flag, str(caught.value))
     assert os.path.lexists(target)

@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supervisor_core.host.programs import ProgramError, Ran, run_command
+from supervisor_core.host.programs import ProgramError, ProgramResult, run_command
 from tests.support.waiting import wait_until
 
 
-def python(code: str, **options: object) -> Ran:
+def python(code: str, **options: object) -> ProgramResult:
     return run_command([sys.executable, "-c", code], **options)  # type: ignore[arg-type]
 
 

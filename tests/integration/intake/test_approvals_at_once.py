@@ -20,7 +20,7 @@ from supervisor_core.intake.approvals.service import VoteRefused, count_vote
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
-from supervisor_core.storage.store import FILE_NAME, Ledger, OfEngine
+from supervisor_core.storage.store import FILE_NAME, EngineTransactions, Ledger
 from supervisor_core.workers.context import DaemonContext
 from tests.support.intake.approvals import ANNA, BOB, CARD, MINUTE, NOW, Desk, a_desk
 
@@ -141,7 +141,7 @@ def an_approval(needed: int = 1) -> Approval:
 
 
 def test_an_approval_comes_back_from_each_engine_as_it_was_filed(engine: Engine) -> None:
-    database, asked = OfEngine(engine), an_approval()
+    database, asked = EngineTransactions(engine), an_approval()
     assert database.write(lambda connection: rows.file(connection, asked)) == asked
     again = replace(asked, approval_id="other")
     assert database.write(lambda connection: rows.file(connection, again)) == asked, "one for each task id"
@@ -151,7 +151,7 @@ def test_an_approval_comes_back_from_each_engine_as_it_was_filed(engine: Engine)
 
 
 def test_votes_on_each_engine_are_counted_once_each_and_decide_once(engine: Engine) -> None:
-    database, asked = OfEngine(engine), an_approval(needed=2)
+    database, asked = EngineTransactions(engine), an_approval(needed=2)
     database.write(lambda connection: rows.file(connection, asked))
 
     def say(who: Issuer) -> str:
@@ -171,7 +171,7 @@ def test_votes_on_each_engine_are_counted_once_each_and_decide_once(engine: Engi
 
 
 def test_a_move_on_each_engine_is_made_from_where_it_may_be_and_once(engine: Engine) -> None:
-    database, asked = OfEngine(engine), an_approval()
+    database, asked = EngineTransactions(engine), an_approval()
     database.write(lambda connection: rows.file(connection, asked))
     why = rows.Decision("supervisor", "late")
 

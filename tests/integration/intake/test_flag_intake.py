@@ -21,7 +21,7 @@ from supervisor_core.commands.flags import Trust, sign
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.inbox import Claimed, Inbox, Opened
+from supervisor_core.host.inbox import ClaimedFlag, FlagContent, Inbox
 from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.intake.inbox import triage as sightings
 from supervisor_core.intake.inbox.intake import FlagIntake, SweepResult
@@ -309,15 +309,15 @@ class Sabotaged(Inbox):
             self._left -= 1
             raise self._error
 
-    def read_all(self, flags: Sequence[Claimed]) -> list[Opened]:
+    def read_all(self, flags: Sequence[ClaimedFlag]) -> list[FlagContent]:
         self._maybe_fail("read_all")
         return super().read_all(flags)
 
-    def remove(self, flag: Claimed) -> None:
+    def remove(self, flag: ClaimedFlag) -> None:
         self._maybe_fail("remove")
         super().remove(flag)
 
-    def reject(self, flag: Claimed, reason: str) -> Path:
+    def reject(self, flag: ClaimedFlag, reason: str) -> Path:
         self._maybe_fail("reject")
         return super().reject(flag, reason)
 
@@ -354,7 +354,7 @@ def test_a_rejection_cut_off_before_the_file_is_moved_is_told_once(scene: Scene)
 class Sticky(Inbox):
     """An inbox in a folder with the sticky bit, where one flag belongs to somebody else."""
 
-    def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> Claimed | None:
+    def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> ClaimedFlag | None:
         if name == NAME:
             raise PermissionError(1, "Operation not permitted")
         return super()._claim(source, target, name, token)

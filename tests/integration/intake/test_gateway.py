@@ -46,7 +46,7 @@ def gateway(ledger: Ledger, tmp_path: Path) -> Gateway:
     return gateway_of(ledger, tmp_path)
 
 
-def cards(ledger: Ledger) -> list[outbox.Waiting]:
+def cards(ledger: Ledger) -> list[outbox.PendingMessage]:
     later = datetime.now(UTC) + timedelta(days=1)
     return ledger.read(lambda connection: outbox.due(connection, jobs.CARD, later))
 

@@ -22,7 +22,7 @@ from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.common import service as services
 from supervisor_core.common.errors import TemporaryError
-from supervisor_core.common.service import Blocking, Registry, Report, ServiceState
+from supervisor_core.common.service import Blocking, ServiceRegistry, ServiceReport, ServiceState
 from supervisor_core.daemon.wiring import approvals_of, scheduler_of
 from supervisor_core.intake import scheduler as module
 from supervisor_core.intake import scheduler as ticking
@@ -129,10 +129,10 @@ class Running:
         asyncio.run_coroutine_threadsafe(self.service.check(), self.loop).result(10)
         return job
 
-    async def live(self, loops: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> list[Report]:
+    async def live(self, loops: Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> list[ServiceReport]:
         """Run as in a daemon until told to stop; how it was then."""
         stopping, told = asyncio.Event(), asyncio.Event()
-        registry = Registry([self.service])
+        registry = ServiceRegistry([self.service])
         await registry.start(stopping)
         loops.put((asyncio.get_running_loop(), told))
         await told.wait()

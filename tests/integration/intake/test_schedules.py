@@ -88,7 +88,7 @@ class Planned:
         last = self.one().schedule.last
         return (last.state, last.reason) if last else None
 
-    def told(self) -> list[outbox.Waiting]:
+    def told(self) -> list[outbox.PendingMessage]:
         """The messages that say that something was refused."""
         far = datetime(2100, 1, 1, tzinfo=UTC)
         return self.desk.ledger.read(lambda connection: outbox.waiting(connection, (TOLD,), far))

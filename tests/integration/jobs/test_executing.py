@@ -18,7 +18,7 @@ from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.single_pass.supervisor import Supervisor
 from supervisor_core.daemon.single_pass.waiting_work import do_what_waits
 from supervisor_core.daemon.single_pass.work import Findings
-from supervisor_core.host.interrupts import Told
+from supervisor_core.host.interrupts import StopRequest
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.storage.audit.chain import HeadFile
@@ -135,6 +135,6 @@ class Contested(Ledger):
 def test_what_somebody_else_did_is_no_action_of_this_pass(home: Home) -> None:
     supervisor, findings = Supervisor(home.config, "OrionMX"), Findings()
     with Contested(home.state_dir / FILE_NAME, "TestHost", HeadFile(home.state_dir)) as ledger:
-        do_what_waits(supervisor.host, supervisor.worker, ledger, findings, Told(), sweep=False)
+        do_what_waits(supervisor.host, supervisor.worker, ledger, findings, StopRequest(), sweep=False)
     assert states(home) == ["done"]
     assert (findings.actions, findings.problems) == ([], [])

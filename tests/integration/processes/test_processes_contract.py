@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from supervisor_core.common.errors import RefusedError, UsageError
-from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
 from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile, profile_of
 from supervisor_core.processes.fake import FakeProcesses
@@ -109,7 +109,7 @@ class RealStage(Stage):
     def freeze(self) -> None:
         identity = self._identity()
         os.kill(identity.pid, signal.SIGSTOP)
-        wait_until(lambda: state(identity) is Life.FROZEN)
+        wait_until(lambda: state(identity) is Liveness.FROZEN)
 
     def hide(self) -> None:
         record_path(self.home.state_dir, ID).write_text("")
@@ -180,8 +180,8 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
 def test_a_started_worker_is_found_alive(stage: Stage) -> None:
     identity = stage.start()
     found = stage.door.find(ID)
-    assert (found.presence, found.identity, found.life) == (Presence.RUNNING, identity, Life.ALIVE)
-    assert stage.door.state(identity) is Life.ALIVE
+    assert (found.presence, found.identity, found.life) == (Presence.RUNNING, identity, Liveness.ALIVE)
+    assert stage.door.state(identity) is Liveness.ALIVE
     assert stage.door.identify(identity.pid) == identity
     assert stage.door.members(ID)[0].identity == identity
     assert not stage.door.wait_exit(identity, 0)
@@ -210,7 +210,7 @@ def test_a_stop_ends_it_gracefully_and_it_can_be_started_again(stage: Stage) -> 
     identity = stage.start()
     report = stage.door.stop(ID, timeout=10)
     assert (report.state, report.ending, report.exit_code) == ("stopped", "graceful", -15)
-    assert stage.door.state(identity) is Life.GONE
+    assert stage.door.state(identity) is Liveness.GONE
     assert stage.door.find(ID).presence is Presence.STOPPED
     assert stage.start() != identity
 
@@ -257,7 +257,7 @@ def test_a_dead_one_is_stopped_and_its_exit_is_told_once(stage: Stage) -> None:
     assert [one for one in stage.door.reap() if one.identity == identity] == [(identity, -9)]
     assert [one for one in stage.door.reap() if one.identity == identity] == []
     assert stage.door.exit_code(identity) == -9
-    assert stage.door.state(identity) is Life.GONE
+    assert stage.door.state(identity) is Liveness.GONE
     stage.start()
 
 
@@ -265,7 +265,7 @@ def test_a_frozen_one_runs_and_can_be_stopped(stage: Stage) -> None:
     identity = stage.start()
     stage.freeze()
     found = stage.door.find(ID)
-    assert (found.presence, found.life) == (Presence.RUNNING, Life.FROZEN)
+    assert (found.presence, found.life) == (Presence.RUNNING, Liveness.FROZEN)
     assert stage.door.stop(ID, timeout=10).state == "stopped"
     assert stage.door.state(identity).ended
 
@@ -338,13 +338,13 @@ def test_an_unknown_signal_is_refused(stage: Stage) -> None:
     identity = stage.start()
     with pytest.raises(UsageError, match="is no signal"):
         stage.door.stop(ID, stop_signal="NONE")
-    assert stage.door.state(identity) is Life.ALIVE
+    assert stage.door.state(identity) is Liveness.ALIVE
 
 
 def test_an_unknown_identity_is_gone(stage: Stage) -> None:
     identity = stage.start()
     stranger = identity._replace(start=identity.start + 1)
-    assert stage.door.state(stranger) is Life.GONE
+    assert stage.door.state(stranger) is Liveness.GONE
     assert stage.door.wait_exit(stranger, 0)
     assert stage.door.exit_code(stranger) is None
 

@@ -16,7 +16,7 @@ import pytest
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts import linux as platform_linux
-from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
 from supervisor_core.host.process_facts.signals import send, wait_ended
 from supervisor_core.processes.finding import Presence, process_set
@@ -153,7 +153,7 @@ def test_with_a_broken_record_nothing_is_started_and_nothing_signalled(
         home.door.start(home.python(IDLE))
     with pytest.raises(RefusedError, match="is not stopped"):
         home.door.stop(ID)
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
 
 
 def change_record(home: Home, **changes: object) -> None:
@@ -178,11 +178,11 @@ def test_a_pid_that_belongs_to_another_process_by_now_is_never_signalled(home: H
     generation = new_generation(home.state_dir, ID)
     before = stranger._replace(start=stranger.start - 1)
     write_record(home.state_dir, WorkerRecord(ID, generation, "running", identity=before))
-    assert state(before) is Life.GONE
+    assert state(before) is Liveness.GONE
     assert home.door.find(ID).presence is Presence.STOPPED
     assert home.door.stop(ID).ending == "nothing"
     assert send(before, signal.SIGKILL) is False
-    assert state(stranger) is Life.ALIVE
+    assert state(stranger) is Liveness.ALIVE
 
 
 def test_a_record_of_another_boot_means_nobody(home: Home, stranger: ProcessIdentity) -> None:
@@ -190,7 +190,7 @@ def test_a_record_of_another_boot_means_nobody(home: Home, stranger: ProcessIden
     write_record(home.state_dir, WorkerRecord(ID, new_generation(home.state_dir, ID), "running", identity=before))
     assert home.door.find(ID).presence is Presence.STOPPED
     assert home.door.stop(ID).ending == "nothing"
-    assert state(stranger) is Life.ALIVE
+    assert state(stranger) is Liveness.ALIVE
 
 
 @only_linux
@@ -200,7 +200,7 @@ def test_a_record_that_names_no_boot_can_not_be_verified(home: Home) -> None:
     assert home.door.find(ID).presence is Presence.UNVERIFIABLE
     with pytest.raises(RefusedError):
         home.door.stop(ID)
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
 
 
 def test_what_the_system_does_not_tell_is_unverifiable_and_never_dead(
@@ -213,7 +213,7 @@ def test_what_the_system_does_not_tell_is_unverifiable_and_never_dead(
 
     with monkeypatch.context() as patch:
         patch.setattr(platform, "facts", refuse)
-        assert state(identity) is Life.UNVERIFIABLE
+        assert state(identity) is Liveness.UNVERIFIABLE
         assert home.door.find(ID).presence is Presence.UNVERIFIABLE
         with pytest.raises(RefusedError, match="does not tell"):
             home.door.stop(ID)
@@ -222,18 +222,18 @@ def test_what_the_system_does_not_tell_is_unverifiable_and_never_dead(
         with pytest.raises(PermissionError):
             send(identity, signal.SIGKILL)
         assert wait_ended([identity], 0) == (identity,)
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
 
 
 def test_a_zombie_is_not_alive(home: Home) -> None:
     identity = home.start("print('ready', flush=True)")
-    wait_until(lambda: state(identity) is Life.ZOMBIE, message="the end of a worker that nobody has reaped")
+    wait_until(lambda: state(identity) is Liveness.ZOMBIE, message="the end of a worker that nobody has reaped")
     assert home.door.find(ID).presence is Presence.STOPPED
     assert home.door.wait_exit(identity, 0)
     assert [(exited.identity, exited.code) for exited in home.door.reap() if exited.identity == identity] == [
         (identity, 0)
     ]
-    assert state(identity) is Life.GONE
+    assert state(identity) is Liveness.GONE
 
 
 def test_an_exit_is_told_once_with_its_code_or_signal(home: Home) -> None:
@@ -258,9 +258,9 @@ def test_an_exit_code_that_somebody_else_took_is_unknown_and_not_zero(home: Home
 def test_a_frozen_process_is_alive_and_said_to_be_frozen(home: Home) -> None:
     identity = home.start(IDLE)
     os.kill(identity.pid, signal.SIGSTOP)
-    wait_until(lambda: state(identity) is Life.FROZEN)
+    wait_until(lambda: state(identity) is Liveness.FROZEN)
     found = home.door.find(ID)
-    assert (found.presence, found.life) == (Presence.RUNNING, Life.FROZEN)
+    assert (found.presence, found.life) == (Presence.RUNNING, Liveness.FROZEN)
 
 
 def test_a_name_full_of_parentheses_does_not_shift_the_facts(home: Home) -> None:
@@ -269,7 +269,7 @@ def test_a_name_full_of_parentheses_does_not_shift_the_facts(home: Home) -> None
     facts = platform.facts(identity.pid)
     assert facts is not None
     assert (facts.name, facts.session, facts.ppid) == ("a) R 1 (b c) Z", identity.pid, os.getpid())
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
 
 
 def test_a_thread_is_no_process(home: Home) -> None:
@@ -295,7 +295,7 @@ def test_a_process_whose_first_thread_has_ended_is_no_zombie(home: Home) -> None
     identity = home.start(code)
     stat = Path(f"/proc/{identity.pid}/stat")
     wait_until(lambda: ") Z " in stat.read_text(), message="the end of the first thread")
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
     assert not home.door.wait_exit(identity, 0)
     assert home.door.stop(ID, timeout=10).stopped
 
@@ -327,7 +327,7 @@ def test_user_program_folder_and_words_of_a_process_are_told(home: Home, tmp_pat
 def test_of_a_process_that_has_ended_nothing_is_made_up(home: Home) -> None:
     """In particular, not the program and the folder of whoever asks."""
     identity = home.start("print('ready', flush=True)")
-    wait_until(lambda: state(identity) is Life.ZOMBIE, message="the end of a worker that nobody has reaped")
+    wait_until(lambda: state(identity) is Liveness.ZOMBIE, message="the end of a worker that nobody has reaped")
     nobody = 2**31 - 1
     for pid in (identity.pid, nobody):
         assert (platform.executable(pid), platform.working_directory(pid)) == ("", "")
@@ -378,9 +378,9 @@ def test_a_process_that_psutil_does_not_see_but_the_kernel_has_is_hidden_and_not
 
     with monkeypatch.context() as patch:
         patch.setattr(psutil, "Process", missing)
-        assert state(identity) is Life.UNVERIFIABLE
+        assert state(identity) is Liveness.UNVERIFIABLE
         patch.setattr(os, "kill", refuse)
-        assert state(identity) is Life.UNVERIFIABLE
+        assert state(identity) is Liveness.UNVERIFIABLE
         assert wait_ended([identity], 0) == (identity,)
         with pytest.raises(PermissionError):
             send(identity, signal.SIGKILL)
@@ -410,7 +410,7 @@ def test_a_process_whose_session_is_hidden_is_in_nobodys(home: Home, monkeypatch
         facts = platform.facts(identity.pid)
         assert facts is not None
         assert facts.session == 0
-        assert state(identity) is Life.ALIVE
+        assert state(identity) is Liveness.ALIVE
 
 
 @only_linux

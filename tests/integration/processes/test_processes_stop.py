@@ -15,7 +15,7 @@ import pytest
 
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.host.process_facts import signals as pidfd
-from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
 from supervisor_core.host.process_facts.signals import send, wait_ended
 from supervisor_core.processes import stopping as processes_stop
@@ -147,7 +147,7 @@ def test_a_worker_that_obeys_ends_at_once_with_its_exit_code(home: Home) -> None
     assert (report.state, report.ending, report.exit_code) == ("stopped", "graceful", 5)
     assert report.killed == report.survivors == ()
     assert report.seconds < 10
-    assert state(identity) is Life.GONE
+    assert state(identity) is Liveness.GONE
     assert not record_path(home.state_dir, ID).exists()
     assert "asked 15" in home.said()
 
@@ -162,7 +162,7 @@ def test_an_unknown_signal_is_refused_before_anything_happens(home: Home) -> Non
     identity = home.start(POLITE)
     with pytest.raises(UsageError, match="'TREM' is no signal"):
         home.door.stop(ID, stop_signal="TREM")
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
 
 
 def test_to_stop_what_does_not_run_is_success(home: Home) -> None:
@@ -199,7 +199,7 @@ def test_whatever_it_started_is_ended_as_well(home: Home, code: str, word: str) 
     home.start(code)
     (other,) = home.named(word)
     home.by_hand.append(other)
-    assert state(other) is Life.ALIVE
+    assert state(other) is Liveness.ALIVE
     assert other in {member.identity for member in home.door.members(ID)}
     report = home.door.stop(ID, timeout=10)
     assert (report.state, report.ending) == ("stopped", "graceful")
@@ -258,7 +258,7 @@ def test_what_a_crashed_worker_left_is_in_the_way_of_a_start_until_it_is_stopped
 def test_a_frozen_worker_is_woken_and_ends_as_it_was_asked_to(home: Home) -> None:
     identity = home.start(POLITE)
     os.kill(identity.pid, signal.SIGSTOP)
-    wait_until(lambda: state(identity) is Life.FROZEN)
+    wait_until(lambda: state(identity) is Liveness.FROZEN)
     report = home.door.stop(ID, timeout=20)
     assert (report.state, report.ending, report.exit_code) == ("stopped", "graceful", 5)
 
@@ -296,7 +296,7 @@ def test_a_worker_can_not_stop_itself_and_lives_on(home: Home) -> None:
     )
     identity = home.start(code)
     assert "has started this program, and can't be stopped by it" in home.said()
-    assert state(identity) is Life.ALIVE
+    assert state(identity) is Liveness.ALIVE
 
 
 def test_whoever_carries_the_generation_and_stops_it_spares_itself_and_those_above(home: Home) -> None:

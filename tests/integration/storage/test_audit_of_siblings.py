@@ -14,7 +14,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import AuditFilter, Place, search
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition, search
 from supervisor_core.storage.engine import shared_engine
 from tests.support.code.code_homes import CodeHost, a_code_host
 from tests.support.code.repositories import origin_and_checkout
@@ -59,10 +59,10 @@ def test_a_page_of_the_trail_says_in_which_role(host: CodeHost) -> None:
     first = host.ledger.read(lambda connection: page(connection, wanted, 2))
     assert [each.command for each in first.entries] == ["rollback", "rollback"]
     assert {each.affected for each in first.entries} == {"fetcher: stopped and restarted with mailer"}
-    place = Place(first.entries[-1].supervisor_id, first.entries[-1].audit_id)
+    place = RowPosition(first.entries[-1].supervisor_id, first.entries[-1].audit_id)
     second = host.ledger.read(lambda connection: page(connection, wanted, 2, place))
     assert (len(second.entries), second.newer, second.older) == (1, True, False)
-    place = Place(second.entries[0].supervisor_id, second.entries[0].audit_id)
+    place = RowPosition(second.entries[0].supervisor_id, second.entries[0].audit_id)
     assert host.ledger.read(lambda connection: page(connection, wanted, 2, place, newer=True)).entries == first.entries
     (all_of_it,) = host.ledger.read(lambda connection: page(connection, AuditFilter(), 20)).entries[-1:]
     assert all_of_it.affected == "fetcher, reporter: stopped and restarted with mailer"

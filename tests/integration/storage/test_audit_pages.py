@@ -15,7 +15,7 @@ from sqlalchemy import Connection, event
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
 from supervisor_core.storage.audit.pages import AT_ONCE, Page, page
-from supervisor_core.storage.audit.search import AuditFilter, Place, search
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition, search
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from tests.support.storage.long_audit_trail import RARE, a_long_trail
 
@@ -38,7 +38,9 @@ def put(ledger: Ledger, *entries: AuditEntry, at: datetime = NOW, apart: timedel
     ledger.write(write)
 
 
-def look(ledger: Ledger, size: int = 10, place: Place | None = None, *, newer: bool = False, **wanted: Any) -> Page:
+def look(
+    ledger: Ledger, size: int = 10, place: RowPosition | None = None, *, newer: bool = False, **wanted: Any
+) -> Page:
     made = AuditFilter(**wanted)
     return ledger.read(lambda connection: page(connection, made, size, place, newer=newer))
 
@@ -47,9 +49,9 @@ def ids(shown: Page) -> list[int | None]:
     return [entry.audit_id for entry in shown.entries]
 
 
-def beside(shown: Page, index: int) -> Place:
+def beside(shown: Page, index: int) -> RowPosition:
     entry = shown.entries[index]
-    return Place(entry.supervisor_id, entry.audit_id)
+    return RowPosition(entry.supervisor_id, entry.audit_id)
 
 
 def all_ids(ledger: Ledger, size: int, **wanted: Any) -> list[int | None]:
@@ -215,8 +217,8 @@ def test_what_is_scheduled_is_not_told_as_done(ledger: Ledger) -> None:
 def test_details_that_are_no_object_and_a_place_that_is_not_there_hurt_nobody(ledger: Ledger) -> None:
     put(ledger, AuditEntry(ANNA, "PAUSE", "North", details=["odd"]))  # type: ignore[arg-type]
     assert ids(look(ledger)) == [1]
-    assert ids(look(ledger, place=Place(HOST, 99))) == [1], "the top is shown"
-    assert ids(look(ledger, place=Place("Elsewhere", 1), newer=True)) == [1]
+    assert ids(look(ledger, place=RowPosition(HOST, 99))) == [1], "the top is shown"
+    assert ids(look(ledger, place=RowPosition("Elsewhere", 1), newer=True)) == [1]
 
 
 def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
@@ -242,7 +244,7 @@ def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
                 asked.append((statement, parameters))
 
         event.listen(connection, "before_cursor_execute", note)
-        page(connection, question, 10, Place(HOST, 1000))
+        page(connection, question, 10, RowPosition(HOST, 1000))
         event.remove(connection, "before_cursor_execute", note)
         for statement, parameters in asked:
             rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)

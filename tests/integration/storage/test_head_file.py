@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.storage.audit.chain import FILE_NAME, ChainHead, HeadFile
 
 
@@ -38,7 +38,7 @@ def test_each_chain_has_its_own(tmp_path: Path) -> None:
 def test_one_that_can_not_be_read_is_said_and_not_written_over(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
     file = HeadFile(tmp_path)
-    with pytest.raises(UnreadableError):
+    with pytest.raises(UnreadableFileError):
         file.read("Host")
     file.keep(head(6))
     assert (tmp_path / FILE_NAME).read_bytes() == content

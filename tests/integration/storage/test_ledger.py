@@ -463,7 +463,7 @@ def test_what_waits_outside_is_due_in_order_and_later_each_time_it_fails(ledger:
     messages = [Message("k", str(delay), {"n": delay}, delay_seconds=delay) for delay in (5, 0)]
     ledger.write(lambda connection: record(connection, HOST, None, messages, NOW))
 
-    def due(seconds: float) -> list[outbox.Waiting]:
+    def due(seconds: float) -> list[outbox.PendingMessage]:
         return ledger.read(lambda connection: outbox.due(connection, "k", NOW + timedelta(seconds=seconds)))
 
     assert [waiting.payload["n"] for waiting in due(5)] == [0, 5]

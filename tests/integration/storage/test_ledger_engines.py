@@ -18,7 +18,7 @@ from supervisor_core.storage.audit import guard as audit_guard
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, ChainHead
 from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import Place
+from supervisor_core.storage.audit.search import RowPosition
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.tables import audit_log, jobs, metadata, outbox
 from tests.support.storage.tampering import unguard
@@ -290,7 +290,7 @@ def test_the_trail_is_asked_by_worker_person_action_and_time(engine: Engine) -> 
     with engine.connect() as connection:
         first = page(connection, audit.AuditFilter(), 2)
         assert [entry.audit_id for entry in first.entries] == [6, 5]
-        second = page(connection, audit.AuditFilter(), 2, Place(HOST, 5))
+        second = page(connection, audit.AuditFilter(), 2, RowPosition(HOST, 5))
         assert [entry.audit_id for entry in second.entries] == [4, 3]
-        back = page(connection, audit.AuditFilter(), 2, Place(HOST, 4), newer=True)
+        back = page(connection, audit.AuditFilter(), 2, RowPosition(HOST, 4), newer=True)
         assert (back.entries, back.newer, back.older) == (first.entries, False, True)

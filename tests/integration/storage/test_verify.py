@@ -12,7 +12,7 @@ from socket import create_server, socket
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from supervisor_core.storage.database_check import ZERO, Verification, session, verify
+from supervisor_core.storage.database_check import ZERO, Verification, read_session, verify
 from tests.support.waiting import wait_until
 
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
@@ -133,6 +133,6 @@ def test_a_zone_that_only_happens_to_be_at_zero_is_not_utc(database_url: str, zo
             if known is None:  # a server without the tables of zone names takes offsets alone
                 zone, told = "SYSTEM", "SYSTEM (" if zone != "UTC" else told
             connection.execute(text("SET time_zone = :zone"), {"zone": "+00:00" if told == ZERO else zone})
-        found = session(connection).zone
+        found = read_session(connection).zone
         assert told in found
         assert (found == ZERO) is (told == ZERO)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.workers.restarts.limits import WINDOW, TooManyStarts, note_start, recent
 from tests.support.homes import a_home, demo_command
 
@@ -17,7 +17,7 @@ NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def configured(folder: Path, limit: int) -> tuple[SupervisorConfig, Worker]:
+def configured(folder: Path, limit: int) -> tuple[SupervisorConfig, WorkerSettings]:
     folder.mkdir()
     path = folder / "config.yaml"
     path.write_text(f"workers: {{OrionMX: {{command: [x], restart: {{max_per_hour: {limit}}}}}}}\n")

@@ -14,7 +14,7 @@ import yaml
 
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.workers.probes import requests as probes
 from supervisor_core.workers.probes.requests import ProbeAnswer
 from tests.support.processes.probe_servers import Answering, closed_port, drips, is_silent, raw_server, says, web_server
@@ -31,7 +31,7 @@ def web() -> Iterator[Answering]:
         yield served
 
 
-def configured(folder: Path, probe: Mapping[str, Any], **worker: Any) -> tuple[SupervisorConfig, Worker]:
+def configured(folder: Path, probe: Mapping[str, Any], **worker: Any) -> tuple[SupervisorConfig, WorkerSettings]:
     section = {"command": ["{python}", "-V"], "env": {"API_KEY": SECRET}, "probes": [probe], **worker}
     document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": section}}
     (folder / "config.yaml").write_text(yaml.safe_dump(document))

@@ -19,7 +19,7 @@ import yaml
 
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
@@ -61,9 +61,9 @@ class Scene:
         self.prober = Prober(parts, Blocking(probing.THREADS), lag)
         self.stopping = asyncio.Event()
 
-    def worker(self, name: str, *asked: dict[str, Any]) -> Worker:
+    def worker(self, name: str, *asked: dict[str, Any]) -> WorkerSettings:
         """A worker with these probes, as the configuration has it."""
-        found: Worker = configured(self.parts.host.config.path.parent, {name: [*asked]}).worker(name)
+        found: WorkerSettings = configured(self.parts.host.config.path.parent, {name: [*asked]}).worker(name)
         return found
 
     def there(self, name: str, identity: ProcessIdentity | None, *asked: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.store import Transactions
-from supervisor_core.storage.supervisors import Move, SupervisorRow, SupervisorStatus
+from supervisor_core.storage.supervisors import SupervisorMove, SupervisorRow, SupervisorStatus
 from supervisor_core.storage.tables import supervisors as supervisors_table
 
 T = TypeVar("T")
@@ -68,9 +68,9 @@ def row_of(database: Transactions, supervisor_id: str) -> SupervisorRow:
     return row
 
 
-async def ask(agent: SupervisorAgent, move: Move) -> None:
+async def ask(agent: SupervisorAgent, move: SupervisorMove) -> None:
     """One of its methods, by the name of the move."""
-    if move is Move.FAIL:
+    if move is SupervisorMove.FAIL:
         await agent.fail("the disk is full")
     else:
         await getattr(agent, str(move))()
@@ -78,10 +78,10 @@ async def ask(agent: SupervisorAgent, move: Move) -> None:
 
 WAY = {
     SupervisorStatus.SPAWNING: (),
-    SupervisorStatus.ACTIVE: (Move.START,),
-    SupervisorStatus.PAUSED: (Move.START, Move.PAUSE),
-    SupervisorStatus.FAILED: (Move.START, Move.FAIL),
-    SupervisorStatus.TERMINATED: (Move.START, Move.STOP),
+    SupervisorStatus.ACTIVE: (SupervisorMove.START,),
+    SupervisorStatus.PAUSED: (SupervisorMove.START, SupervisorMove.PAUSE),
+    SupervisorStatus.FAILED: (SupervisorMove.START, SupervisorMove.FAIL),
+    SupervisorStatus.TERMINATED: (SupervisorMove.START, SupervisorMove.STOP),
 }
 """How a new supervisor gets to each status."""
 

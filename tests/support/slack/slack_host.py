@@ -24,7 +24,7 @@ from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.commands.definitions import CommandDefinition
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from tests.support.intake.approvals import Desk
 
@@ -89,7 +89,7 @@ class SlackRoom:
     async def deal(self, kind: str, payload: dict[str, Any], key: str = "", at: datetime | None = None) -> Response:
         """One envelope."""
         self._keys += 1
-        received = Received(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
+        received = StoredEnvelope(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
         dealt = await self._app.deal(received)
         return await dealt.rest(self._say) if dealt.rest else dealt
 

@@ -25,7 +25,7 @@ from supervisor_core.alerts.outside.webhook_documents import (
     signature,
 )
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
-from supervisor_core.host.web import same_place
+from supervisor_core.host.web import is_same_host
 from supervisor_core.workers.conditions.rules import Condition, Target
 
 NOW = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
@@ -182,4 +182,4 @@ def test_tries_grow_rarer_and_are_many_within_the_day() -> None:
     ],
 )
 def test_a_redirect_stays_with_whom_we_were_told_to_speak(url: str, target: str, *, same: bool) -> None:
-    assert same_place(url, target) is same
+    assert is_same_host(url, target) is same

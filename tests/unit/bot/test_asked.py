@@ -23,7 +23,7 @@ from bot.views.parts import text_message
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext
-from supervisor_core.storage.envelopes import Received
+from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from tests.support.slack.forms import filled
 
@@ -39,11 +39,11 @@ def told(message: Message) -> Mapping[str, Any]:
     return message.payload
 
 
-def received(payload: dict[str, Any], key: str = "k1") -> Received:
-    return Received(key, "interactive", payload, NOW)
+def received(payload: dict[str, Any], key: str = "k1") -> StoredEnvelope:
+    return StoredEnvelope(key, "interactive", payload, NOW)
 
 
-def spoken(**more: Any) -> Received:
+def spoken(**more: Any) -> StoredEnvelope:
     return received({"team_id": "T0TEAM", "event": {**DIRECT, "text": "status &lt;all&gt;", **more}})
 
 

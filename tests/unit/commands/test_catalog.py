@@ -19,7 +19,7 @@ from supervisor_core.commands.catalog import (
 )
 from supervisor_core.commands.definitions import KEEP_GOING, CommandDefinition, Right, Risk, Spread, TargetRule, Tier
 from supervisor_core.commands.grammar import parse, render
-from supervisor_core.commands.parameters import Kind, ParameterError
+from supervisor_core.commands.parameters import ParameterError, ParameterKind
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import UsageError
 
@@ -303,4 +303,4 @@ def test_an_error_says_what_was_expected() -> None:
 def test_options_are_the_flags_among_the_parameters() -> None:
     assert [parameter.name for parameter in _of("update").options] == ["reset", "keep_going"]
     assert [parameter.name for parameter in _of("status").options] == []
-    assert all(parameter.kind is Kind.FLAG for definition in EVERY for parameter in definition.options)
+    assert all(parameter.kind is ParameterKind.FLAG for definition in EVERY for parameter in definition.options)

@@ -15,9 +15,9 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.flags import (
     CLOCK_SKEW,
     MAX_DEPTH,
+    FlagCommand,
     FlagIncomplete,
     FlagName,
-    FlagOrder,
     FlagRejected,
     Trust,
     parse_body,
@@ -33,7 +33,7 @@ SECRET = "a long secret"
 TRUST = Trust(SECRET, timedelta(hours=1), "TestHost")
 
 
-def order(body: object, name: FlagName = NAME, trust: Trust | None = None) -> FlagOrder:
+def order(body: object, name: FlagName = NAME, trust: Trust | None = None) -> FlagCommand:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return parse_body(data, name, "task_made", NOW, trust)
 
@@ -120,7 +120,7 @@ def test_any_file_name_is_a_flag_or_is_none(name: str) -> None:
 
 def test_a_whole_flag_is_an_order() -> None:
     body = {"task_id": "t1", "handler": "pause_watcher", "worker_id": "OrionMX", "label": " hotfix ", "params": None}
-    assert order({**body, "more": 1, "comment": ""}) == FlagOrder(
+    assert order({**body, "more": 1, "comment": ""}) == FlagCommand(
         "pause", "OrionMX", "t1", {}, "hotfix", None, (), ("comment", "more")
     )
 

@@ -9,7 +9,7 @@ import pytest
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse, render
-from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed, NeedsTarget
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import UsageError
 
@@ -350,7 +350,7 @@ def test_a_word_that_nearly_names_a_worker_is_asked_about(
     text: str, names: tuple[str, ...], suggestion: str, otherwise: str | None
 ) -> None:
     error = _mistake(text)
-    assert isinstance(error, NearlyNamed)
+    assert isinstance(error, NearMiss)
     assert error.names == names
     assert error.suggestion == suggestion
     assert error.otherwise == otherwise
@@ -368,7 +368,7 @@ def test_what_starts_like_a_number_is_one_even_beside_a_worker_of_nearly_that_na
     context = GrammarContext(("w10", "w2"), default_worker="w2")
     assert parse("rollback 10", context).params["commits_back"] == 10
     assert parse("mute 10m", context).params["seconds"] == 600
-    assert isinstance(_mistake("restart 10", context), NearlyNamed)
+    assert isinstance(_mistake("restart 10", context), NearMiss)
 
 
 def test_a_worker_whose_name_begins_like_a_number_is_a_worker() -> None:

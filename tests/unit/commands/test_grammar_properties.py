@@ -11,8 +11,8 @@ from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW, check_
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, TargetRule
 from supervisor_core.commands.grammar import parse, render
-from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed, NeedsTarget
-from supervisor_core.commands.parameters import Kind, Parameter
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
+from supervisor_core.commands.parameters import Parameter, ParameterKind
 from supervisor_core.commands.targets import GrammarContext, resolve
 from supervisor_core.common.times import format_duration
 from tests.support.sampling import examples
@@ -50,22 +50,22 @@ FREE = st.text(alphabet="ab1 \"'“”\u2018\u2019&;<>@#!:|*?[—-_/émp🙂lt",
 
 
 def _values(parameter: Parameter) -> st.SearchStrategy[Any]:
-    strategies: dict[Kind, st.SearchStrategy[Any]] = {
-        Kind.NUMBER: st.integers(parameter.low, parameter.high),
-        Kind.FLAG: st.booleans(),
-        Kind.CHOICE: st.sampled_from(parameter.choices or ("",)),
-        Kind.DURATION: st.integers(1, 30 * 24 * 60).map(lambda minutes: minutes * 60),
-        Kind.SINCE: st.sampled_from(["2026-01-31", "2026-01-31T10:00:00Z"])
+    strategies: dict[ParameterKind, st.SearchStrategy[Any]] = {
+        ParameterKind.NUMBER: st.integers(parameter.low, parameter.high),
+        ParameterKind.FLAG: st.booleans(),
+        ParameterKind.CHOICE: st.sampled_from(parameter.choices or ("",)),
+        ParameterKind.DURATION: st.integers(1, 30 * 24 * 60).map(lambda minutes: minutes * 60),
+        ParameterKind.SINCE: st.sampled_from(["2026-01-31", "2026-01-31T10:00:00Z"])
         | st.integers(1, 10**6).map(lambda minutes: format_duration(minutes * 60)),
-        Kind.TASK_ID: st.from_regex(r"task_[A-Za-z0-9_-]{1,20}", fullmatch=True),
-        Kind.PERSON: st.sampled_from(["Ann Lee", "by", "U012"]) | FREE.filter(lambda text: text.strip("@ ")),
-        Kind.NAME: st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,9}", fullmatch=True),
-        Kind.CRON: st.sampled_from(["0 3 * * *", "*/5 0-4 1,15 JAN MON"]),
-        Kind.COMMAND: st.sampled_from(
+        ParameterKind.TASK_ID: st.from_regex(r"task_[A-Za-z0-9_-]{1,20}", fullmatch=True),
+        ParameterKind.PERSON: st.sampled_from(["Ann Lee", "by", "U012"]) | FREE.filter(lambda text: text.strip("@ ")),
+        ParameterKind.NAME: st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,9}", fullmatch=True),
+        ParameterKind.CRON: st.sampled_from(["0 3 * * *", "*/5 0-4 1,15 JAN MON"]),
+        ParameterKind.COMMAND: st.sampled_from(
             ["restart vega now", 'mute all 1h "a ""b"" &amp;lt;"', "status OrionMX", 'update vega "--x"']
         ),
-        Kind.TOPIC: st.sampled_from([*CATALOG, *FAMILIES]),
-        Kind.TEXT: FREE,
+        ParameterKind.TOPIC: st.sampled_from([*CATALOG, *FAMILIES]),
+        ParameterKind.TEXT: FREE,
     }
     values = strategies[parameter.kind]
     return values if parameter.required else values | st.none()
@@ -118,7 +118,7 @@ def _check_mistake(error: GrammarError, context: GrammarContext) -> None:
     for offer in (error.suggestion, getattr(error, "otherwise", None)):
         if offer is not None:
             assert parse(render(parse(offer, context)), context) == parse(offer, context)
-    if isinstance(error, NearlyNamed):
+    if isinstance(error, NearMiss):
         assert error.names
     if isinstance(error, NeedsTarget):
         assert error.choices[0] in render(parse(error.completed(error.choices[0]), context))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor_core.commands.grammar_errors import GrammarError, NearlyNamed
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
 from supervisor_core.commands.targets import GrammarContext, ask_if_nearly, resolve
 
 FLEET = GrammarContext(
@@ -79,13 +79,13 @@ def test_all_of_no_workers_is_an_error() -> None:
     ],
 )
 def test_a_word_that_nearly_names_a_target_is_asked_about(word: str, name: str) -> None:
-    with pytest.raises(NearlyNamed) as caught:
+    with pytest.raises(NearMiss) as caught:
         ask_if_nearly(word, FLEET, otherwise="")
     assert caught.value.names[0] == name
 
 
 def test_a_worker_in_another_case_is_not_taken_for_one_that_only_looks_like_it() -> None:
-    with pytest.raises(NearlyNamed) as caught:
+    with pytest.raises(NearMiss) as caught:
         ask_if_nearly("north", GrammarContext(("South", "North")), otherwise="")
     assert caught.value.names == ("North",)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.commands.words import MAX_TEXT, bare_or_quoted, quoted, split_words
+from supervisor_core.commands.words import MAX_TEXT, bare_or_quoted, quote, split_words
 from tests.support.sampling import examples
 
 
@@ -125,7 +125,7 @@ def test_a_mention_keeps_the_id_of_whom_it_mentions() -> None:
 @given(st.text(alphabet="ab\"'“”„\u2018\u2019 &;<>@#!:|ampltg—-*x", max_size=40))
 @settings(max_examples=examples(300))
 def test_any_quoted_text_reads_as_one_word_of_exactly_these_characters(text: str) -> None:
-    (word,) = split_words(quoted(text))
+    (word,) = split_words(quote(text))
     assert (word.text, word.quoted) == (text, True)
 
 

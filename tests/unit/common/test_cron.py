@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor_core.common import time_zones as zones
-from supervisor_core.common.cron import CronError, parse_cron, words
-from supervisor_core.common.time_zones import following, next_after
+from supervisor_core.common.cron import CronError, cron_in_words, parse_cron
+from supervisor_core.common.time_zones import next_after, next_times
 
 BERLIN, NEW_YORK, KOLKATA, LORD_HOWE = "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"
 
@@ -20,7 +20,7 @@ BERLIN, NEW_YORK, KOLKATA, LORD_HOWE = "Europe/Berlin", "America/New_York", "Asi
 def times(text: str, zone: str, since: str, count: int) -> list[str]:
     """The next times, as the clocks of the zone show them."""
     start = datetime.fromisoformat(since).replace(tzinfo=ZoneInfo(zone))
-    found = following(parse_cron(text), zone, start, count)
+    found = next_times(parse_cron(text), zone, start, count)
     assert all(each.tzinfo is UTC for each in found)
     return [each.astimezone(ZoneInfo(zone)).strftime("%m-%d %H:%M %z") for each in found]
 
@@ -54,7 +54,7 @@ def times(text: str, zone: str, since: str, count: int) -> list[str]:
     ],
 )
 def test_an_expression_is_said_in_words_or_not_at_all(text: str, said: str) -> None:
-    assert words(parse_cron(text)) == said
+    assert cron_in_words(parse_cron(text)) == said
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_time_that_the_clocks_show_twice_comes_once() -> None:
 @pytest.mark.parametrize(("day", "zone"), [("2027-03-28", BERLIN), ("2027-10-31", BERLIN), ("2027-11-07", NEW_YORK)])
 def test_what_comes_every_so_many_minutes_goes_on_evenly_while_clocks_are_set(day: str, zone: str) -> None:
     start = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    found = following(parse_cron("*/15 * * * *"), zone, start, 24)
+    found = next_times(parse_cron("*/15 * * * *"), zone, start, 24)
     assert {later - sooner for sooner, later in itertools.pairwise(found)} == {timedelta(minutes=15)}
 
 
@@ -176,7 +176,7 @@ def test_a_day_that_is_rare_is_found_years_ahead() -> None:
 )
 def test_times_rise_and_none_is_left_out_whenever_one_asks(minute: str, hour: str, zone: str, start: datetime) -> None:
     cron, begin = parse_cron(f"{minute} {hour} * * *"), start.replace(tzinfo=UTC)
-    found = following(cron, zone, begin, 6)
+    found = next_times(cron, zone, begin, 6)
     assert found == sorted(set(found))
     assert found[0] > begin
     for sooner, later in itertools.pairwise(found):

@@ -18,8 +18,8 @@ from supervisor_core.common.service import (
     CANCEL_SECONDS,
     PATIENCE_SECONDS,
     Pulse,
-    Registry,
     Service,
+    ServiceRegistry,
     ServiceState,
     wait_until,
 )
@@ -102,7 +102,7 @@ class Failing(Steady):
 class Scene:
     def __init__(self, *services: Steady) -> None:
         self.services = services
-        self.registry = Registry(services, [("slack", "no token")])
+        self.registry = ServiceRegistry(services, [("slack", "no token")])
         self.stopping = asyncio.Event()
 
     async def start(self) -> None:
@@ -367,7 +367,7 @@ def test_asked_to_stop_while_one_is_still_getting_ready_the_start_comes_back() -
 
 
 def test_nothing_to_stop_is_stopped_at_once() -> None:
-    assert run(Registry([]).stop(5)) == []
+    assert run(ServiceRegistry([]).stop(5)) == []
 
 
 def test_the_virtual_clock_waits_for_nothing() -> None:
@@ -388,7 +388,7 @@ def test_a_service_with_only_a_name_and_a_run_is_well() -> None:
             await stopping.wait()
 
     async def story() -> None:
-        stopping, registry = asyncio.Event(), Registry([Least()])
+        stopping, registry = asyncio.Event(), ServiceRegistry([Least()])
         await registry.start(stopping)
         (report,) = registry.reports()
         assert (report.state, report.trouble) == (ServiceState.RUNNING, "")

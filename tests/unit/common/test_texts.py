@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor_core.common.text import capitalised, unfolded
+from supervisor_core.common.text import capitalize, flatten
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from supervisor_core.common.text import capitalised, unfolded
     ],
 )
 def test_a_sentence_begins_with_a_capital_letter_and_a_name_keeps_its_case(text: str, said: str) -> None:
-    assert capitalised(text, "mailer") == said
+    assert capitalize(text, "mailer") == said
 
 
 def test_a_text_of_several_lines_becomes_one() -> None:
-    assert unfolded("It died. Its last words:\nusage: w.py\r\n  error") == "It died. Its last words: usage: w.py error"
+    assert flatten("It died. Its last words:\nusage: w.py\r\n  error") == "It died. Its last words: usage: w.py error"

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.common.threads import Turn
+from supervisor_core.common.threads import CallbackLock
 
 
 def test_one_has_it_and_the_others_are_called_once_when_it_is_given_back() -> None:
-    turn, called = Turn(), list[str]()
+    turn, called = CallbackLock(), list[str]()
     south, west = (lambda: called.append("South")), (lambda: called.append("West"))
     assert turn.take(lambda: called.append("North"))
     assert [turn.take(south), turn.take(west), turn.take(south)] == [False, False, False]
@@ -24,7 +24,7 @@ def test_one_has_it_and_the_others_are_called_once_when_it_is_given_back() -> No
 
 
 def test_who_takes_it_as_it_is_called_has_it_and_the_next_one_waits_on() -> None:
-    turn, took = Turn(), list[str]()
+    turn, took = CallbackLock(), list[str]()
 
     def asks(name: str) -> Callable[[], None]:
         def ask() -> None:
@@ -42,7 +42,7 @@ def test_who_takes_it_as_it_is_called_has_it_and_the_next_one_waits_on() -> None
 
 @given(st.lists(st.integers(0, 4), max_size=60))
 def test_in_any_order_one_has_it_at_a_time_and_all_who_ask_get_it(order: list[int]) -> None:
-    turn = Turn()
+    turn = CallbackLock()
     holder: list[int] = []
     wanting: set[int] = set()
     asks: dict[int, Callable[[], None]] = {}

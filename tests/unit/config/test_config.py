@@ -12,7 +12,7 @@ import pytest
 from supervisor_core.common.errors import ConfigError, UsageError
 from supervisor_core.config.fields import masked
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.config.worker_settings import Worker, safe_part
+from supervisor_core.config.worker_settings import WorkerSettings, safe_part
 
 ONE = "workers:\n  OrionMX:\n    command: ['{python}', '-m', 'w', '{config}', '{worker_id}']\n"
 TWO = "workers:\n  A: {command: [a]}\n  B: {command: [b]}\n"
@@ -195,12 +195,12 @@ class TestSpecHash:
         config = load(folder, text, **environ)
         return config.spec_hash(config.worker("W"))
 
-    @pytest.mark.parametrize("name", sorted(Worker.model_fields))
+    @pytest.mark.parametrize("name", sorted(WorkerSettings.model_fields))
     def test_every_setting_either_counts_or_is_known_to_take_effect_at_once(self, tmp_path: Path, name: str) -> None:
         before = self.hashed(tmp_path, self.BASE % "")
         text = self.BASE % f", {self.CHANGES[name]}"
         after = self.hashed(tmp_path, text.replace("[x]", "[y]") if name == "command" else text)
-        assert (after == before) is (name in Worker.LIVE)
+        assert (after == before) is (name in WorkerSettings.LIVE)
 
     def test_writing_the_same_differently_needs_no_restart(self, tmp_path: Path) -> None:
         one = self.hashed(tmp_path, "workers: {W: {command: [x, '{worker_id}'], env: {A: '1', B: '2'}}}")

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, Touched, difference, in_force, setting_digests
+from supervisor_core.config.diff import RESTART_WORDS, ChangedWorker, ConfigDiff, difference, in_force, setting_digests
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.config.worker_settings import Worker
+from supervisor_core.config.worker_settings import WorkerSettings
 from tests.support.sampling import examples
 
 WORKER: dict[str, Any] = {"command": ["{python}", "--config", "{config}"]}
@@ -47,7 +47,7 @@ def test_workers_come_and_go(tmp_path: Path) -> None:
 )
 def test_a_setting_that_its_process_was_started_with_restarts_a_worker(tmp_path: Path, key: str, value: Any) -> None:
     diff = difference(configured(tmp_path), configured(tmp_path, workers={"a": {**WORKER, key: value}}))
-    assert (diff.restarted, diff.changed) == ((Touched("a", (key,)),), ())
+    assert (diff.restarted, diff.changed) == ((ChangedWorker("a", (key,)),), ())
 
 
 def test_a_worker_that_is_disabled_is_stopped_and_one_that_is_enabled_is_started(tmp_path: Path) -> None:
@@ -72,11 +72,11 @@ def test_a_worker_that_is_disabled_is_stopped_and_one_that_is_enabled_is_started
 )
 def test_all_other_settings_are_taken_over_as_it_runs(tmp_path: Path, settings_of_a: Any, keys: Any) -> None:
     diff = difference(configured(tmp_path), configured(tmp_path, workers={"a": {**WORKER, **settings_of_a}}))
-    assert (diff.restarted, diff.changed) == ((), (Touched("a", keys),))
+    assert (diff.restarted, diff.changed) == ((), (ChangedWorker("a", keys),))
 
 
 def test_every_setting_of_a_worker_is_one_or_the_other() -> None:
-    assert set(Worker.model_fields) >= Worker.LIVE
+    assert set(WorkerSettings.model_fields) >= WorkerSettings.LIVE
 
 
 def test_a_secret_that_changed_is_named_and_never_shown(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_secret_that_changed_is_named_and_never_shown(tmp_path: Path) -> None:
         database={"url": "postgresql+psycopg://me:hidden-two@db/x"},
     )
     diff = difference(old, new)
-    assert diff.restarted == (Touched("a", ("env.KEY", "env.OLD", "env.NEW")),)
+    assert diff.restarted == (ChangedWorker("a", ("env.KEY", "env.OLD", "env.NEW")),)
     assert diff.needs_restart == ("inbox.secret", "database.url", "SLACK_BOT_TOKEN")
     assert "hidden" not in repr(diff) + json.dumps(diff.as_json()) + "".join(diff.in_words())
     before, now = setting_digests(old), setting_digests(new)

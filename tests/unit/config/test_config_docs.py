@@ -12,19 +12,19 @@ import yaml
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
-from supervisor_core.config.alert_settings import Escalation, Maintenance, QuietHours
+from supervisor_core.config.alert_settings import EscalationSettings, Maintenance, QuietHours
 from supervisor_core.config.fields import SecretUrl
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.models import Settings
-from supervisor_core.config.worker_settings import Probe
+from supervisor_core.config.worker_settings import ProbeSettings
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "config.example.yaml"
 REFERENCE = ROOT / "docs" / "reference" / "configuration.md"
 ENV_EXAMPLE = ROOT / ".env.example"
 ITEMS: Mapping[str, type[BaseModel]] = {
-    "probes": Probe,
-    "escalation": Escalation,
+    "probes": ProbeSettings,
+    "escalation": EscalationSettings,
     "quiet_hours": QuietHours,
     "maintenance": Maintenance,
 }

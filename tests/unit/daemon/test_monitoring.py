@@ -13,7 +13,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.monitoring import MonitoringDoor
 from supervisor_core.storage import supervisors
-from supervisor_core.storage.supervisors import IllegalMove, SupervisorStatus
+from supervisor_core.storage.supervisors import IllegalSupervisorMove, SupervisorStatus
 from supervisor_core.storage.tables import audit_log
 from tests.support.daemon.agents import Troubled, at_once
 from tests.support.daemon.reconciliation import World, a_world, until
@@ -137,7 +137,7 @@ def test_two_who_ask_at_the_same_moment_make_one_change_and_one_row(scene: Scene
 def test_one_that_is_just_coming_up_can_not_be_paused_and_says_so(scene: Scene) -> None:
     async def story() -> None:
         await scene.agent.spawn()
-        with pytest.raises(IllegalMove, match="coming up"):
+        with pytest.raises(IllegalSupervisorMove, match="coming up"):
             await scene.door(True, ANNA)
         assert scene.rows() == []
 

@@ -20,26 +20,26 @@ from hypothesis import strategies as st
 from supervisor_core.daemon.services.agent import EVENTS, SupersededError, SupervisorAgent
 from supervisor_core.storage import schema
 from supervisor_core.storage.engine import shared_engine
-from supervisor_core.storage.store import OfEngine
+from supervisor_core.storage.store import EngineTransactions
 from supervisor_core.storage.supervisors import (
     ALIVE,
     MOVES,
-    IllegalMove,
-    Move,
+    IllegalSupervisorMove,
+    SupervisorMove,
     SupervisorStatus,
-    after,
     is_unresponsive,
+    next_status,
 )
 from supervisor_core.workers.heartbeats.service import RETRY_SECONDS
 from tests.support.daemon.agents import NOW, WAY, Heard, Troubled, ask, at_once, brought_to, put_supervisor, row_of
 from tests.support.sampling import examples
 from tests.unit.common.test_services import now, run
 
-S, M = SupervisorStatus, Move
+S, M = SupervisorStatus, SupervisorMove
 ILLEGAL = "illegal"
 
 # The whole machine, written out: where each move leads from each status. To the same one: a warning, no change.
-EXPECTED: dict[tuple[SupervisorStatus, Move], SupervisorStatus | str] = {
+EXPECTED: dict[tuple[SupervisorStatus, SupervisorMove], SupervisorStatus | str] = {
     (S.SPAWNING, M.START): S.ACTIVE,
     (S.SPAWNING, M.STOP): S.SPAWNING,
     (S.SPAWNING, M.PAUSE): ILLEGAL,
@@ -69,17 +69,17 @@ EXPECTED: dict[tuple[SupervisorStatus, Move], SupervisorStatus | str] = {
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfEngine]:
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineTransactions]:
     engine = shared_engine(f"sqlite:///{tmp_path_factory.mktemp('lives') / 'shared.db'}")
     schema.ensure(engine)
-    yield OfEngine(engine)
+    yield EngineTransactions(engine)
     engine.dispose()
 
 
 class World:
     """A supervisor of its own in the database of all, with what went wrong there and what was announced."""
 
-    def __init__(self, database: OfEngine) -> None:
+    def __init__(self, database: EngineTransactions) -> None:
         self.id = f"host-{uuid.uuid4().hex[:12]}"
         self.database = Troubled(database)
         self.heard = Heard(database)
@@ -98,7 +98,7 @@ class World:
 
 
 @pytest.fixture
-def world(database: OfEngine) -> World:
+def world(database: EngineTransactions) -> World:
     return World(database)
 
 
@@ -110,13 +110,13 @@ def test_the_table_above_has_every_move_from_every_status() -> None:
 
 
 @pytest.mark.parametrize(("status", "move"), EXPECTED)
-def test_each_move_leads_where_it_should_or_is_refused(status: SupervisorStatus, move: Move) -> None:
+def test_each_move_leads_where_it_should_or_is_refused(status: SupervisorStatus, move: SupervisorMove) -> None:
     expected = EXPECTED[status, move]
     if expected == ILLEGAL:
-        with pytest.raises(IllegalMove, match=f"{status} can't {move}"):
-            after(status, move)
+        with pytest.raises(IllegalSupervisorMove, match=f"{status} can't {move}"):
+            next_status(status, move)
     else:
-        assert after(status, move) is expected
+        assert next_status(status, move) is expected
 
 
 def test_the_ways_from_status_to_status_are_those_of_the_requirements() -> None:
@@ -139,7 +139,7 @@ def test_a_status_is_stored_by_its_name_in_capitals() -> None:
 
 @pytest.mark.parametrize(("status", "move"), EXPECTED)
 def test_the_agent_does_exactly_what_the_table_says(
-    world: World, status: SupervisorStatus, move: Move, caplog: pytest.LogCaptureFixture
+    world: World, status: SupervisorStatus, move: SupervisorMove, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = EXPECTED[status, move]
 
@@ -149,7 +149,7 @@ def test_the_agent_does_exactly_what_the_table_says(
         before, world.heard.events[:] = row_of(world.database, world.id), []
         caplog.clear()
         if expected == ILLEGAL:
-            with pytest.raises(IllegalMove):
+            with pytest.raises(IllegalSupervisorMove):
                 await ask(agent, move)
         else:
             await ask(agent, move)
@@ -164,8 +164,10 @@ def test_the_agent_does_exactly_what_the_table_says(
 
 
 @settings(max_examples=examples(60))
-@given(moves=st.lists(st.sampled_from(list(Move)), max_size=12))
-def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(database: OfEngine, moves: list[Move]) -> None:
+@given(moves=st.lists(st.sampled_from(list(SupervisorMove)), max_size=12))
+def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(
+    database: EngineTransactions, moves: list[SupervisorMove]
+) -> None:
     world = World(database)
 
     async def story() -> None:
@@ -176,7 +178,7 @@ def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(databas
             before, leads = expected, EXPECTED[expected, move]
             try:
                 await ask(agent, move)
-            except IllegalMove:
+            except IllegalSupervisorMove:
                 assert leads == ILLEGAL
             else:
                 expected = SupervisorStatus(leads)
@@ -205,7 +207,7 @@ def test_a_move_is_in_the_database_before_it_is_announced(world: World) -> None:
 
 @pytest.mark.parametrize("move", [M.START, M.STOP, M.PAUSE, M.FAIL])
 def test_a_move_that_the_database_does_not_take_has_not_happened_and_may_be_asked_again(
-    world: World, move: Move
+    world: World, move: SupervisorMove
 ) -> None:
     status = S.SPAWNING if move is M.START else S.ACTIVE
 

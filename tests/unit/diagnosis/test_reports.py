@@ -17,7 +17,7 @@ from supervisor_core.diagnosis.reports.files import KEPT_AT_HOME, gather, report
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging.excerpts import LONGEST_LINE, READ_BYTES, last_lines, read_end
 from supervisor_core.host.logging.masking import Masking
-from supervisor_core.host.open_folder import End, UnreadableError
+from supervisor_core.host.open_folder import FileEnd, UnreadableFileError
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 NOTHING = Masking(())
@@ -108,12 +108,12 @@ def test_a_part_that_hangs_or_fails_says_so_in_its_place() -> None:
 
 
 def test_the_end_of_a_log_is_whole_lines_on_one_line_each() -> None:
-    end = End(b"half of hunt\none\r\ntwo \x1b[31m\n\nthree\xff", 9999, cut=True)
+    end = FileEnd(b"half of hunt\none\r\ntwo \x1b[31m\n\nthree\xff", 9999, cut=True)
     assert last_lines(end, 50, NOTHING).lines == ["one", "two \\x1b[31m", "", "three\N{REPLACEMENT CHARACTER}"]
     assert last_lines(end, 2, NOTHING).lines == ["", "three\N{REPLACEMENT CHARACTER}"]
-    assert last_lines(End(b"", 0, cut=False), 50, NOTHING).lines == []
-    assert last_lines(End(b"x" * 5000 + b"\n", 5001, cut=False), 50, NOTHING).lines[0].startswith("x" * 1999)
-    assert len(last_lines(End(b"x" * 5000, 5000, cut=False), 50, NOTHING).lines[0]) == LONGEST_LINE
+    assert last_lines(FileEnd(b"", 0, cut=False), 50, NOTHING).lines == []
+    assert last_lines(FileEnd(b"x" * 5000 + b"\n", 5001, cut=False), 50, NOTHING).lines[0].startswith("x" * 1999)
+    assert len(last_lines(FileEnd(b"x" * 5000, 5000, cut=False), 50, NOTHING).lines[0]) == LONGEST_LINE
 
 
 @pytest.mark.parametrize("cut_at", range(8))
@@ -126,7 +126,8 @@ def test_a_secret_that_was_cut_in_two_where_the_end_begins_shows_neither_half(tm
 
 
 def test_a_secret_is_masked_before_its_line_is_cut() -> None:
-    (line,) = last_lines(End(b"x" * (LONGEST_LINE - 5) + b"hunter2!", 9, cut=False), 50, Masking({"hunter2!"})).lines
+    end = FileEnd(b"x" * (LONGEST_LINE - 5) + b"hunter2!", 9, cut=False)
+    (line,) = last_lines(end, 50, Masking({"hunter2!"})).lines
     assert line.endswith("x****")
 
 
@@ -136,7 +137,7 @@ def test_a_pipe_a_link_and_a_folder_are_no_logs(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path / "link", tmp_path):
-        with pytest.raises(UnreadableError, match=r"(no regular file|a symbolic link)\."):
+        with pytest.raises(UnreadableFileError, match=r"(no regular file|a symbolic link)\."):
             read_end(path)
 
 

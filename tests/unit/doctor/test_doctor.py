@@ -18,7 +18,7 @@ from supervisor_core.doctor import checks
 from supervisor_core.doctor.checks import Check
 from supervisor_core.doctor.host import compared
 from supervisor_core.host.disks import remote_kind
-from supervisor_core.storage.ledger_file import file_state, received
+from supervisor_core.storage.ledger_file import envelope_times, file_state
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 DATE = "Thu, 05 Feb 2026 14:30:15 GMT"
@@ -129,9 +129,9 @@ def test_a_ledger_too_large_to_be_looked_through_is_no_damage(tmp_path: Path) ->
 
 
 def test_a_ledger_that_does_not_say_knows_of_no_click(tmp_path: Path) -> None:
-    assert received(tmp_path / "nowhere.db", "interactive") is None
+    assert envelope_times(tmp_path / "nowhere.db", "interactive") is None
     (tmp_path / "none.db").write_text("this is no database")
-    assert received(tmp_path / "none.db", "interactive") is None
+    assert envelope_times(tmp_path / "none.db", "interactive") is None
 
 
 @pytest.mark.parametrize(

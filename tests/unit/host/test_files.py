@@ -11,7 +11,7 @@ import pytest
 
 from supervisor_core.host import drive_files, open_folder
 from supervisor_core.host.files import read_json, read_limited, write_atomically, write_json
-from supervisor_core.host.open_folder import OpenFolder, UnreadableError, patiently, temporary_name
+from supervisor_core.host.open_folder import OpenFolder, UnreadableFileError, retry_rename, temporary_name
 
 
 def test_a_written_file_has_the_content_and_the_mode_whatever_the_umask(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_target_that_is_looked_at_on_windows_is_replaced_a_moment_later() -> N
         if failures:
             raise failures.pop()
 
-    patiently(rename, pause=pauses.append)
+    retry_rename(rename, pause=pauses.append)
     assert len(pauses) == 2
     assert pauses == sorted(pauses)
 
@@ -112,7 +112,7 @@ def test_a_target_that_stays_busy_is_given_up_after_a_bounded_time() -> None:
         raise _BusyError(13, "in use")
 
     with pytest.raises(_BusyError):
-        patiently(rename, pause=pauses.append)
+        retry_rename(rename, pause=pauses.append)
     assert len(pauses) == open_folder.RENAME_ATTEMPTS - 1
     assert sum(pauses) < 2
 
@@ -120,7 +120,7 @@ def test_a_target_that_stays_busy_is_given_up_after_a_bounded_time() -> None:
 def test_another_error_is_not_tried_again(tmp_path: Path) -> None:
     pauses: list[float] = []
     with pytest.raises(FileNotFoundError):
-        patiently(lambda: (tmp_path / "a").replace(tmp_path / "b"), pause=pauses.append)
+        retry_rename(lambda: (tmp_path / "a").replace(tmp_path / "b"), pause=pauses.append)
     assert pauses == []
 
 
@@ -146,7 +146,7 @@ BROKEN = [b"", b"{", b"[1]", b'{"a": NaN}', b"\xff\xfe{}", b"[" * 100_000, b'"te
 @pytest.mark.parametrize("content", BROKEN, ids=lambda content: repr(content[:8]))
 def test_a_broken_file_is_an_error_that_names_it_or_none_where_that_is_asked(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(UnreadableError, match=r"a\.json"):
+    with pytest.raises(UnreadableFileError, match=r"a\.json"):
         read_json(tmp_path / "a.json")
     assert read_json(tmp_path / "a.json", tolerant=True) is None
 
@@ -165,20 +165,20 @@ def test_a_folder_that_is_away_is_no_statement_about_the_file(tmp_path: Path) ->
 def test_a_file_of_exactly_the_limit_is_read_and_a_bigger_one_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 10)
     assert read_limited(tmp_path / "a", 10) == b"x" * 10
-    with pytest.raises(UnreadableError, match="more than 9 bytes"):
+    with pytest.raises(UnreadableFileError, match="more than 9 bytes"):
         read_limited(tmp_path / "a", 9)
 
 
 def test_a_file_that_claims_to_be_empty_is_still_read_to_its_end() -> None:
     assert read_limited("/proc/self/stat", 4096)
-    with pytest.raises(UnreadableError, match="more than"):
+    with pytest.raises(UnreadableFileError, match="more than"):
         read_limited("/proc/self/stat", 5)
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "a").symlink_to(tmp_path / "secret")
-    with pytest.raises(UnreadableError, match="symbolic link"):
+    with pytest.raises(UnreadableFileError, match="symbolic link"):
         read_limited(tmp_path / "a", 100)
 
 
@@ -188,13 +188,13 @@ def test_a_link_put_there_between_the_look_and_the_opening_is_not_followed(
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "a").symlink_to(tmp_path / "secret")
     monkeypatch.setattr(OpenFolder, "look", lambda self, name: (tmp_path / "secret").stat())
-    with pytest.raises(UnreadableError, match="symbolic link"):
+    with pytest.raises(UnreadableFileError, match="symbolic link"):
         read_limited(tmp_path / "a", 100)
 
 
 def test_a_fifo_is_refused_and_never_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a")
-    with pytest.raises(UnreadableError, match="no regular file"):
+    with pytest.raises(UnreadableFileError, match="no regular file"):
         read_limited(tmp_path / "a", 100)
 
 
@@ -204,7 +204,7 @@ def test_a_fifo_put_there_between_the_look_and_the_opening_is_refused_as_well(
     (tmp_path / "regular").write_text("x")
     os.mkfifo(tmp_path / "a")
     monkeypatch.setattr(OpenFolder, "look", lambda self, name: (tmp_path / "regular").stat())
-    with pytest.raises(UnreadableError, match="no regular file"):
+    with pytest.raises(UnreadableFileError, match="no regular file"):
         read_limited(tmp_path / "a", 100)
 
 
@@ -213,7 +213,7 @@ def test_a_socket_a_device_and_a_folder_are_refused(tmp_path: Path, monkeypatch:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("a")
         for path in (tmp_path / "a", "/dev/zero", tmp_path):
-            with pytest.raises(UnreadableError, match="no regular file"):
+            with pytest.raises(UnreadableFileError, match="no regular file"):
                 read_limited(path, 100)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from supervisor_core.host.interrupts import hearing_signals
+from supervisor_core.host.interrupts import catch_stop_signals
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def hearing_terminations() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hearing_terminations")
 def test_a_signal_is_noted_and_ends_nothing() -> None:
-    with hearing_signals() as told:
+    with catch_stop_signals() as told:
         assert not told
         signal.raise_signal(signal.SIGTERM)
         assert told.by == "SIGTERM"
@@ -37,7 +37,7 @@ def test_a_signal_is_noted_and_ends_nothing() -> None:
 
 @pytest.mark.usefixtures("ignoring_hangups", "hearing_terminations")
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
-    with hearing_signals() as told:
+    with catch_stop_signals() as told:
         signal.raise_signal(signal.SIGHUP)
         assert not told
         signal.raise_signal(signal.SIGTERM)

@@ -7,7 +7,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.host.logging.excerpts import LONGEST, MOST, NO_MEMORY, NO_SPACE, about, last_error, that_matter
+from supervisor_core.host.logging.excerpts import (
+    LONGEST,
+    MOST,
+    NO_MEMORY,
+    NO_SPACE,
+    important_lines,
+    last_error,
+    newest_match,
+)
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 TRACEBACK = [
@@ -20,7 +28,7 @@ TRACEBACK = [
 
 def test_of_a_traceback_its_last_line_is_kept() -> None:
     lines = ["reading", *TRACEBACK, "ValueError: no such archive", "goodbye"]
-    assert that_matter(lines) == ("ValueError: no such archive",)
+    assert important_lines(lines) == ("ValueError: no such archive",)
     assert last_error(lines) == "ValueError: no such archive"
 
 
@@ -49,37 +57,37 @@ def test_a_traceback_that_is_cut_off_says_nothing() -> None:
 
 def test_lines_that_differ_by_figures_alone_are_told_once_and_the_newest_of_them() -> None:
     lines = [f"2026-02-05T14:2{number}:00Z ERROR archive {number} is locked" for number in range(9)]
-    assert that_matter([*lines, "CRITICAL the index is broken"]) == (lines[-1], "CRITICAL the index is broken")
+    assert important_lines([*lines, "CRITICAL the index is broken"]) == (lines[-1], "CRITICAL the index is broken")
 
 
 def test_what_is_known_to_be_older_than_the_trouble_is_left_out() -> None:
     lines = ["2026-01-29T14:30:00Z ERROR last week", *TRACEBACK, "ValueError: last week, too"]
     since = NOW - timedelta(minutes=1)
-    assert that_matter(lines, since) == ()
+    assert important_lines(lines, since) == ()
     assert last_error(lines, since) == ""
     fresh = [*lines, "2026-02-05 14:25:00,123 +0000 ERROR just before"]
-    assert that_matter(fresh, since) == ("2026-02-05 14:25:00,123 +0000 ERROR just before",)
-    assert that_matter(["2026-01-29 14:30:00 ERROR of which zone?"], since) != (), "without a zone nobody knows"
+    assert important_lines(fresh, since) == ("2026-02-05 14:25:00,123 +0000 ERROR just before",)
+    assert important_lines(["2026-01-29 14:30:00 ERROR of which zone?"], since) != (), "without a zone nobody knows"
 
 
 def test_many_errors_are_cut_to_the_newest_with_the_end_of_the_traceback_among_them() -> None:
     lines = [*TRACEBACK, "ValueError: first of all", *(f"ERROR {'x' * number}" for number in range(40))]
-    kept = that_matter(lines)
+    kept = important_lines(lines)
     assert len(kept) == MOST
     assert kept[0] == "ValueError: first of all"
     assert kept[-1] == lines[-1]
 
 
 def test_words_that_only_look_like_errors_are_none() -> None:
-    assert that_matter(["0 errors", "INFO terror", "no ERRORS here"]) == ()
-    assert about(["nothing", "write: No space left on device"], NO_SPACE) == "write: No space left on device"
-    assert about(["std::bad_alloc thrown"], NO_MEMORY) == "std::bad_alloc thrown"
-    assert about(["a MemoryErrorHandler is there"], NO_MEMORY) == ""
+    assert important_lines(["0 errors", "INFO terror", "no ERRORS here"]) == ()
+    assert newest_match(["nothing", "write: No space left on device"], NO_SPACE) == "write: No space left on device"
+    assert newest_match(["std::bad_alloc thrown"], NO_MEMORY) == "std::bad_alloc thrown"
+    assert newest_match(["a MemoryErrorHandler is there"], NO_MEMORY) == ""
 
 
 @given(st.lists(st.text() | st.sampled_from([*TRACEBACK, "ERROR x", "9999-12-31T23:59:59-23:59 ERROR"]), max_size=40))
 def test_anything_can_be_in_a_log(lines: list[str]) -> None:
-    kept = that_matter(lines, NOW)
+    kept = important_lines(lines, NOW)
     assert len(kept) <= MOST
     assert all(len(line) <= LONGEST and "\n" not in line for line in kept)
     assert len(last_error(lines, NOW)) <= LONGEST

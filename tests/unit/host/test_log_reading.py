@@ -407,12 +407,12 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def test_what_is_logged_about_a_job_names_its_worker_in_the_structured_twin_alone(home: Path) -> None:
     log = logging.getLogger("supervisor_core.under_test")
-    with logs.about_worker("OrionMX"):
+    with logs.worker_context("OrionMX"):
         log.info("of the pass")
-        with logs.about("t1", "hotfix", "West"):
+        with logs.command_context("t1", "hotfix", "West"):
             log.info("of the job")
             log.info("of another", extra={"worker_id": "North"})
-        with logs.about("t2", None):
+        with logs.command_context("t2", None):
             log.info("of a job in it")
     log.info("of nobody")
     events = [json.loads(line) for line in (home / "events.jsonl").read_text().splitlines()]

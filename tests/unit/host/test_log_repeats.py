@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from supervisor_core.common.errors import TemporaryError
-from supervisor_core.host.logging.log import REPEAT_SECONDS, REPEATS_KEPT, LineFormatter, Repeats, about_worker
+from supervisor_core.host.logging.log import REPEAT_SECONDS, REPEATS_KEPT, LineFormatter, Repeats, worker_context
 
 
 class Log:
@@ -52,7 +52,7 @@ def test_other_words_another_level_and_another_worker_are_other_errors(log: Log)
         log.logger.warning("one")
         log.logger.error("another")
         for worker_id in ("North", "South"):
-            with about_worker(worker_id):
+            with worker_context(worker_id):
                 log.logger.error("one")
             log.logger.error("two", extra={"worker_id": worker_id})
     assert len(log.lines) == 7

@@ -48,9 +48,9 @@ def events(home: Path) -> list[dict[str, object]]:
 def test_a_line_is_exactly_as_it_is_promised(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1770301815.234)
     monkeypatch.setattr(time, "time_ns", lambda: 1_770_301_815_234_000_000)
-    with logs.about("task_20260205_001", "impl HT acquire"):
+    with logs.command_context("task_20260205_001", "impl HT acquire"):
         log.info("Action completed")
-    with logs.about("task_20260205_001", None):
+    with logs.command_context("task_20260205_001", None):
         log.error("No label")
     log.warning("No task")
     assert lines(home) == [
@@ -72,7 +72,7 @@ def test_a_line_is_exactly_as_it_is_promised(home: Path, monkeypatch: pytest.Mon
     ids=ascii,
 )
 def test_whatever_is_in_it_an_event_is_one_line(home: Path, message: str, written: str) -> None:
-    with logs.about("t\n1", "a\nb"):
+    with logs.command_context("t\n1", "a\nb"):
         log.info("%s", message)
     (line,) = lines(home)
     assert line.endswith(rf" [t\n1 - a\nb] {written}")
@@ -90,7 +90,7 @@ def test_an_exception_is_one_line_with_its_traceback(home: Path) -> None:
 
 
 def test_the_twin_says_the_same_in_json(home: Path) -> None:
-    with logs.about("t1", "hotfix"):
+    with logs.command_context("t1", "hotfix"):
         log.info("started", extra={"event": "worker.started", "worker_id": "OrionMX"})
     log.info("plain")
     told, plain = events(home)
@@ -171,7 +171,7 @@ def copied(tmp_path: Path) -> Copied:
 
 
 def test_the_copy_holds_the_same_lines(copied: Copied) -> None:
-    with logs.about("t1", None):
+    with logs.command_context("t1", None):
         log.info("two\nlines")
     copied.shows(r"[INFO] [t1] two\nlines")
     assert copied.path.stat().st_mode & 0o777 == 0o640

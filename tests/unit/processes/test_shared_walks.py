@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from supervisor_core.host.process_facts import linux as platform
-from supervisor_core.host.process_facts.facts import Facts
+from supervisor_core.host.process_facts.facts import ProcessFacts
 from supervisor_core.processes import finding as processes_scan
 from supervisor_core.processes.finding import ProcessScan, SharedScans, related, walk
 from tests.support.waiting import wait_until
@@ -128,8 +128,8 @@ def test_a_walk_sees_ourselves_and_what_is_above_us() -> None:
     assert {os.getpid(), os.getppid()} <= found.table.keys() & found.never
 
 
-def facts(pid: int, ppid: int, session: int) -> Facts:
-    return Facts(pid, "some", "S", ppid, session, 1)
+def facts(pid: int, ppid: int, session: int) -> ProcessFacts:
+    return ProcessFacts(pid, "some", "S", ppid, session, 1)
 
 
 def test_who_carries_a_generation_is_found_by_its_beginning() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.host.open_folder import UnreadableError
+from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.processes.output import capture as worker_output
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import cut_beginning, opened_output, read_output_end
@@ -324,9 +324,9 @@ def test_only_a_regular_file_of_our_own_is_opened(tmp_path: Path, path: Path, wh
         "folder": path.mkdir,
     }
     make[what]()
-    with pytest.raises((UnreadableError, OSError)), opened_output(path, os.O_RDONLY):
+    with pytest.raises((UnreadableFileError, OSError)), opened_output(path, os.O_RDONLY):
         pass
-    with pytest.raises((UnreadableError, OSError)):
+    with pytest.raises((UnreadableFileError, OSError)):
         WorkerOutput(path).bound(LIMIT, 2)
     assert victim.stat().st_size == 9 * LIMIT
 

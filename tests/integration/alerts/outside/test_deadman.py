@@ -19,7 +19,7 @@ import responses
 from supervisor_core.alerts.outside import deadman as module
 from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
 from supervisor_core.common.errors import TemporaryError
-from supervisor_core.common.service import Report, ServiceState
+from supervisor_core.common.service import ServiceReport, ServiceState
 from supervisor_core.storage.store import FILE_NAME
 from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
@@ -128,10 +128,13 @@ class Hanging:
 
 
 def test_a_daemon_that_does_not_look_after_its_workers_or_tells_nobody_is_not_well() -> None:
-    failed = Report("scheduler", ServiceState.ERROR, last_error="it failed")
-    others = [Report("slack", ServiceState.ERROR, last_error="away"), Report("scheduler", ServiceState.RUNNING)]
+    failed = ServiceReport("scheduler", ServiceState.ERROR, last_error="it failed")
+    others = [
+        ServiceReport("slack", ServiceState.ERROR, last_error="away"),
+        ServiceReport("scheduler", ServiceState.RUNNING),
+    ]
     hangs = "alerts: no sign of life for 130 s, since 05:06:10 UTC"
-    late = Report("scheduler", ServiceState.RUNNING, health="degraded", reason=hangs, late=True)
+    late = ServiceReport("scheduler", ServiceState.RUNNING, health="degraded", reason=hangs, late=True)
     assert why_silent("", others) == "", "a Slack that is away is no reason"
     assert why_silent("reconciler: hangs", [failed]) == "reconciler: hangs; scheduler: it failed"
     assert why_silent("", [late]) == f"scheduler: {hangs}"

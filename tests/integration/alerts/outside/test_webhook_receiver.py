@@ -58,23 +58,25 @@ def _listens(port: int) -> bool:
 def test_the_documented_receiver_takes_what_is_ours_once_and_nothing_else(printed: Path, port: int) -> None:
     url, now = f"http://127.0.0.1:{port}/", datetime.now(UTC)
     ours = headers_of(BODY, "d1", "s3cret", now)
-    assert web.ask("POST", url, BODY, ours).status == 204
-    assert web.ask("POST", url, BODY, headers_of(BODY, "d1", "s3cret", now + timedelta(seconds=2))).status == 204
-    assert web.ask("POST", url, BODY.replace(b"down", b"well"), ours).status == 401, "changed on the way"
-    assert web.ask("POST", url, BODY, headers_of(BODY, "d2", "another", now)).status == 401, "another secret"
+    assert web.send_request("POST", url, BODY, ours).status == 204
+    assert (
+        web.send_request("POST", url, BODY, headers_of(BODY, "d1", "s3cret", now + timedelta(seconds=2))).status == 204
+    )
+    assert web.send_request("POST", url, BODY.replace(b"down", b"well"), ours).status == 401, "changed on the way"
+    assert web.send_request("POST", url, BODY, headers_of(BODY, "d2", "another", now)).status == 401, "another secret"
     unsigned = {name: value for name, value in ours.items() if name != SIGNATURE}
-    assert web.ask("POST", url, BODY, unsigned).status == 401
+    assert web.send_request("POST", url, BODY, unsigned).status == 401
     old = now - timedelta(seconds=REPLAY_SECONDS + 10)
-    assert web.ask("POST", url, BODY, headers_of(BODY, "d3", "s3cret", old)).status == 401, "played again"
+    assert web.send_request("POST", url, BODY, headers_of(BODY, "d3", "s3cret", old)).status == 401, "played again"
     assert printed.read_text() == "North on Host: down.\n"
 
 
 def test_what_the_system_says_of_a_receiver_that_is_not_there_is_passed_on(port: int) -> None:
-    with pytest.raises(web.NoAnswer, match=r"^it can't be reached: Connection refused$") as caught:
-        web.ask("POST", f"http://127.0.0.1:{port}/hunter2", b"{}")
+    with pytest.raises(web.NoHttpResponse, match=r"^it can't be reached: Connection refused$") as caught:
+        web.send_request("POST", f"http://127.0.0.1:{port}/hunter2", b"{}")
     assert caught.value.__suppress_context__
-    with pytest.raises(web.NoAnswer, match=r"^it can't be reached: its name is not known$"):
-        web.ask("GET", "http://nobody.invalid/hunter2")
+    with pytest.raises(web.NoHttpResponse, match=r"^it can't be reached: its name is not known$"):
+        web.send_request("GET", "http://nobody.invalid/hunter2")
 
 
 @pytest.mark.parametrize(
@@ -96,8 +98,8 @@ def test_whatever_a_hostile_receiver_says_the_address_stays_with_us(
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/hunter2"
         try:
-            said = str(web.ask("POST", url, b"{}").status)
-        except web.NoAnswer as error:
+            said = str(web.send_request("POST", url, b"{}").status)
+        except web.NoHttpResponse as error:
             said = str(error)
         thread.join(10)
     assert said.startswith(words or "200")

@@ -12,8 +12,8 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.config.slack_settings import Access, Slack
-from supervisor_core.config.worker_settings import Team, Worker
+from supervisor_core.config.slack_settings import AccessSettings, SlackSettings
+from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 from supervisor_core.intake.approvals.rights import RightsUnknown, host_rights
 
 HOME, ELSEWHERE = "T0HOME", "T0ELSE"
@@ -32,13 +32,13 @@ BOT = replace(OPERATOR, is_bot=True)
 UNKNOWN = None
 
 RULES = AccessRules(
-    slack=Slack(
-        access=Access(viewers=("*",), operators=("U0OPER", "S0OPS", "U0LISTED"), approvers=("S0ADMINS",)),
+    slack=SlackSettings(
+        access=AccessSettings(viewers=("*",), operators=("U0OPER", "S0OPS", "U0LISTED"), approvers=("S0ADMINS",)),
     ),
-    teams={"archive": Team(operators=("U0TEAM",))},
+    teams={"archive": TeamSettings(operators=("U0TEAM",))},
     workers={
-        "OrionMX": Worker(command=("sleep", "1"), team="archive"),
-        "Other": Worker(command=("sleep", "1")),
+        "OrionMX": WorkerSettings(command=("sleep", "1"), team="archive"),
+        "Other": WorkerSettings(command=("sleep", "1")),
     },
     workspace=HOME,
 )
@@ -79,7 +79,7 @@ def test_the_table(person: Person | None, answers: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(CATALOG))
 def test_nobody_has_a_right_where_nobody_is_listed(name: str) -> None:
-    rules = replace(RULES, slack=Slack(access=Access(viewers=())), teams={})
+    rules = replace(RULES, slack=SlackSettings(access=AccessSettings(viewers=())), teams={})
     for person, _ in TABLE:
         assert not allowed(person, name, ("OrionMX",), rules)
 

@@ -18,8 +18,8 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import TargetRule
 from supervisor_core.commands.targets import GrammarContext, resolve
-from supervisor_core.config.slack_settings import Access, Slack
-from supervisor_core.config.worker_settings import Team, Worker
+from supervisor_core.config.slack_settings import AccessSettings, SlackSettings
+from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
 HOME, ELSEWHERE = "T0HOME", "T0ELSE"
 ME, SOMEBODY = "U0ME", "U0SOMEBODY"
@@ -153,24 +153,24 @@ def rules_for(role: str, way: str, command: str, channels: tuple[str, ...] = ())
         own = {command: (SOMEBODY, word)}
     elif role in OUTVOTED:
         own = {command: () if role == EMPTY else (SOMEBODY,)}
-    access = Access(
+    access = AccessSettings(
         viewers=those("viewer"),
         operators=those("operator"),
         approvers=those("approver"),
         commands=own,
     )
-    archive = Team(
+    archive = TeamSettings(
         operators=those("operator of archive", "operator of both teams"),
         approvers=those("approver of archive", "approver of both teams"),
     )
-    intake = Team(
+    intake = TeamSettings(
         operators=those("operator of both teams"), approvers=those("approver of intake", "approver of both teams")
     )
-    slack = Slack(access=access, channels=channels, approval_channel=APPROVALS)
+    slack = SlackSettings(access=access, channels=channels, approval_channel=APPROVALS)
     return AccessRules(slack, {"archive": archive, "intake": intake}, CONFIGURED, HOME)
 
 
-CONFIGURED = {name: Worker(command=("sleep", "1"), team=team) for name, team in TEAMS_OF.items()}
+CONFIGURED = {name: WorkerSettings(command=("sleep", "1"), team=team) for name, team in TEAMS_OF.items()}
 CONTEXT = GrammarContext(tuple(TEAMS_OF), {"archive": ("A1", "A2"), "intake": ("I1",)})
 WORKERS = {target: resolve(target, CONTEXT) or () for target in TARGETS}
 
@@ -271,7 +271,7 @@ def test_groups_and_channels_are_asked_about_where_they_would_help_and_nowhere_e
 
 
 def test_an_empty_configuration_lets_full_members_look_and_nobody_do_anything() -> None:
-    rules = AccessRules(Slack(), {"archive": Team()}, CONFIGURED, HOME)
+    rules = AccessRules(SlackSettings(), {"archive": TeamSettings()}, CONFIGURED, HOME)
     for (kind, person), command in product(KINDS.items(), CATALOG):
         expected = kind == "full member" and command in LOOKING
         assert (may_give(person, Command(command, "A1", ("A1",)), rules) is None) == expected, (kind, command)

@@ -12,24 +12,24 @@ from bot.views.parts import LONGEST, text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
-from supervisor_core.config.slack_settings import Access, Slack
-from supervisor_core.config.worker_settings import Team, Worker
+from supervisor_core.config.slack_settings import AccessSettings, SlackSettings
+from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
 HOME = "T0HOME"
 ME = Person("U0ME", HOME)
 GUEST = replace(ME, is_guest=True)
 STRANGER = replace(ME, team_id="T0ELSE")
 
-SLACK = Slack(
-    access=Access(
+SLACK = SlackSettings(
+    access=AccessSettings(
         operators=("U0ANNA", "S0OPS", "C0OPS", "G0OPS"),
         approvers=("S0ADMINS",),
         commands={"undo": ("U0BEN",), "mute": ()},
     )
 )
-TEAMS = {"archive": Team(operators=("U0ME", "U0ARCHIE")), "intake": Team(operators=("U0INGA",))}
+TEAMS = {"archive": TeamSettings(operators=("U0ME", "U0ARCHIE")), "intake": TeamSettings(operators=("U0INGA",))}
 WORKERS = {
-    name: Worker(command=("sleep", "1"), team=team)
+    name: WorkerSettings(command=("sleep", "1"), team=team)
     for name, team in {"North": "archive", "South": "archive", "East": "intake", "West": ""}.items()
 }
 RULES = AccessRules(SLACK, TEAMS, WORKERS, HOME)
@@ -127,18 +127,22 @@ def crowded() -> AccessRules:
     """As much of everything as anybody could configure, and with the longest names."""
     everybody = many("U")
     names = [f"{number:03}{'n' * 61}" for number in range(500)]
-    slack = Slack(
-        access=Access(viewers=everybody, operators=everybody, approvers=everybody, commands={"undo": everybody}),
+    slack = SlackSettings(
+        access=AccessSettings(
+            viewers=everybody, operators=everybody, approvers=everybody, commands={"undo": everybody}
+        ),
         channels=many("C"),
     )
-    teams = {f"t{name[:63]}": Team(operators=many("S", 20), approvers=many("G", 20)) for name in names}
-    workers = {f"w{name[:63]}": Worker(command=("x",), team=team) for name, team in zip(names, teams, strict=True)}
-    return AccessRules(slack, teams, {**workers, "Mine": Worker(command=("x",), team="mine")}, HOME)
+    teams = {f"t{name[:63]}": TeamSettings(operators=many("S", 20), approvers=many("G", 20)) for name in names}
+    workers = {
+        f"w{name[:63]}": WorkerSettings(command=("x",), team=team) for name, team in zip(names, teams, strict=True)
+    }
+    return AccessRules(slack, teams, {**workers, "Mine": WorkerSettings(command=("x",), team="mine")}, HOME)
 
 
 def test_with_five_hundred_of_everything_it_fits_and_counts_the_rest() -> None:
     rules = crowded()
-    mine = replace(rules, teams={**rules.teams, "mine": Team(operators=("U0ME",), approvers=("U0ME",))})
+    mine = replace(rules, teams={**rules.teams, "mine": TeamSettings(operators=("U0ME",), approvers=("U0ME",))})
     every = Command("rollback", "all", tuple(mine.workers))
     asked = [
         may_give(ME, every, mine),

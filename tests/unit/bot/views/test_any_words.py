@@ -33,7 +33,7 @@ from supervisor_core.diagnosis.worker_logs import Written
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice, Vote
 from supervisor_core.jobs.model import Job, JobState, Progress
 from supervisor_core.storage.audit.search import AuditFilter
-from supervisor_core.storage.audit.trail import Entry
+from supervisor_core.storage.audit.trail import TrailEntry
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
 from tests.support.intake.approval_states import LINK, NOW, TASK, approval
 from tests.support.sampling import examples
@@ -270,7 +270,7 @@ def test_a_notice(host: str, reason: str, troubles: Sequence[str]) -> None:
 def test_a_page_of_the_audit_trail(
     said: str, by: Issuer, approved: Sequence[Issuer], well: bool | None, alone: bool
 ) -> None:
-    entry = Entry("Host", 7, NOW, said, said, by, said, tuple(approved), said, well, said, said)
+    entry = TrailEntry("Host", 7, NOW, said, said, by, said, tuple(approved), said, well, said, said)
     command = Command("audit", "team:x", ("W",), {"by": said, "since": "2d", "limit": 20, "command": said})
     wanted = AuditFilter(issuer=said, since=NOW, targets=("W",))
     asking = audit.AuditQuery(said, command, wanted, "nonce", alone)

@@ -25,7 +25,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, TargetRule
 from supervisor_core.commands.grammar import parse, render
-from supervisor_core.commands.parameters import Kind, Parameter, check_value
+from supervisor_core.commands.parameters import Parameter, ParameterKind, check_value
 from supervisor_core.commands.targets import GrammarContext
 from tests.support.homes import ROOT
 from tests.support.sampling import examples
@@ -240,7 +240,7 @@ CONTEXTS = st.sampled_from(
         GrammarContext(WORKERS, {"archive": ("vega", "OrionMX"), "none": ()}),
     ]
 )
-REST = (Kind.COMMAND, Kind.TOPIC)
+REST = (ParameterKind.COMMAND, ParameterKind.TOPIC)
 
 
 @st.composite
@@ -248,20 +248,20 @@ def filled_in(draw: st.DrawFn) -> tuple[CommandDefinition, GrammarContext, dict[
     """A form with anything at all in any of its fields."""
     definition, context = draw(st.sampled_from(EVERY)), draw(CONTEXTS)
     good = {
-        Kind.NUMBER: st.sampled_from(["1", "3", "10"]),
-        Kind.DURATION: st.sampled_from(["2h", "1d"]),
-        Kind.TASK_ID: st.just("task_1"),
-        Kind.CHOICE: st.sampled_from(["24h", "7d"]),
-        Kind.SINCE: st.sampled_from(["2d", "2026-01-31"]),
-        Kind.PERSON: st.just("U0OPER"),
-        Kind.NAME: st.just("nightly"),
-        Kind.CRON: st.just("0 3 * * *"),
-        Kind.COMMAND: st.just("restart OrionMX now"),
-        Kind.FLAG: st.just("reset"),
+        ParameterKind.NUMBER: st.sampled_from(["1", "3", "10"]),
+        ParameterKind.DURATION: st.sampled_from(["2h", "1d"]),
+        ParameterKind.TASK_ID: st.just("task_1"),
+        ParameterKind.CHOICE: st.sampled_from(["24h", "7d"]),
+        ParameterKind.SINCE: st.sampled_from(["2d", "2026-01-31"]),
+        ParameterKind.PERSON: st.just("U0OPER"),
+        ParameterKind.NAME: st.just("nightly"),
+        ParameterKind.CRON: st.just("0 3 * * *"),
+        ParameterKind.COMMAND: st.just("restart OrionMX now"),
+        ParameterKind.FLAG: st.just("reset"),
     }
     values: dict[str, str | None] = {}
     for parameter in definition.parameters:
-        odd = WORDS if parameter.kind is not Kind.FLAG else st.just("reset")
+        odd = WORDS if parameter.kind is not ParameterKind.FLAG else st.just("reset")
         values[block_of(parameter)] = draw(st.none() | good.get(parameter.kind, WORDS) | odd)
     values[TARGET] = draw(st.none() | st.sampled_from([*context.workers, "all", "team:archive", "*"]) | WORDS)
     values[LABEL] = draw(st.none() | st.just("hotfix") | st.just("task_9 or 3") | WORDS)
@@ -271,13 +271,13 @@ def filled_in(draw: st.DrawFn) -> tuple[CommandDefinition, GrammarContext, dict[
 def meant(parameter: Parameter, text: str | None) -> object:
     """What a field means where it is right; only for what is one value."""
     text = (text or "").strip()
-    if parameter.kind is Kind.FLAG:
+    if parameter.kind is ParameterKind.FLAG:
         return bool(text)
     if not text:
         return parameter.default
-    if parameter.kind is Kind.NUMBER:
+    if parameter.kind is ParameterKind.NUMBER:
         return int(text)
-    if parameter.kind is Kind.DURATION:
+    if parameter.kind is ParameterKind.DURATION:
         return None
     return check_value(parameter, text)
 
@@ -304,9 +304,9 @@ def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stand
     if definition.takes_label:
         assert command.label == ((values[LABEL] or "").strip() or None)
     for parameter in definition.parameters:
-        if parameter.kind not in (*REST, Kind.DURATION):
+        if parameter.kind not in (*REST, ParameterKind.DURATION):
             assert command.params[parameter.name] == meant(parameter, values[block_of(parameter)])
-        elif parameter.kind is Kind.COMMAND:
+        elif parameter.kind is ParameterKind.COMMAND:
             inner = parse(str(values[block_of(parameter)]), context)
             assert command.params[parameter.name] == render(inner)
 

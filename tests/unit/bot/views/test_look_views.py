@@ -34,8 +34,8 @@ from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Term
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import COLUMNS
 from supervisor_core.storage.audit.files import DAMAGED, audit_csv
-from supervisor_core.storage.audit.search import AuditFilter, Place
-from supervisor_core.storage.audit.trail import Entry
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition
+from supervisor_core.storage.audit.trail import TrailEntry
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
 from tests.support.sampling import examples
 
@@ -50,7 +50,7 @@ OPERATOR, ANNA, BOB = (
 )
 LINK = "https://team.slack.com/archives/C0OPS/p1770301800000100"
 
-ENTRY = Entry(
+ENTRY = TrailEntry(
     "Host",
     7,
     NOW,
@@ -71,7 +71,7 @@ WAITS = replace(
     ENTRY, audit_id=5, approved=(), outcome="waits for an approval", well=None, label=HOSTILE, about=HOSTILE
 )
 WIDE = "&" * 5000
-LONGEST = Entry(
+LONGEST = TrailEntry(
     "H" * 64, 10**17, NOW, WIDE, WIDE, Issuer(f"cli:{WIDE}", WIDE), WIDE, (Issuer(f"file:{WIDE}", WIDE),) * 9, WIDE,
     False, WIDE, "t" * 128,
 )  # fmt: skip
@@ -233,8 +233,8 @@ def test_workers_in_trouble_stand_on_the_first_page() -> None:
 def test_a_place_is_one_word_and_is_read_again(host: str) -> None:
     word = where(OLDER, host, 12)
     assert " " not in word
-    assert place_in(word) == (Place(host, 12), False)
-    assert place_in(where(NEWER, host, 12)) == (Place(host, 12), True)
+    assert place_in(word) == (RowPosition(host, 12), False)
+    assert place_in(where(NEWER, host, 12)) == (RowPosition(host, 12), True)
 
 
 @pytest.mark.parametrize("word", ["", "older", "older:x:Host", "csv", "older:-1:Host", f"older:{'9' * 40}:H", "\0"])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.common.events import EventType
-from supervisor_core.host.process_facts.facts import Life, ProcessIdentity
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.workers.pauses import Pause
@@ -220,7 +220,7 @@ def test_a_crash_that_leaves_helpers_behind_has_them_ended_before_the_next_one_i
         helper = world.processes.help_with("North")
         world.adapter.die("North")
         await until(lambda: world.pid("North") not in (None, old), "a new one runs")
-        assert world.processes.lives[helper.identity] is Life.GONE
+        assert world.processes.lives[helper.identity] is Liveness.GONE
 
     world.run(story())
 
@@ -325,7 +325,7 @@ def found(worker_id: str, pid: int | None) -> FoundWorker:
     if pid is None:
         return FoundWorker(worker_id, Presence.STOPPED)
     record = WorkerRecord(worker_id, f"generation-{pid}", RUNNING, identity=ProcessIdentity(pid, pid, "boot"))
-    return FoundWorker(worker_id, Presence.RUNNING, record, Life.ALIVE)
+    return FoundWorker(worker_id, Presence.RUNNING, record, Liveness.ALIVE)
 
 
 @pytest.mark.sampled

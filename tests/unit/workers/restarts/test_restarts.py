@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.config.worker_settings import Restart
+from supervisor_core.config.worker_settings import RestartSettings
 from supervisor_core.workers.restarts.policy import (
     HEALTHY_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -31,8 +31,8 @@ from supervisor_core.workers.restarts.policy import (
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
-DEFAULT = Restart()
-ALWAYS = Restart(policy="always")
+DEFAULT = RestartSettings()
+ALWAYS = RestartSettings(policy="always")
 STARTED = (Next.START, Next.WAIT)
 
 chances = st.floats(0, 1)
@@ -40,9 +40,9 @@ lengths = st.floats(0, 7200) | st.sampled_from((0.0, 2.0, 59.9, 60.0, 660.0, 180
 backoffs = st.sampled_from((0.0, 0.001, 5.0, 299.0, 301.0, 604800.0)) | st.floats(0, 400)
 
 
-def rules_of(policy: str, **more: float) -> Restart:
+def rules_of(policy: str, **more: float) -> RestartSettings:
     """The rules as a configuration has them."""
-    return Restart.model_validate({"policy": str(policy), **more})
+    return RestartSettings.model_validate({"policy": str(policy), **more})
 
 
 def life(seconds: float, exit_code: int | None = 1, *, ended_at: datetime = NOW, **more: bool) -> WorkerRun:
@@ -56,7 +56,7 @@ def lives(*seconds: float) -> list[WorkerRun]:
 
 
 def live(
-    rules: Restart, lengths: Iterable[float], chance: float = 0.5, exit_code: int = 1
+    rules: RestartSettings, lengths: Iterable[float], chance: float = 0.5, exit_code: int = 1
 ) -> tuple[list[datetime], list[RestartDecision]]:
     """The automatic starts of a worker that a person started first, and the decision after each of its lives."""
     started, past, starts, decisions = NOW, list[WorkerRun](), list[datetime](), list[RestartDecision]()
@@ -210,13 +210,13 @@ def test_without_a_past_it_is_started_within_the_limit() -> None:
 
 
 def test_a_limit_of_none_is_said_as_what_it_is() -> None:
-    decision = decide(Restart(max_per_hour=0), lives(600), 0, NOW, 0.5)
+    decision = decide(RestartSettings(max_per_hour=0), lives(600), 0, NOW, 0.5)
     assert decision.what is Next.QUARANTINE
     assert "max_per_hour is 0" in decision.words
 
 
 def test_without_a_configured_pause_there_is_none() -> None:
-    decision = decide(Restart(backoff_seconds=0), lives(2, 2), 0, NOW, 1)
+    decision = decide(RestartSettings(backoff_seconds=0), lives(2, 2), 0, NOW, 1)
     assert (decision.what, decision.reason, decision.due_at) == (Next.START, RestartReason.NO_BACKOFF, NOW)
 
 
@@ -252,7 +252,7 @@ def test_a_kept_decision_blocks_for_no_longer_than_its_pause_wherever_the_clock_
 
 
 def test_a_decision_without_a_moment_stays_as_it_is() -> None:
-    decision = decide(Restart(policy="never"), lives(2), 0, NOW, 0.5)
+    decision = decide(RestartSettings(policy="never"), lives(2), 0, NOW, 0.5)
     assert decision.at(NOW - timedelta(days=1)) is decision
 
 
