@@ -17,7 +17,10 @@ from tests.support.homes import ROOT
 
 RUNBOOK = ROOT / "docs" / "SUPERVISOR_RUNBOOK.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "playground").rglob("*.md")])
+CODE = ("supervisor_core", "bot", "playground", "tests")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
+MODULE = re.compile(r"`([\w./]+\.py)`")
+MODULES = {path.relative_to(ROOT).as_posix() for folder in CODE for path in (ROOT / folder).rglob("*.py")}
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -34,6 +37,16 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert there.exists(), f"{page.name} links to {target}"
         if anchor and there.suffix == ".md":
             assert anchor[1:] in anchors(there), f"{page.name} links to {target}{anchor}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_every_module_that_a_page_names_exists(page: Path) -> None:
+    gone = [
+        name
+        for name in MODULE.findall(page.read_text())
+        if not any(f"/{path}".endswith(f"/{name}") for path in MODULES)
+    ]
+    assert gone == []
 
 
 def test_every_picture_of_a_terminal_is_taken_from_a_run_and_shown() -> None:
