@@ -49,7 +49,7 @@ from supervisor_core.common.service import wait_until
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
-from supervisor_core.daemon.wiring import Chat, ChatDoors
+from supervisor_core.daemon.wiring import Chat, ChatContext
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.schedules.rules import Schedule
@@ -95,7 +95,7 @@ class SlackService(Chat):
         rights: ChatRights,
         answers: ChatAnswers,
         approvals: Approvals,
-        doors: ChatDoors,
+        doors: ChatContext,
     ) -> None:
         if credentials.bot_token is None or credentials.app_token is None:
             raise ValueError("Slack needs both tokens")

@@ -17,7 +17,7 @@ from bot.views.files import Attachment
 from bot.views.text import escape
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.wiring import ReadWritten
+from supervisor_core.daemon.wiring import ReadOutput
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.files import read_limited
@@ -26,7 +26,7 @@ from supervisor_core.host.files import read_limited
 class LogsAnswer:
     """Answers the command."""
 
-    def __init__(self, config: SupervisorConfig, read: ReadWritten) -> None:
+    def __init__(self, config: SupervisorConfig, read: ReadOutput) -> None:
         self._config = config
         self._read = read
 

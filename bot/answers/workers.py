@@ -27,7 +27,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import TEAM
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.wiring import ChatDoors, Explain
+from supervisor_core.daemon.wiring import ChatContext, Explain
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import resting
 from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
@@ -98,7 +98,7 @@ class WhyAnswer:
 
 
 def answer_handlers(
-    config: SupervisorConfig, ledger: Ledger, doors: ChatDoors, composing: MessageComposer, offering: AllowedCommands
+    config: SupervisorConfig, ledger: Ledger, doors: ChatContext, composing: MessageComposer, offering: AllowedCommands
 ) -> Mapping[str, QueryHandler]:
     """Put together here and nowhere else."""
     workers = WorkerAnswers(config, ledger, doors.look)

@@ -20,7 +20,7 @@ from bot.views.home.page import home, plain_home, refused_home
 from bot.views.home.sections import HomeData, HomeReader, OpenAlert, RecentCommand
 from supervisor_core.commands.command import Command
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.wiring import ChatDoors
+from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
@@ -64,7 +64,7 @@ class HomePages:
         offering: AllowedCommands,
         composing: MessageComposer,
         ledger: Ledger,
-        doors: ChatDoors,
+        doors: ChatContext,
         alerts: Alerts = no_alerts,
     ) -> None:
         self._config = config

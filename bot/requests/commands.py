@@ -35,7 +35,7 @@ from supervisor_core.commands.labels import audit_label
 from supervisor_core.common.errors import SupervisorError, TemporaryError
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.services.monitoring import PAUSE, RESUME, Monitoring
+from supervisor_core.daemon.services.monitoring import PAUSE, RESUME, SetMonitoring
 from supervisor_core.intake.approvals.service import NothingToDo
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -91,7 +91,7 @@ class HostAnswers:
         host: str,
         offering: AllowedCommands,
         look: ObserveWorkers,
-        monitoring: Monitoring,
+        monitoring: SetMonitoring,
         approvals: Callable[[], Awaitable[list[ApprovalDetails]]],
         rests: Callable[[], Awaitable[str]],
         looks: Mapping[str, QueryHandler],

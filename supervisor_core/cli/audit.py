@@ -20,7 +20,7 @@ from supervisor_core.common.text import printable
 from supervisor_core.common.times import EXPECTED, parse_since, since_moment
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.replication.rounds import why_not
+from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ChainHead, HeadFile
@@ -111,7 +111,7 @@ def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
         whole, faults = ledger.read(lambda connection: audit.verify(connection, heads))
         there = None
         if shared:
-            from supervisor_core.daemon.replication.copying import verify_shared
+            from supervisor_core.daemon.replication.replicator import verify_shared
 
             with _shared(config) as database:
                 there = verify_shared(database, ledger)
@@ -151,7 +151,7 @@ def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
 
 
 def _must_be_shared(config: SupervisorConfig) -> None:
-    reason = why_not(config)
+    reason = disabled_reason(config)
     if reason:
         raise UsageError(f"--shared asks the shared database, but {reason}.")
 

@@ -17,7 +17,7 @@ from supervisor_core.common.text import printable
 from supervisor_core.common.times import EXPECTED, parse_since, since_moment, to_text
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.replication.rounds import why_not
+from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.host.files import digest_of, discard, read_lines, write_lines
 from supervisor_core.storage.audit import files as audit_archive
 from supervisor_core.storage.audit import files as audit_files
@@ -106,7 +106,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def _plan(connection: Any, config: SupervisorConfig, before: datetime) -> Archiving | None:  # noqa: ANN401
     name = config.supervisor.id
-    most = None if why_not(config) else audit_archive.forwarded(connection, name)
+    most = None if disabled_reason(config) else audit_archive.forwarded(connection, name)
     return audit_archive.plan(connection, name, before, most)
 
 

@@ -6,8 +6,8 @@ import argparse
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.control.lifecycle import DaemonProcess, StoppedDaemon, start_daemon, stop_daemon
 from supervisor_core.daemon.environment import prepare_state_dir
-from supervisor_core.daemon.lifecycle import Door, Ended, start_daemon, stop_daemon
 
 
 def configure_start(_parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def configure_stop(parser: argparse.ArgumentParser) -> None:
 def run_stop(options: argparse.Namespace) -> int:
     """End it, and look again."""
     config = load_supervisor_config(options.config)
-    ended = stop_daemon(Door(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
+    ended = stop_daemon(DaemonProcess(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
     stuck = _end_workers(config) if options.workers and config.state_dir.is_dir() else []
     workers = (
         "" if not options.workers else "not all of its workers could be ended" if stuck else "its workers were ended"
@@ -49,7 +49,7 @@ def run_stop(options: argparse.Namespace) -> int:
     return 1 if stuck else 0
 
 
-def in_words(ended: Ended | None, of_workers: str = "") -> str:
+def in_words(ended: StoppedDaemon | None, of_workers: str = "") -> str:
     """What became of the daemon, and of its workers where that is known already."""
     if ended is None:
         return NONE_RAN
@@ -89,6 +89,6 @@ def configure_restart(_parser: argparse.ArgumentParser) -> None:
 def run_restart(options: argparse.Namespace) -> int:
     """The configuration is checked before anything ends: with one that is wrong the old daemon goes on."""
     config = load_supervisor_config(options.config)
-    ended = stop_daemon(Door(config.state_dir)) if config.state_dir.is_dir() else None
+    ended = stop_daemon(DaemonProcess(config.state_dir)) if config.state_dir.is_dir() else None
     print(in_words(ended))
     return run_start(options)

@@ -14,7 +14,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.connection import SharedDatabase
-from supervisor_core.daemon.replication.rounds import why_not
+from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.wiring import installed_chat
 from supervisor_core.doctor.checks import Check
 from supervisor_core.doctor.table import core_checks
@@ -41,8 +41,8 @@ def run_db(options: argparse.Namespace) -> int:
     with opened_ledger(config) as ledger:
         ledger.write(audit_guard.install)  # again, in case somebody removed them
         print(f"ledger {path}: {_in_words(before)}")
-    if why_not(config):
-        print(f"shared database: {why_not(config)}")
+    if disabled_reason(config):
+        print(f"shared database: {disabled_reason(config)}")
         return SUCCESS
     _upgrade_shared(config)
     return SUCCESS

@@ -40,7 +40,7 @@ def run_run(options: argparse.Namespace) -> int:
 async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
     """Put the daemon together, with Slack where it is configured."""
     from supervisor_core.daemon.daemon import Daemon
-    from supervisor_core.daemon.wiring import approvals_of, installed_chat, scheduler_of
+    from supervisor_core.daemon.wiring import build_approvals, build_scheduler, installed_chat
     from supervisor_core.intake.approvals.rights import host_rights
 
     credentials = slack_credentials(config.environ, folder=config.path.parent)
@@ -48,11 +48,11 @@ async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
     if credentials.bot_token is None or credentials.app_token is None:
         no_chat = no_chat or "SLACK_BOT_TOKEN and SLACK_APP_TOKEN are not set"
     if no_chat:
-        approvals = approvals_of(parts)
-        return await Daemon(parts, no_chat=no_chat, scheduler=partial(scheduler_of, parts, approvals)).run()
+        approvals = build_approvals(parts)
+        return await Daemon(parts, no_chat=no_chat, scheduler=partial(build_scheduler, parts, approvals)).run()
     chat = installed_chat().connect(config, parts.ledger, credentials, host_rights(lambda: parts.host.config))
-    approvals = approvals_of(parts, chat.rights)
-    scheduler = partial(scheduler_of, parts, approvals, rights=chat.rights, answering=chat.answer)
+    approvals = build_approvals(parts, chat.rights)
+    scheduler = partial(build_scheduler, parts, approvals, rights=chat.rights, answering=chat.answer)
     return await Daemon(parts, partial(chat.service, approvals), scheduler=scheduler).run()
 
 

@@ -30,17 +30,23 @@ from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon import systemd as notify
 from supervisor_core.daemon.configuration.record import ConfigRecord
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
-from supervisor_core.daemon.control.server import Answer, ControlServer, Waiting, stop_answer
+from supervisor_core.daemon.control.server import Answer, CommandWaiter, ControlServer, stop_answer
 from supervisor_core.daemon.handlers import longest_seconds, stop_seconds
-from supervisor_core.daemon.overview import Noting, as_it_moves, status_document, watched, worker_documents
+from supervisor_core.daemon.overview import (
+    RuntimeFileWriter,
+    status_document,
+    statuses_in_motion,
+    watched_workers,
+    worker_documents,
+)
 from supervisor_core.daemon.reconciliation.observer import SharedObservation, WorkerObserver
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
-from supervisor_core.daemon.replication.rounds import why_not
-from supervisor_core.daemon.services.agent import Living, SupervisorAgent
+from supervisor_core.daemon.replication.rounds import disabled_reason
+from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
 from supervisor_core.daemon.services.forwarder import Forwarder
-from supervisor_core.daemon.services.monitoring import MonitoringDoor, note_hand_made
+from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_pause_flag_change
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
-from supervisor_core.daemon.wiring import ChatDoors, MakeChat
+from supervisor_core.daemon.wiring import ChatContext, ChatFactory
 from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import NewestLines, Written
@@ -75,13 +81,13 @@ class Daemon:
     def __init__(
         self,
         parts: DaemonContext,
-        chat: MakeChat | None = None,
+        chat: ChatFactory | None = None,
         no_chat: str = NOT_BUILT,
         scheduler: MakeScheduler | None = None,
     ) -> None:
         self._parts = parts
         config = parts.host.config
-        parts.host.pauses.hand_made = partial(note_hand_made, lambda: parts.host.config, lambda: parts.ledger)
+        parts.host.pauses.hand_made = partial(record_pause_flag_change, lambda: parts.host.config, lambda: parts.ledger)
         self._stopping = asyncio.Event()
         self._interrupted = False
         self._with_workers = False
@@ -99,7 +105,7 @@ class Daemon:
             elsewhere=self._blocking,
         )
         self._shared_look = SharedObservation(self._look)
-        self._waiting = Waiting(parts.ledger, self._blocking, self._stopping)
+        self._waiting = CommandWaiter(parts.ledger, self._blocking, self._stopping)
         self._adapter = ProcessWorkerAdapter(parts.host.processes, parts.host.drive, lambda: parts.host.config)
         self._senses = WorkerObserver(parts)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
@@ -120,15 +126,15 @@ class Daemon:
         self._config_record = ConfigRecord(parts, self._reconciler.progress, self._writing)
         self._configuration.refused = self._config_record.refused
         self._reconciler.moved = self._config_record.follow
-        self._monitoring = MonitoringDoor(self._agent, self._reconciler.plan_again)
+        self._monitoring = MonitoringSwitch(self._agent, self._reconciler.plan_again)
         heard = partial(self._bus.subscribe, name=CHAT)
         self._read_lines = NewestLines()
         self._explainer = Explainer(parts.ledger)
-        doors_of_chat = ChatDoors(
+        doors_of_chat = ChatContext(
             self._workers, self._reconciler.wake, self._monitoring, self._versions, heard, self._written, self._explain
         )
         self._chat = chat(doors_of_chat) if chat else None
-        look = partial(watched, parts, self._reconciler, self._senses)
+        look = partial(watched_workers, parts, self._reconciler, self._senses)
         doors = SchedulerDoors(
             self._blocking,
             self._reconciler.wake,
@@ -138,8 +144,10 @@ class Daemon:
         )
         self._scheduler = scheduler(doors) if scheduler else None
         self._registry = self._services(no_chat)
-        noting = Noting(partial(self._note, running=True), self._mark)
-        self._living = Living(self._agent, parts.ledger, self._blocking, lambda: parts.host.config, self._why_not_well)
+        noting = RuntimeFileWriter(partial(self._note, running=True), self._mark)
+        self._living = LifeRecorder(
+            self._agent, parts.ledger, self._blocking, lambda: parts.host.config, self._why_not_well
+        )
         self._conditions = HostConditions(
             parts,
             self._blocking,
@@ -166,7 +174,7 @@ class Daemon:
 
     def _services(self, no_chat: str) -> ServiceRegistry:
         config = self._parts.host.config
-        no_forwarder = why_not(config)
+        no_forwarder = disabled_reason(config)
         beats = config.supervisor.heartbeat_seconds > 0
         self._heartbeats = HeartbeatService(self._parts, self._blocking, self._look_as_it_moves) if beats else None
         self._forwarder = None if no_forwarder else Forwarder(self._parts, self._blocking)
@@ -293,7 +301,7 @@ class Daemon:
             "started_at": to_text(self._started_at),
             "stopped_at": None if running else to_text(datetime.now(UTC)),
             "services": [report.as_json() for report in self._registry.reports()],
-            "workers": runtime_file.with_the_ended(
+            "workers": runtime_file.with_ended_workers(
                 self._reconciler.current_snapshot().as_json()["workers"], self._ended
             ),
         }
@@ -376,7 +384,7 @@ class Daemon:
         return await self._blocking(self._explainer, self._parts.host, looked, documents, wanted)
 
     async def _look_as_it_moves(self) -> list[WorkerStatus]:
-        return as_it_moves(self._parts, self._reconciler, await self._shared_look())
+        return statuses_in_motion(self._parts, self._reconciler, await self._shared_look())
 
     async def _look(self) -> list[WorkerStatus]:
         return await self._blocking(self._senses.look, self._reconciler.workers())

@@ -66,7 +66,7 @@ def opened_ledger(config: SupervisorConfig) -> Iterator[Ledger]:
         yield ledger
 
 
-def trust_of(config: SupervisorConfig) -> Trust | None:
+def flag_trust(config: SupervisorConfig) -> Trust | None:
     """What the signatures of flags are checked against; None where none is asked for."""
     secret = config.inbox.secret.get_secret_value()
     if not secret:
@@ -78,14 +78,14 @@ FOLDERS = ("inbox", "outbox", "logs", "state")
 """What the supervisor itself works with; the other folders are its workers' business."""
 
 
-class Environment(TypedDict):
+class EnvironmentReport(TypedDict):
     """What was found: `valid`, or the `issues`, each a sentence that says what to do."""
 
     valid: bool
     issues: list[str]
 
 
-def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | None = None) -> Environment:
+def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | None = None) -> EnvironmentReport:
     """Look at the place where this configuration would have a supervisor work, and make the folders that are missing.
 
     The root of the drive is never made: one that is not mounted must not turn into a folder. A drive that hangs is

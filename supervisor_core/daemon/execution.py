@@ -34,19 +34,19 @@ started waits for one minute."""
 log = logging.getLogger(__name__)
 
 
-class NotWrittenDown(TemporaryError):
+class OutcomeNotWritten(TemporaryError):
     """What came of a job could not be written down; it is left as started."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryLimit:
     """How long an outcome that can't be written is tried again: until told to stop, and no longer than so."""
 
     told: Callable[[], object] = lambda: False
     seconds: float = math.inf
 
 
-ENDLESS = Patience()
+NO_LIMIT = RetryLimit()
 
 
 def execute(
@@ -54,14 +54,14 @@ def execute(
     host: HostContext,
     ledger: Ledger,
     trouble: Callable[[str], None] = lambda _: None,
-    patience: Patience = ENDLESS,
+    patience: RetryLimit = NO_LIMIT,
     heard: Callable[[Job], None] = lambda _: None,
 ) -> Outcome | None:
     """Run a queued or claimed job to its end; its outcome as it was written, None where somebody else has it, or where
     it was told to stop before it could begin.
 
     `trouble` hears, in words, while an outcome can't be written down. Once `patience` is over the job is left as
-    started, which is reported as interrupted later, and `NotWrittenDown` says so. `heard` is called, in this thread,
+    started, which is reported as interrupted later, and `OutcomeNotWritten` says so. `heard` is called, in this thread,
     after each step that the handler says it takes.
     """
     with command_context(job.task_id, job.label, job.worker_id):
@@ -78,7 +78,7 @@ def _execute(
     host: HostContext,
     ledger: Ledger,
     trouble: Callable[[str], None],
-    patience: Patience,
+    patience: RetryLimit,
     heard: Callable[[Job], None],
 ) -> Outcome | None:
     if not ledger.step(jobs.begin(job, _now())):
@@ -112,7 +112,7 @@ def _handle(job: Job, host: HostContext) -> Outcome:
 
 
 def _write_down(
-    job: Job, outcome: Outcome, duration: float, ledger: Ledger, trouble: Callable[[str], None], patience: Patience
+    job: Job, outcome: Outcome, duration: float, ledger: Ledger, trouble: Callable[[str], None], patience: RetryLimit
 ) -> Outcome:
     """The outcome is known and must not be lost: a full disk is waited for, and said. What was written in the end."""
     written, refused = outcome, False
@@ -139,7 +139,7 @@ def _write_down(
             raise _given_up(job, outcome, problem)
 
 
-def _wait(patience: Patience, deadline: float) -> bool:
+def _wait(patience: RetryLimit, deadline: float) -> bool:
     """Wait for the next try; False where there is none."""
     again = time.monotonic() + DISK_RETRY_SECONDS
     while time.monotonic() < again:
@@ -149,9 +149,9 @@ def _wait(patience: Patience, deadline: float) -> bool:
     return True
 
 
-def _given_up(job: Job, outcome: Outcome, problem: str) -> NotWrittenDown:
+def _given_up(job: Job, outcome: Outcome, problem: str) -> OutcomeNotWritten:
     came = "succeeded" if outcome.success else f"failed ({outcome.error})"
-    return NotWrittenDown(
+    return OutcomeNotWritten(
         f"{job.handler} of {job.worker_id} {came}, and that could not be written down: {problem.rstrip('.')}. It "
         "will be reported as interrupted, and is not run again.",
         remedy="Look at the ledger and its disk (supervisor.state_dir).",

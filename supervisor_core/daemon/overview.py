@@ -26,7 +26,7 @@ from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
 from supervisor_core.daemon.reconciliation.observer import WorkerObserver
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
-from supervisor_core.daemon.services.agent import Living, SupervisorAgent
+from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.context import DaemonContext
@@ -41,7 +41,7 @@ def status_document(
     ledger: Ledger,
     agent: SupervisorAgent,
     configuration: ConfigService,
-    living: Living,
+    living: LifeRecorder,
     reconciler: Reconciler,
     services: Iterable[ServiceReport],
     workers: list[dict[str, Any]],
@@ -122,7 +122,9 @@ def worker_documents(
     return documents
 
 
-def as_it_moves(parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]) -> list[WorkerStatus]:
+def statuses_in_motion(
+    parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]
+) -> list[WorkerStatus]:
     """The same workers, with what is being done about them: one that is just being started isn't missing."""
     changing, told = reconciler.changing_code(), []
     for seen in looked:
@@ -168,7 +170,7 @@ def _waiting(actor: WorkerActor) -> dict[str, Any]:
     return {"fine": well, "reason": decision.words, **({"health": str(Health.UNKNOWN)} if well else {})}
 
 
-def watched(
+def watched_workers(
     parts: DaemonContext, reconciler: Reconciler, senses: WorkerObserver, worker_ids: Collection[str]
 ) -> dict[str, Watched]:
     """Those of them that are configured. In a thread: it blocks as a look does."""
@@ -207,11 +209,11 @@ def _at_rest(seen: WorkerStatus) -> str:
     return "quarantined in the configuration" if seen.worker.quarantined else ""
 
 
-NOTE_SECONDS = 5.0
+WRITE_INTERVAL_SECONDS = 5.0
 """At most so often; what changes faster is told by `status`."""
 
 
-class Noting(Service):
+class RuntimeFileWriter(Service):
     """Has it written whenever what it says has changed, and then not again for a while."""
 
     name = "noting"
@@ -225,9 +227,9 @@ class Noting(Service):
         """Look whether something has changed, again and again; until asked to stop, after which others write it."""
         noted: object = None
         while not stopping.is_set():
-            self.pulse.beat(within=NOTE_SECONDS)
+            self.pulse.beat(within=WRITE_INTERVAL_SECONDS)
             now = self._mark()
             if now != noted:
                 await self._note()
                 noted = now
-            await wait_until(None, stopping, NOTE_SECONDS)
+            await wait_until(None, stopping, WRITE_INTERVAL_SECONDS)

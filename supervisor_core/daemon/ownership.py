@@ -114,7 +114,7 @@ def read(state_dir: Path) -> Mapping[str, Any]:
     return read_json(state_dir / FILE_NAME, tolerant=True) or {}
 
 
-def with_the_ended(workers: Mapping[str, Any], ended: Mapping[str, StopReport]) -> dict[str, Any]:
+def with_ended_workers(workers: Mapping[str, Any], ended: Mapping[str, StopReport]) -> dict[str, Any]:
     """The workers as they were pictured last, and those that were ended since as that left them."""
     told = dict(workers)
     for worker_id, report in ended.items():

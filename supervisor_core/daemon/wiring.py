@@ -20,7 +20,7 @@ from supervisor_core.common.events import Subscription
 from supervisor_core.common.service import Service
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
-from supervisor_core.daemon.services.monitoring import Monitoring
+from supervisor_core.daemon.services.monitoring import SetMonitoring
 from supervisor_core.daemon.services.retention import RetentionChore
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import Written
@@ -42,14 +42,14 @@ CHAT = "slack"
 """The entry point that the configuration's section `slack` belongs to."""
 
 
-def approvals_of(parts: DaemonContext, rights: Rights | None = None) -> Approvals:
+def build_approvals(parts: DaemonContext, rights: Rights | None = None) -> Approvals:
     """The approvals of this host, by the configuration that is in force at the time. Without `rights` of a chat, what
     the host knows by itself."""
     observe = observer(lambda: replace(parts.host, ledger=parts.ledger))
     return Approvals(parts.ledger, lambda: parts.host.config, observe, rights)
 
 
-def scheduler_of(
+def build_scheduler(
     parts: DaemonContext,
     approvals: Approvals,
     doors: SchedulerDoors,
@@ -82,7 +82,7 @@ def scheduler_of(
     )
 
 
-ReadWritten = Callable[[Sequence[str], int], Awaitable[list[Written]]]
+ReadOutput = Callable[[Sequence[str], int], Awaitable[list[Written]]]
 """The newest lines that these workers wrote, so many of each."""
 
 Explain = Callable[[Collection[str]], Awaitable[list[Explanation]]]
@@ -98,23 +98,23 @@ class Chat(Service, ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class ChatDoors:
+class ChatContext:
     """What a chat is given of the daemon."""
 
     look: Callable[[], Awaitable[list[dict[str, Any]]]]
     """How all workers are, by a live look."""
     filed: Callable[[], None]
     """To be called when a command has been filed."""
-    monitoring: Monitoring
+    monitoring: SetMonitoring
     versions: Callable[[], Awaitable[Mapping[str, str]]]
     """Which commit each worker's checkout stands at, of those that can be known."""
     heard: Callable[[], Subscription]
     """All that happens on this host from now on: hints that a new look shows something new."""
-    written: ReadWritten
+    written: ReadOutput
     explain: Explain
 
 
-MakeChat = Callable[[ChatDoors], Chat]
+ChatFactory = Callable[[ChatContext], Chat]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class ChatConnection:
 
     rights: Rights
     answer: AnswerCommand
-    service: Callable[[Approvals, ChatDoors], Chat]
+    service: Callable[[Approvals, ChatContext], Chat]
 
 
 class ChatPlugin(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, insert
 
-from supervisor_core.daemon.replication.copying import BATCH_ROWS
+from supervisor_core.daemon.replication.replicator import BATCH_ROWS
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry

@@ -189,7 +189,7 @@ def test_a_stop_that_can_not_end_the_daemon_is_1_and_the_state_keeps_saying_runn
 
 UNKILLABLE = '''
 import sys
-from supervisor_core.daemon import lifecycle as stopping_daemon
+from supervisor_core.daemon.control import lifecycle as stopping_daemon
 
 class Deaf(stopping_daemon.Door):
     """Who hangs inside the kernel hears nothing and survives all."""

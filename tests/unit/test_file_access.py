@@ -75,7 +75,7 @@ LISTED = {
     "supervisor_core/daemon/ownership.py": IN_STATE_DIR,
     "supervisor_core/workers/restarts/history.py": IN_STATE_DIR,
     "supervisor_core/daemon/services/retention.py": "folders in the state folder; those on the drive through the door",
-    "supervisor_core/daemon/lifecycle.py": IN_STATE_DIR,
+    "supervisor_core/daemon/control/lifecycle.py": IN_STATE_DIR,
     "supervisor_core/daemon/reconciliation/unconfigured_workers.py": IN_STATE_DIR,
     "supervisor_core/workers/output/service.py": "captured output in the state folder",
 }

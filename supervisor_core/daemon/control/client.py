@@ -35,7 +35,7 @@ def connect(state_dir: str, timeout: float) -> tuple[socket.socket, str]:
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(timeout)
     try:
-        with Short(state_dir) as folder:
+        with ShortPath(state_dir) as folder:
             _connect_patiently(connection, f"{folder}/{SOCKET_NAME}", timeout)
     except BaseException:
         connection.close()
@@ -61,7 +61,7 @@ def listen(state_dir: str) -> socket.socket:
     """The listening socket, open to nobody but its owner. The caller owns the state folder."""
     listener = socket.socket(socket.AF_UNIX)
     try:
-        with Short(state_dir) as folder:
+        with ShortPath(state_dir) as folder:
             path = f"{folder}/{SOCKET_NAME}"
             if os.path.lexists(path):
                 os.unlink(path)  # noqa: PTH108 (the path is only good while `folder` is open)
@@ -75,7 +75,7 @@ def listen(state_dir: str) -> socket.socket:
     return listener
 
 
-class Short:
+class ShortPath:
     """A folder under a name short enough for a socket's address, which holds about 100 characters.
 
     Linux lends each open folder one; elsewhere a long path must do without.

@@ -109,7 +109,7 @@ class ControlServer:
 LONGEST_WAIT_SECONDS = 24 * 3600.0
 
 
-class Waiting:
+class CommandWaiter:
     """Whoever waits for a command is told as soon as there is something to tell."""
 
     def __init__(self, ledger: Ledger, blocking: Blocking, stopping: asyncio.Event) -> None:

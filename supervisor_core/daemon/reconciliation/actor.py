@@ -17,7 +17,7 @@ from supervisor_core.common.events import EventType
 from supervisor_core.common.service import Blocking, wait_until
 from supervisor_core.common.threads import CallbackLock
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.daemon.execution import Patience, execute
+from supervisor_core.daemon.execution import RetryLimit, execute
 from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.jobs import queries as turns
@@ -238,7 +238,7 @@ class WorkerActor:
         ledger, host = self._parts.ledger, self._parts.host
         job = await self._blocking(lambda: ledger.read(lambda connection: jobs.next_to_run(connection, self.worker.id)))
         if job is not None:
-            await self._carry_out(job, Patience(stopping.is_set))
+            await self._carry_out(job, RetryLimit(stopping.is_set))
             return False
         if self._next is not None and await self._act_out(self._next, stopping.is_set):
             return False
@@ -257,7 +257,7 @@ class WorkerActor:
         waits = self.decision is not None and self.decision.what is Next.WAIT
         return waits and self._due is not None and asyncio.get_running_loop().time() >= self._due
 
-    async def _carry_out(self, job: Job, patience: Patience) -> None:
+    async def _carry_out(self, job: Job, patience: RetryLimit) -> None:
         """One command, by its handler."""
         self._busy = job
         moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(job.handler)

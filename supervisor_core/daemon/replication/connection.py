@@ -32,7 +32,7 @@ EVENTS = ("before_cursor_execute", "after_cursor_execute", "commit", "rollback")
 """Where the time begins anew: each statement has all of it."""
 
 
-class Patience:
+class StatementTimeout:
     """Watches the connections of an engine that one thread uses."""
 
     def __init__(self, engine: Engine, seconds: float) -> None:
@@ -82,7 +82,7 @@ T = TypeVar("T")
 WORDS = 300
 
 
-class DatabaseAway(TemporaryError):
+class DatabaseUnavailable(TemporaryError):
     """The shared database can't be used at the moment."""
 
 
@@ -94,7 +94,7 @@ class SharedDatabase:
         self._url = url
         self._query_timeout = query_timeout_seconds
         self.engine = shared_engine(url, query_timeout_seconds)
-        self._patience = Patience(self.engine, query_timeout_seconds)
+        self._patience = StatementTimeout(self.engine, query_timeout_seconds)
         self._password = make_url(url).password
 
     @contextmanager
@@ -108,7 +108,7 @@ class SharedDatabase:
             if self._password:
                 said = said.replace(str(self._password), "…")
             words = sentence(one_line(flatten(said), WORDS))
-            raise DatabaseAway(f"The shared database {self.address} can't be used: {words}") from error
+            raise DatabaseUnavailable(f"The shared database {self.address} can't be used: {words}") from error
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """Look, and change nothing."""

@@ -17,7 +17,7 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.load import SupervisorConfig
 
 if TYPE_CHECKING:
-    from supervisor_core.daemon.replication.copying import Forwarding
+    from supervisor_core.daemon.replication.replicator import Replicator
     from supervisor_core.storage.store import Ledger
 
 PASS_SECONDS = 5.0
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ReplicationRound:
     """What came of one round."""
 
     rows: int = 0
@@ -48,12 +48,12 @@ class Round:
     """Why they are not, in words; empty where all went well."""
 
 
-def counted(waiting: int) -> str:
+def waiting_rows_text(waiting: int) -> str:
     """How many rows wait, in words."""
     return f"{waiting} row{' waits' if waiting == 1 else 's wait'}"
 
 
-def why_not(config: SupervisorConfig) -> str:
+def disabled_reason(config: SupervisorConfig) -> str:
     """Why nothing is forwarded from this host; empty where something is."""
     url = config.database.url.get_secret_value()
     if not url:
@@ -65,17 +65,17 @@ def why_not(config: SupervisorConfig) -> str:
     return IS_THE_LEDGER if there.resolve() == (config.state_dir / "ledger.db").resolve() else ""
 
 
-def forwarding_of(config: SupervisorConfig, ledger: Ledger) -> Forwarding:
+def open_replicator(config: SupervisorConfig, ledger: Ledger) -> Replicator:
     """What forwards this host's ledger. Imported late: where nothing is forwarded it costs nothing."""
-    from supervisor_core.daemon.replication.copying import Forwarding
+    from supervisor_core.daemon.replication.replicator import Replicator
 
-    return Forwarding(ledger, config.database.url.get_secret_value(), config.database.query_timeout_seconds)
+    return Replicator(ledger, config.database.url.get_secret_value(), config.database.query_timeout_seconds)
 
 
-class Rounds:
+class ReplicationRounds:
     """Rounds of one `Forwarding`, each in whatever thread; one at a time. Never raises: what is wrong is said."""
 
-    def __init__(self, forwarding: Forwarding) -> None:
+    def __init__(self, forwarding: Replicator) -> None:
         self._forwarding = forwarding
         self.answered = threading.Event()
         """Set when the database has answered in this round."""
@@ -89,7 +89,7 @@ class Rounds:
         """When something last went forward, so that one that hangs is seen."""
         self._unexpected = ""
 
-    def once(self) -> Round:
+    def once(self) -> ReplicationRound:
         """Bring everything that is there."""
         rows, problem = 0, ""
         self.moved_at = time.monotonic()
@@ -116,7 +116,7 @@ class Rounds:
             self._unexpected = problem
         finally:
             self._forwarding.close()
-        return Round(rows, self.waiting(), problem)
+        return ReplicationRound(rows, self.waiting(), problem)
 
     def over(self) -> None:
         """Nobody needs to wait for a step of this round any more."""
@@ -138,14 +138,14 @@ class Rounds:
             return 0
 
 
-def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_SECONDS) -> Round:
+def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_SECONDS) -> ReplicationRound:
     """At the end of a pass: bring what is new, within bounds, whatever the database does.
 
     Nothing is lost where it can't be done: the next pass or the daemon goes on from where the database is.
     """
-    if why_not(config):
-        return Round()
-    rounds = Rounds(forwarding_of(config, ledger))
+    if disabled_reason(config):
+        return ReplicationRound()
+    rounds = ReplicationRounds(open_replicator(config, ledger))
     begun = time.monotonic()
     future = DaemonThreads("forwarding", 1).submit(rounds.once)
     future.add_done_callback(lambda _: rounds.over())
@@ -156,13 +156,13 @@ def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_
         rounds.halt.set()
         waited = time.monotonic() - begun
         words = f"The shared database {rounds.so_far()} in {waited:.1f} s; the rest is left for the next time."
-        done = Round(0, rounds.waiting(), words)
+        done = ReplicationRound(0, rounds.waiting(), words)
     if done.problem:
-        log.warning("%s %s", done.problem, counted(done.waiting))
+        log.warning("%s %s", done.problem, waiting_rows_text(done.waiting))
     return done
 
 
-def _wait_for(rounds: Rounds, future: Future[Round], seconds: float) -> None:
+def _wait_for(rounds: ReplicationRounds, future: Future[ReplicationRound], seconds: float) -> None:
     """Wait for a round as long as each of its steps may take."""
     deadline = time.monotonic() + seconds
     if not rounds.answered.wait(min(ANSWER_SECONDS, seconds)):

@@ -61,7 +61,7 @@ EVENTS: Mapping[SupervisorMove, str] = MappingProxyType(
 Publish = Callable[[str, str, Mapping[str, Any]], object]
 """Takes an event's type, subject and payload. It must not block; what it raises is logged, and the move stands."""
 
-Elsewhere = Callable[..., Awaitable[Any]]
+RunBlocking = Callable[..., Awaitable[Any]]
 """Does a call that blocks somewhere else, and is awaited."""
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class SupervisorAgent:
         bus: Publish | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         clock: Callable[[], datetime] = _utc_now,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: RunBlocking | None = None,
     ) -> None:
         if not (math.isfinite(heartbeat_seconds) and heartbeat_seconds >= 0):
             raise ValueError(f"heartbeat_seconds is a number of seconds, 0 for none, not {heartbeat_seconds!r}")
@@ -282,7 +282,7 @@ BROKEN_SECONDS = 30.0
 """A service that is back sooner, with its own back-off, has not made the supervisor fail."""
 
 
-class Living(Service):
+class LifeRecorder(Service):
     """A service of the daemon that works behind the others."""
 
     name = "life"

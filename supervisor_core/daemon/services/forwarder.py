@@ -10,7 +10,12 @@ from datetime import UTC, datetime
 
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
 from supervisor_core.common.service_names import FORWARDER
-from supervisor_core.daemon.replication.rounds import Round, Rounds, counted, forwarding_of
+from supervisor_core.daemon.replication.rounds import (
+    ReplicationRound,
+    ReplicationRounds,
+    open_replicator,
+    waiting_rows_text,
+)
 from supervisor_core.workers.conditions.host import Outage
 from supervisor_core.workers.context import DaemonContext
 
@@ -44,11 +49,11 @@ class Forwarder(Service):
         self._ledger = parts.ledger
         self._blocking = blocking
         self._query_seconds = config.database.query_timeout_seconds
-        self._rounds = Rounds(forwarding_of(config, parts.ledger))
+        self._rounds = ReplicationRounds(open_replicator(config, parts.ledger))
         self._woken = asyncio.Event()
         self._under_way = False
         self._failures = 0
-        self._last = Round()
+        self._last = ReplicationRound()
         self._away_since: datetime | None = None
 
     def wake(self) -> None:
@@ -98,7 +103,7 @@ class Forwarder(Service):
         if not task.done():
             await asyncio.wait({task}, timeout=LAST_SECONDS)
 
-    def _done(self, task: asyncio.Future[Round]) -> None:
+    def _done(self, task: asyncio.Future[ReplicationRound]) -> None:
         self._under_way = False
         if task.cancelled() or task.exception() is not None:
             return
@@ -128,7 +133,7 @@ class Forwarder(Service):
             if self._woken.is_set():  # `status` shall say how many wait
                 self._woken.clear()
                 waiting = await self._blocking(self._rounds.waiting)
-                self._last = Round(self._last.rows, waiting, self._last.problem)
+                self._last = ReplicationRound(self._last.rows, waiting, self._last.problem)
                 await wait_until(None, stopping, GATHER_SECONDS)
 
     async def _something_new(self, stopping: asyncio.Event, seconds: float) -> None:
@@ -136,4 +141,4 @@ class Forwarder(Service):
         await wait_until(self._woken, stopping, seconds)
 
     def _waits(self) -> str:
-        return counted(self._last.waiting)
+        return waiting_rows_text(self._last.waiting)

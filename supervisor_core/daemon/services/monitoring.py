@@ -29,7 +29,7 @@ UNKNOWN = "file:unknown"
 DOOR = "drive"
 
 
-def note_hand_made(
+def record_pause_flag_change(
     config: Callable[[], SupervisorConfig], ledger: Callable[[], Ledger], change: PauseFlagChange
 ) -> None:
     """Write it down; comes back once that is on disk."""
@@ -73,11 +73,11 @@ def _refusal(change: PauseFlagChange) -> str:
 
 PAUSE, RESUME = "monitoring pause", "monitoring resume"
 
-Monitoring = Callable[[bool, Issuer], Awaitable[str]]
+SetMonitoring = Callable[[bool, Issuer], Awaitable[str]]
 """Rest (True) or work again, asked for by somebody; what came of it, in words."""
 
 
-class MonitoringDoor:
+class MonitoringSwitch:
     """Rest and work again, for whoever may ask: the control door, and the chat."""
 
     def __init__(self, agent: SupervisorAgent, plan_again: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import QUEUE_PROCESSOR
-from supervisor_core.daemon.environment import FOLDERS, trust_of
+from supervisor_core.daemon.environment import FOLDERS, flag_trust
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.folder_watch import FolderWatch
@@ -38,7 +38,7 @@ class QueueProcessor(Service):
         self._waiting = waiting
         self._poll_seconds = config.supervisor.inbox_poll_seconds
         self._folders = list(type(config.nas.folders).model_fields)
-        self._intake = FlagIntake(parts.host, parts.ledger, list(config.workers), trust_of(config))
+        self._intake = FlagIntake(parts.host, parts.ledger, list(config.workers), flag_trust(config))
         self._watch: FolderWatch | None = None
         self._woken = asyncio.Event()
         self._problem = ""
@@ -50,7 +50,7 @@ class QueueProcessor(Service):
     def configured(self) -> None:
         """Other workers are configured from now on: their flags are taken, too."""
         host = self._parts.host
-        self._intake = FlagIntake(host, self._parts.ledger, list(host.config.workers), trust_of(host.config))
+        self._intake = FlagIntake(host, self._parts.ledger, list(host.config.workers), flag_trust(host.config))
         self.wake()
 
     def problem(self) -> str:

@@ -51,7 +51,7 @@ from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.replication.rounds import why_not
+from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.diagnosis.reports.files import FOLDER as REPORTS
 from supervisor_core.diagnosis.reports.files import KEPT_AT_HOME
 from supervisor_core.host.drive import DriveUnavailable
@@ -97,7 +97,7 @@ WAITS_AT_MOST = YEAR
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class RetentionScope:
     """What a retention compares rows with."""
 
     now: datetime
@@ -113,7 +113,7 @@ class Retention:
 
     table: Table
     kept: timedelta
-    rows: Callable[[Scope, datetime], ColumnElement[bool]]
+    rows: Callable[[RetentionScope, datetime], ColumnElement[bool]]
     """The rows to delete, given the moment before which they are old."""
     name: str = ""
     """Set where a table has several."""
@@ -122,7 +122,7 @@ class Retention:
     batch: int = BATCH
 
 
-def _jobs(scope: Scope, before: datetime) -> ColumnElement[bool]:
+def _jobs(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     """Ended commands that nothing refers to: a job goes with the last job of its command."""
     j = jobs.c
     other = jobs.alias("other")
@@ -157,13 +157,13 @@ def _newest_changes() -> ColumnElement[str]:
     return select(ranked.c.task_id).where(ranked.c.place <= CHANGES_KEPT).scalar_subquery()
 
 
-def _unforwarded_job(scope: Scope) -> ColumnElement[bool]:
+def _unforwarded_job(scope: RetentionScope) -> ColumnElement[bool]:
     if scope.forwarded is None:
         return false()
     return (jobs.c.changed > scope.forwarded.jobs_changed) & (jobs.c.finished_at >= scope.now - WAITS_AT_MOST)
 
 
-def _approvals(scope: Scope, before: datetime) -> ColumnElement[bool]:
+def _approvals(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     running = exists().where(jobs.c.task_id == approvals.c.task_id, jobs.c.state.not_in(ENDED))
     old = approvals.c.state.in_(DECIDED) & (approvals.c.finished_at < before) & ~running
     if scope.forwarded is None:
@@ -174,7 +174,7 @@ def _approvals(scope: Scope, before: datetime) -> ColumnElement[bool]:
     return old & brought
 
 
-def _delivered(scope: Scope, before: datetime) -> ColumnElement[bool]:
+def _delivered(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     told = (outbox.c.state != PENDING) & outbox.c.kind.not_in(RENEWED)
     live = select(tables.alerts.c.alert_id).where(tables.alerts.c.state != AlertState.CLOSED)
     edited = (outbox.c.kind == ALERT) & outbox.c.subject.in_(live)
@@ -183,14 +183,14 @@ def _delivered(scope: Scope, before: datetime) -> ColumnElement[bool]:
     return told & ~edited & or_(other, *old)
 
 
-def _undeliverable(_scope: Scope, before: datetime) -> ColumnElement[bool]:
+def _undeliverable(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     """What nobody has taken for so long. A message that is tried again and again has a due time that moves."""
     waits = (outbox.c.state == PENDING) & outbox.c.kind.not_in(RENEWED)
     result = (outbox.c.kind == RESULT_FILE) & (outbox.c.created_at < before)
     return waits & or_(result, outbox.c.due_at < before)
 
 
-def _conditions(scope: Scope, before: datetime) -> ColumnElement[bool]:
+def _conditions(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     """Those of workers that were removed. All others are one row for each worker and part of the host."""
     c, alerts = conditions.c, tables.alerts.c
     open_alert = exists().where(
@@ -200,20 +200,20 @@ def _conditions(scope: Scope, before: datetime) -> ColumnElement[bool]:
     return removed & (c.since < before) & ~open_alert
 
 
-def _flips(_scope: Scope, before: datetime) -> ColumnElement[bool]:
+def _flips(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     current = exists().where(
         conditions.c.supervisor_id == flips.c.supervisor_id, conditions.c.flip_id == flips.c.flip_id
     )
     return (flips.c.at < before) & ~current
 
 
-def _workers(scope: Scope, before: datetime) -> ColumnElement[bool]:
+def _workers(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     known = [*scope.workers, *(f"supervisor_{worker_id}" for worker_id in scope.workers)]
     beat = tables.workers.c.last_heartbeat_at
     return tables.workers.c.worker_id.not_in(known) & or_(beat.is_(None), beat < before)
 
 
-def _orphans(_scope: Scope, _before: datetime) -> ColumnElement[bool]:
+def _orphans(_scope: RetentionScope, _before: datetime) -> ColumnElement[bool]:
     return not_(exists().where(approvals.c.approval_id == tables.votes.c.approval_id))
 
 
@@ -248,9 +248,11 @@ WITHOUT: Mapping[str, str] = {
 """Tables whose rows are never deleted, with the reason why they stay bounded."""
 
 
-def scope_of(ledger: Ledger, now: datetime, workers: Collection[str], *, forwards: bool) -> Scope:
+def scope_of(ledger: Ledger, now: datetime, workers: Collection[str], *, forwards: bool) -> RetentionScope:
     """What this ledger's rows are compared with. With a shared database, rows that it lacks stay."""
-    return Scope(now, workers, ledger.read(lambda local: _marks(local, ledger.supervisor_id)) if forwards else None)
+    return RetentionScope(
+        now, workers, ledger.read(lambda local: _marks(local, ledger.supervisor_id)) if forwards else None
+    )
 
 
 def _marks(local: Connection, supervisor_id: str) -> Marks:
@@ -259,7 +261,7 @@ def _marks(local: Connection, supervisor_id: str) -> Marks:
     return (ledger_id and forward_marks.noted(local, Origin(ledger_id, supervisor_id))) or Marks()
 
 
-def delete_batch(ledger: Ledger, retention: Retention, scope: Scope) -> int:
+def delete_batch(ledger: Ledger, retention: Retention, scope: RetentionScope) -> int:
     """Delete the next rows that are old; how many that were."""
     table = retention.table
     old = retention.rows(scope, scope.now - retention.kept)
@@ -271,12 +273,12 @@ def delete_batch(ledger: Ledger, retention: Retention, scope: Scope) -> int:
     return ledger.write(lambda local: local.execute(delete(table).where(row_id.in_(found), old)).rowcount)
 
 
-def with_jobs(connection: Connection, task_ids: Collection[str]) -> set[str]:
+def commands_with_jobs(connection: Connection, task_ids: Collection[str]) -> set[str]:
     """Those of these commands that still have a job."""
     return set(connection.scalars(select(jobs.c.task_id).where(jobs.c.task_id.in_(task_ids))))
 
 
-def over_before(connection: Connection, task_ids: Collection[str], before: datetime) -> set[str]:
+def commands_before(connection: Connection, task_ids: Collection[str], before: datetime) -> set[str]:
     """Those of these commands that the audit trail knows from before this moment."""
     trail = tables.audit_log.c
     return set(connection.scalars(select(trail.task_id).where(trail.task_id.in_(task_ids), trail.created_at < before)))
@@ -368,7 +370,7 @@ def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
 
 def _parts(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[tuple[str, Pieces]]:
     config = host.config
-    scope = scope_of(ledger, now, frozenset(config.workers), forwards=not why_not(config))
+    scope = scope_of(ledger, now, frozenset(config.workers), forwards=not disabled_reason(config))
     for retention in RETENTIONS:
         yield f"{retention.table.name} {retention.name}".strip(), _rows(ledger, retention, scope)
     for files in FILES:
@@ -387,7 +389,7 @@ def _checkouts(host: HostContext) -> list[Git]:
     return []
 
 
-def _rows(ledger: Ledger, retention: Retention, scope: Scope) -> Pieces:
+def _rows(ledger: Ledger, retention: Retention, scope: RetentionScope) -> Pieces:
     full = True
     while full:
         count = delete_batch(ledger, retention, scope)
@@ -424,8 +426,8 @@ def _refs(git: Git, ledger: Ledger, now: datetime) -> Pieces:
     for start in range(0, len(refs), REFS_AT_ONCE):
         some = {ref: keepers(ref) for ref in refs[start : start + REFS_AT_ONCE]}
         ids = {task_id for found in some.values() for task_id in found}
-        known = ledger.read(partial(with_jobs, task_ids=ids))
-        over = ledger.read(partial(over_before, task_ids=ids, before=now - QUARTER))
+        known = ledger.read(partial(commands_with_jobs, task_ids=ids))
+        over = ledger.read(partial(commands_before, task_ids=ids, before=now - QUARTER))
         gone = [ref for ref, found in some.items() if not known & set(found) and over & set(found)]
         yield sum(drop_kept(git, ref) for ref in gone), start + REFS_AT_ONCE < len(refs)
 

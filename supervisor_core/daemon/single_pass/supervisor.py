@@ -17,7 +17,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import logging_as_configured, prepare_state_dir, validate_supervisor_environment
 from supervisor_core.daemon.ownership import BusyError, pass_ownership
-from supervisor_core.daemon.replication.rounds import forward_now, why_not
+from supervisor_core.daemon.replication.rounds import disabled_reason, forward_now
 from supervisor_core.daemon.single_pass.work import Findings, LedgerOnDemand, check_control_flags, in_words
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.interrupts import StopRequest, catch_stop_signals
@@ -121,9 +121,11 @@ class Supervisor:
             self.host.pauses.read(self.worker.id)
 
     def _note_hand_made(self, change: PauseFlagChange) -> None:
-        from supervisor_core.daemon.services.monitoring import note_hand_made  # with the whole ledger: dear to import
+        from supervisor_core.daemon.services.monitoring import (
+            record_pause_flag_change,  # with the whole ledger: dear to import
+        )
 
-        note_hand_made(lambda: self.config, self._ledger.open, change)
+        record_pause_flag_change(lambda: self.config, self._ledger.open, change)
 
     def _pass(self, *, heal: bool) -> None:
         begun = time.monotonic()
@@ -166,7 +168,7 @@ class Supervisor:
 
     def _forward(self) -> None:
         """Bring the shared database what it lacks. Nobody waits for it: the locks are free, and it decides nothing."""
-        if self._told or why_not(self.config):
+        if self._told or disabled_reason(self.config):
             return
         try:
             forward_now(self.config, self._ledger.open())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from supervisor_core.code.recovery import report_interrupted
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import execution as executing
-from supervisor_core.daemon.environment import trust_of
-from supervisor_core.daemon.execution import NotWrittenDown, Patience, execute
+from supervisor_core.daemon.environment import flag_trust
+from supervisor_core.daemon.execution import OutcomeNotWritten, RetryLimit, execute
 from supervisor_core.daemon.reconciliation.unconfigured_workers import unblock_worker
 from supervisor_core.daemon.single_pass.work import Findings
 from supervisor_core.host.drive import DriveUnavailable
@@ -34,11 +34,11 @@ def do_what_waits(
         _take_flags(host, worker, ledger, findings)
     if not told:
         unblock_worker(host, ledger, worker.id)
-    patience = Patience(lambda: told, executing.PASS_PATIENCE_SECONDS)
+    patience = RetryLimit(lambda: told, executing.PASS_PATIENCE_SECONDS)
     while not told and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
         try:
             outcome = execute(job, host, ledger, patience=patience)
-        except NotWrittenDown as error:  # it was done; and what follows would meet the same ledger
+        except OutcomeNotWritten as error:  # it was done; and what follows would meet the same ledger
             findings.actions.append(job.handler)
             findings.failed(str(error))
             break
@@ -53,7 +53,7 @@ def do_what_waits(
 
 def _take_flags(host: HostContext, worker: WorkerSettings, ledger: Ledger, findings: Findings) -> None:
     try:
-        swept = FlagIntake(host, ledger, [worker.id], trust_of(host.config)).sweep()
+        swept = FlagIntake(host, ledger, [worker.id], flag_trust(host.config)).sweep()
     except (DriveUnavailable, OSError) as error:
         findings.failed(str(error))
         return

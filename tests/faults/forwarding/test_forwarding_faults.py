@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.daemon.replication import copying as forward_module
-from supervisor_core.daemon.replication.connection import DatabaseAway
-from supervisor_core.daemon.replication.copying import Forwarding
+from supervisor_core.daemon.replication import replicator as forward_module
+from supervisor_core.daemon.replication.connection import DatabaseUnavailable
+from supervisor_core.daemon.replication.replicator import Replicator
 from supervisor_core.storage.store import Ledger
 from tests.support.homes import Home, a_home
 from tests.support.storage import database_servers as servers
@@ -102,7 +102,7 @@ def test_killed_before_its_commit_it_has_nothing_of_the_batch_and_gets_all_of_it
     for number in range(2, 60):
         do_job(ledger, f"t{number}")
     at(monkeypatch, "forward.commit:before", server.kill)
-    with pytest.raises(DatabaseAway):
+    with pytest.raises(DatabaseUnavailable):
         forward(ledger, url)
     server.start()
     wait_until(lambda: forwarded(ledger, url), 30, "it is brought")
@@ -120,7 +120,7 @@ def test_killed_again_and_again_while_rows_come_and_go(
     for delay in (0.01, 0.03, 0.05, 0.1, 0.2):
         timer = threading.Timer(delay, server.kill)
         timer.start()
-        with forwarding(ledger, url, SECONDS) as made, pytest.raises(DatabaseAway):
+        with forwarding(ledger, url, SECONDS) as made, pytest.raises(DatabaseUnavailable):
             write_and_bring(ledger, made)
         timer.join()
         server.start()
@@ -129,7 +129,7 @@ def test_killed_again_and_again_while_rows_come_and_go(
     gc.collect()
 
 
-def write_and_bring(ledger: Ledger, made: Forwarding) -> None:
+def write_and_bring(ledger: Ledger, made: Replicator) -> None:
     """Until it can't be done any more."""
     while True:
         note_audit(ledger, 1)
@@ -147,7 +147,7 @@ def test_frozen_it_is_given_up_within_bounds_and_has_all_once_when_it_goes_on(
         server.freeze()
     at(monkeypatch, point, server.freeze)
     begun = time.monotonic()
-    with forwarding(ledger, url, SECONDS) as made, pytest.raises(DatabaseAway):
+    with forwarding(ledger, url, SECONDS) as made, pytest.raises(DatabaseUnavailable):
         bring_all(made)
     assert time.monotonic() - begun < 15, "connecting has 5 s, a query 1 s here, and closing one more"
     server.thaw()
@@ -183,7 +183,7 @@ def test_somebody_who_holds_the_rows_keeps_us_waiting_no_longer_than_a_query_may
     with shared(url) as engine, engine.begin() as there:
         there.execute(select(marks).with_for_update()).all()
         begun = time.monotonic()
-        with forwarding(ledger, url, SECONDS) as made, pytest.raises(DatabaseAway):
+        with forwarding(ledger, url, SECONDS) as made, pytest.raises(DatabaseUnavailable):
             bring_all(made)
         assert time.monotonic() - begun < 10
     assert forward(ledger, url) == 2
@@ -201,7 +201,7 @@ def test_a_shared_file_that_somebody_has_locked_is_waited_for_and_given_up(tmp_p
     do_job(ledger, "t2")
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    with forwarding(ledger, url, 0.2) as made, pytest.raises(DatabaseAway, match="locked"):
+    with forwarding(ledger, url, 0.2) as made, pytest.raises(DatabaseUnavailable, match="locked"):
         bring_all(made)
     holder.execute("ROLLBACK")
     holder.close()
@@ -212,7 +212,7 @@ def test_a_shared_file_that_somebody_has_locked_is_waited_for_and_given_up(tmp_p
 def test_a_shared_file_in_a_folder_that_is_not_there_yet(tmp_path: Path, ledger: Ledger) -> None:
     url = f"sqlite:///{tmp_path}/mounted/later/shared.db"
     do_job(ledger, "t1")
-    with pytest.raises(DatabaseAway, match="unable to open"):
+    with pytest.raises(DatabaseUnavailable, match="unable to open"):
         forward(ledger, url)
     (tmp_path / "mounted" / "later").mkdir(parents=True)
     assert forward(ledger, url) == 2

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from supervisor_core.common import crashpoints
-from supervisor_core.daemon.replication import copying as forward_module
+from supervisor_core.daemon.replication import replicator as forward_module
 from tests.support.sampling import examples
 from tests.support.storage.forwarded_rows import (
     assert_equal,

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.daemon.replication import copying as forward_module
+from supervisor_core.daemon.replication import replicator as forward_module
 from supervisor_core.daemon.replication import rounds
 from supervisor_core.storage import schema
 from supervisor_core.storage.store import Ledger

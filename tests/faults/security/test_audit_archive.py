@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import Connection, delete, insert
 
 from supervisor_core.daemon.replication.connection import SharedDatabase
-from supervisor_core.daemon.replication.copying import Forwarding, verify_shared
-from supervisor_core.daemon.replication.specifications import OtherHistory
+from supervisor_core.daemon.replication.replicator import Replicator, verify_shared
+from supervisor_core.daemon.replication.table_copies import DivergedHistory
 from supervisor_core.storage.audit import files as audit_archive
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
@@ -185,7 +185,7 @@ def test_a_shared_database_older_than_the_archive_is_refused_with_what_to_do(tmp
     with opened(tmp_path) as ledger:
         forward(ledger, url)
         archive(ledger)
-        with pytest.raises(OtherHistory, match=r"ends at row 3 .* archived its rows up to 6"):
+        with pytest.raises(DivergedHistory, match=r"ends at row 3 .* archived its rows up to 6"):
             forward(ledger, f"sqlite:///{tmp_path / 'backup.db'}")
 
 
@@ -201,7 +201,7 @@ def archive(ledger: Ledger) -> None:
 
 
 def forward(ledger: Ledger, url: str) -> None:
-    forwarding = Forwarding(ledger, url, 10)
+    forwarding = Replicator(ledger, url, 10)
     try:
         forwarding.connect()
         while forwarding.batch().full:

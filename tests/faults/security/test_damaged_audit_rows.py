@@ -16,9 +16,9 @@ from sqlalchemy import Connection
 
 from bot.views.answers.audit import AuditQuery, AuditRow, audit_page
 from supervisor_core.commands.command import Command
-from supervisor_core.daemon.replication import copying as forward_verify
+from supervisor_core.daemon.replication import replicator as forward_verify
 from supervisor_core.daemon.replication.connection import SharedDatabase
-from supervisor_core.daemon.replication.copying import Forwarding
+from supervisor_core.daemon.replication.replicator import Replicator
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
@@ -60,7 +60,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _forward(ledger: Ledger, folder: Path) -> None:
-    forwarding = Forwarding(ledger, f"sqlite:///{folder / SHARED}", 10)
+    forwarding = Replicator(ledger, f"sqlite:///{folder / SHARED}", 10)
     try:
         forwarding.connect()
         while forwarding.batch().full:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, inspect, text
 
-from supervisor_core.daemon.replication.rounds import Rounds
+from supervisor_core.daemon.replication.rounds import ReplicationRounds
 from supervisor_core.storage import schema
 from supervisor_core.storage.schema import ForeignTables
 from supervisor_core.storage.store import Ledger
@@ -70,7 +70,7 @@ def doctor_says(home: Home) -> dict[str, Any]:
 def test_an_archive_with_tables_of_our_names_is_left_alone(database_url: str, archive: Engine, ledger: Ledger) -> None:
     before, mode = picture(archive), journal_mode(archive)
     with forwarding(ledger, database_url) as made:
-        rounds = Rounds(made)
+        rounds = ReplicationRounds(made)
         said = {rounds.once().problem for _ in range(3)}
         (problem,) = said
         assert "isn't the supervisor's: its table workers_t has no last_heartbeat_at" in problem

@@ -16,7 +16,7 @@ from supervisor_core.common.service import ServiceRegistry, ServiceReport, Servi
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
-from supervisor_core.daemon.overview import Noting
+from supervisor_core.daemon.overview import RuntimeFileWriter
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from tests.support.daemon.reconciliation import a_world
 from tests.support.waiting import wait_until
@@ -35,7 +35,7 @@ def story(work: Callable[[ServiceRegistry, asyncio.Event, asyncio.Event], Awaita
         async def note() -> None:
             await release.wait()
 
-        registry = ServiceRegistry([Noting(note, mark=object)])
+        registry = ServiceRegistry([RuntimeFileWriter(note, mark=object)])
         await registry.start(stopping)
         await work(registry, stopping, release)
 

@@ -17,7 +17,7 @@ from supervisor_core.alerts.messages import PAUSE_FLAG
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.services.monitoring import note_hand_made
+from supervisor_core.daemon.services.monitoring import record_pause_flag_change
 from supervisor_core.daemon.single_pass.supervisor import Supervisor
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
@@ -55,7 +55,7 @@ class Place:
 
     def keep_record(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.pauses.hand_made = lambda change: note_hand_made(lambda: self.config, lambda: ledger, change)
+        self.pauses.hand_made = lambda change: record_pause_flag_change(lambda: self.config, lambda: ledger, change)
 
     def trail(self) -> list[dict[str, Any]]:
         return self.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=1000)))
@@ -204,7 +204,7 @@ def test_the_daemon_puts_a_deleted_flag_back_and_starts_nobody_unless_there_is_n
             pauses=Pauses(config.state_dir, config.folder("state"), world.parts.host.drive, 0o640, secret, "TestHost"),
         )
         world.parts.host = host
-        host.pauses.hand_made = lambda change: note_hand_made(lambda: config, lambda: ledger, change)
+        host.pauses.hand_made = lambda change: record_pause_flag_change(lambda: config, lambda: ledger, change)
         flag = pause_flag_path(config.folder("state"), "North")
 
         async def story() -> None:

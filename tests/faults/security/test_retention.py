@@ -27,7 +27,7 @@ from supervisor_core.daemon.services.retention import (
     RETENTIONS,
     WITHOUT,
     RetentionChore,
-    Scope,
+    RetentionScope,
     delete_batch,
     sweep,
 )
@@ -105,7 +105,7 @@ def delivered(ledger: Ledger) -> None:
 
 def delete_old(ledger: Ledger, now: datetime, workers: tuple[str, ...] = (), marks: Marks | None = None) -> int:
     """Every retention, until nothing is left to delete."""
-    scope = Scope(now, workers, marks)
+    scope = RetentionScope(now, workers, marks)
     total = 0
     for each in RETENTIONS:
         while deleted := delete_batch(ledger, each, scope):
@@ -200,7 +200,7 @@ def test_many_rows_go_in_short_transactions(ledger: Ledger) -> None:
         words = copy.format(names).replace("INSERT INTO jobs_t", f"INSERT INTO jobs_t ({listed}) {numbers}")
         connection.exec_driver_sql(words)
     (jobs,) = (each for each in RETENTIONS if each.table is tables.jobs)
-    scope = Scope(MUCH_LATER, ())
+    scope = RetentionScope(MUCH_LATER, ())
     delivered(ledger)
     assert [delete_batch(ledger, jobs, scope) for _ in range(4)] == [BATCH, BATCH, 3, 0]
 

@@ -12,7 +12,7 @@ import yaml
 
 from supervisor_core.commands.flags import Trust, sign
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.daemon.environment import opened_ledger, trust_of
+from supervisor_core.daemon.environment import flag_trust, opened_ledger
 from supervisor_core.intake.inbox.intake import SweepResult
 from supervisor_core.workers.context import open_doors
 from tests.integration.intake.test_flag_intake import SECRET, START, Scene
@@ -79,7 +79,7 @@ def rejected(scene: Scene, body: dict[str, Any]) -> str:
 
 
 def test_the_configuration_s_own_id_is_the_one_that_counts(scene: Scene) -> None:
-    trust = trust_of(scene.host.config)
+    trust = flag_trust(scene.host.config)
     assert trust is not None
     assert trust.supervisor_id == "TestHost"
 

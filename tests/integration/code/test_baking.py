@@ -19,7 +19,7 @@ from supervisor_core.code.watch.service import LOOK_SECONDS, BakingChore
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common import crashpoints
 from supervisor_core.common.service import Blocking
-from supervisor_core.daemon.wiring import approvals_of, scheduler_of
+from supervisor_core.daemon.wiring import build_approvals, build_scheduler
 from supervisor_core.intake import scheduler as ticking
 from supervisor_core.intake.scheduler import SchedulerDoors, Ticker
 from supervisor_core.jobs import rows as jobs
@@ -441,7 +441,7 @@ def test_the_scheduler_begins_when_a_command_has_ended_and_says_what_came_of_it(
     async def whole() -> BakeState:
         stopping = asyncio.Event()
         doors = SchedulerDoors(Blocking(), lambda: None, place.look)
-        service = scheduler_of(parts, approvals_of(parts), doors)
+        service = build_scheduler(parts, build_approvals(parts), doors)
         life = asyncio.create_task(service.run(stopping))
         try:
             return await asyncio.to_thread(story)

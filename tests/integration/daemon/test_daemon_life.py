@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.daemon.lifecycle import NotUpError, StillAliveError, start_daemon, stop_daemon
+from supervisor_core.daemon.control.lifecycle import StartError, StillAliveError, start_daemon, stop_daemon
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.signals import KILL, TERMINATE
@@ -84,9 +84,9 @@ def test_one_that_is_killed_while_it_comes_up_has_its_last_words_in_the_log(home
     home.state_dir.mkdir(mode=0o700)
     (home.state_dir / "supervisor.log").write_text("of an earlier life\n")
     logs = "import os, sys; open('var/supervisor.log', 'a').write('the disk is full'); os.kill(os.getpid(), 9)"
-    with pytest.raises(NotUpError, match=r"exit code -9\. Its last words:\nthe disk is full$"), chdir(home.folder):
+    with pytest.raises(StartError, match=r"exit code -9\. Its last words:\nthe disk is full$"), chdir(home.folder):
         start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, "-c", logs))
-    with pytest.raises(NotUpError, match=r"exit code -9\. It said nothing\."):
+    with pytest.raises(StartError, match=r"exit code -9\. It said nothing\."):
         start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, *dies))
 
 

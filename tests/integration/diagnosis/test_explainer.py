@@ -19,7 +19,7 @@ from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.phrases import plain
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.services.agent import SupervisorAgent
-from supervisor_core.daemon.services.monitoring import MonitoringDoor
+from supervisor_core.daemon.services.monitoring import MonitoringSwitch
 from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Cause, Explanation
 from supervisor_core.host import disks as memory_kills
@@ -116,7 +116,7 @@ def test_who_paused_monitoring_is_named(place: FakeHost, ledger: Ledger) -> None
         agent = SupervisorAgent(ledger, "TestHost", elsewhere=at_once)
         await agent.spawn()
         await agent.start()
-        await MonitoringDoor(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))
+        await MonitoringSwitch(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))
 
     asyncio.run(paused())
     told = explained(place, ledger)
@@ -132,7 +132,7 @@ def test_who_mutes_a_worker_that_has_its_supervisor_s_name_has_not_paused_monito
         agent = SupervisorAgent(ledger, "OrionMX", elsewhere=at_once)
         await agent.spawn()
         await agent.start()
-        await MonitoringDoor(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))
+        await MonitoringSwitch(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))
 
     with opened_ledger(place.host.config) as ledger:
         asyncio.run(paused(ledger))

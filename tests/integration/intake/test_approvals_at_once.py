@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection, Engine
 
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.daemon.wiring import approvals_of
+from supervisor_core.daemon.wiring import build_approvals
 from supervisor_core.intake.approvals import rows
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, IllegalMove, Move, Terms, Vote
 from supervisor_core.intake.approvals.service import VoteRefused, count_vote
@@ -103,7 +103,7 @@ def test_several_programs_carry_the_same_one_out_once(desk: Desk, tmp_path: Path
     desk.approvals.vote(asked.approval_id, BOB, Choice.APPROVE, now=NOW)
     ledgers = [Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) for _ in range(4)]
     try:
-        programs = [approvals_of(DaemonContext(desk.parts.host, ledger), desk.rights) for ledger in ledgers]
+        programs = [build_approvals(DaemonContext(desk.parts.host, ledger), desk.rights) for ledger in ledgers]
         at_once([partial(program.execute, asked.approval_id, NOW) for program in programs])
     finally:
         for ledger in ledgers:

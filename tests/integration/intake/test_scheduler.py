@@ -23,7 +23,7 @@ from supervisor_core.alerts.rules import Alert
 from supervisor_core.common import service as services
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.service import Blocking, ServiceRegistry, ServiceReport, ServiceState
-from supervisor_core.daemon.wiring import approvals_of, scheduler_of
+from supervisor_core.daemon.wiring import build_approvals, build_scheduler
 from supervisor_core.intake import scheduler as module
 from supervisor_core.intake import scheduler as ticking
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
@@ -86,7 +86,7 @@ class Running:
             )
         else:
             doors = SchedulerDoors(Blocking(), self._count, lambda _: {}, look_again=self._look_again)
-            self.service = scheduler_of(desk.parts, desk.approvals, doors)
+            self.service = build_scheduler(desk.parts, desk.approvals, doors)
 
     def _count(self) -> None:
         self.filed += 1
@@ -193,7 +193,7 @@ def test_what_another_program_approved_is_found_with_the_tick(desk: Desk, tmp_pa
     with running(desk) as scheduler:
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(approvals_of(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
+            approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
 
 
@@ -203,7 +203,7 @@ def test_without_the_job_no_condition_and_no_row_of_another_program_is_checked(d
         approval_id = ask(desk)
         job = scheduler.without_job()
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(approvals_of(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
+            approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         looked_again = scheduler.looked_again
         time.sleep(8 * QUICK_SECONDS)
         assert (desk.approvals.find("task_1")[0].state, scheduler.looked_again) == (S.APPROVED, looked_again)
@@ -302,7 +302,7 @@ def test_it_looks_when_it_is_told_to(desk: Desk, tmp_path: Path) -> None:
     with running(desk) as scheduler:
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(approvals_of(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
+            approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.wake()
         scheduler.until(S.EXECUTING)
 
@@ -351,7 +351,7 @@ def test_a_chore_that_hangs_stops_neither_the_job_nor_the_others(desk: Desk, tmp
         wait_until(hanging.begun.is_set, 10, "it hangs")
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / FILE_NAME, "TestHost", HeadFile(tmp_path / "var")) as other:
-            approve(approvals_of(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
+            approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
         hanging.let_go.set()
 

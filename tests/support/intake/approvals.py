@@ -14,7 +14,7 @@ import yaml
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.daemon.wiring import approvals_of
+from supervisor_core.daemon.wiring import build_approvals
 from supervisor_core.intake.approvals.rights import FakeRights
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.filing import LocalCarrier
@@ -56,7 +56,7 @@ class Desk:
         self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
         self.parts = DaemonContext(replace(open_doors(self.config), processes=FakeProcesses()), self.ledger)
         self.rights = FakeRights()
-        self.approvals = approvals_of(self.parts, self.rights)
+        self.approvals = build_approvals(self.parts, self.rights)
 
     def configure(self) -> None:
         """Have the document as the configuration from now on."""

@@ -286,7 +286,7 @@ def _be(request: dict[str, Any], fds: Sequence[int]) -> NoReturn:
     if str(process_backends.FOLDER) in os.environ.get("PYTHONPATH", ""):
         process_backends.use_portable()
     if request["forks"]:
-        from supervisor_core.daemon import lifecycle as starting_daemon
+        from supervisor_core.daemon.control import lifecycle as starting_daemon
 
         setattr(starting_daemon, "_spawn", _forked)  # noqa: B010 (a door that is not for others to use)
     module, words = request["module"], request["words"]
@@ -313,7 +313,7 @@ class _Forked:
 def _forked(state_dir: Path, words: Sequence[str]) -> _Forked:
     """What `start` does, but for the exec: a session of its own, and its words in the same file."""
     from supervisor_core.cli import main
-    from supervisor_core.daemon.lifecycle import OUTPUT_NAME
+    from supervisor_core.daemon.control.lifecycle import OUTPUT_NAME
 
     child = os.fork()
     if child:

@@ -16,7 +16,7 @@ from bot.outbound.home_content import HomePages
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import EventBus
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.wiring import ChatDoors
+from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import Written
 from supervisor_core.storage.store import Ledger
@@ -48,5 +48,5 @@ def pages_of(
 
     judging = AccessChecks(People(client, ()), AccessRules(config.slack, config.teams, config.workers, team))
     heard = partial(EventBus().subscribe, name="home")
-    doors = ChatDoors(look, lambda: None, monitoring, versions, heard, written, explain)
+    doors = ChatContext(look, lambda: None, monitoring, versions, heard, written, explain)
     return HomePages(config, judging, AllowedCommands(config, judging), MessageComposer(), ledger, doors)

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Engine, Table, insert, select, update
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.common import crashpoints
-from supervisor_core.daemon.replication.connection import DatabaseAway
-from supervisor_core.daemon.replication.copying import Forwarding
+from supervisor_core.daemon.replication.connection import DatabaseUnavailable
+from supervisor_core.daemon.replication.replicator import Replicator
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, ChainHead, HeadFile
@@ -37,8 +37,8 @@ def opened(folder: Path, supervisor_id: str = HOST) -> Ledger:
 
 
 @contextmanager
-def forwarding(ledger: Ledger, url: str, seconds: float = SECONDS) -> Iterator[Forwarding]:
-    made = Forwarding(ledger, url, seconds)
+def forwarding(ledger: Ledger, url: str, seconds: float = SECONDS) -> Iterator[Replicator]:
+    made = Replicator(ledger, url, seconds)
     try:
         yield made
     finally:
@@ -51,7 +51,7 @@ def forward(ledger: Ledger, url: str) -> int:
         return bring_all(made)
 
 
-def bring_all(made: Forwarding) -> int:
+def bring_all(made: Replicator) -> int:
     made.connect()
     rows = 0
     while True:
@@ -66,7 +66,7 @@ def forwarded(ledger: Ledger, url: str) -> bool:
     """Try once; a server that has just come up may still refuse."""
     try:
         forward(ledger, url)
-    except DatabaseAway:
+    except DatabaseUnavailable:
         return False
     return True
 

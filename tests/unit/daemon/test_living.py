@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services import agent as living
-from supervisor_core.daemon.services.agent import BROKEN_SECONDS, Living, SupervisorAgent
+from supervisor_core.daemon.services.agent import BROKEN_SECONDS, LifeRecorder, SupervisorAgent
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import FILE_NAME, Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
@@ -67,7 +67,7 @@ class Scene:
         self.agent = SupervisorAgent(
             self.ledger, HOST, heartbeat_seconds=0, clock=lambda: NOW + timedelta(minutes=2), elsewhere=at_once
         )
-        self.living = Living(self.agent, self.ledger, AtOnce(), self._in_force, lambda: self.broken)  # type: ignore[arg-type]
+        self.living = LifeRecorder(self.agent, self.ledger, AtOnce(), self._in_force, lambda: self.broken)  # type: ignore[arg-type]
 
     def _in_force(self) -> SupervisorConfig:
         return self.config

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.daemon.services.agent import SupervisorAgent
-from supervisor_core.daemon.services.monitoring import MonitoringDoor
+from supervisor_core.daemon.services.monitoring import MonitoringSwitch
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.supervisors import IllegalSupervisorMove, SupervisorStatus
 from supervisor_core.storage.tables import audit_log
@@ -34,7 +34,7 @@ class Scene:
 
     def follow(self) -> None:
         self.agent = SupervisorAgent(self.ledger, "TestHost", heartbeat_seconds=0, elsewhere=at_once)
-        self.door = MonitoringDoor(self.agent, self._plan_again)
+        self.door = MonitoringSwitch(self.agent, self._plan_again)
         # What the daemon gives its reconciler.
         self.world.rests = lambda: self.agent.rests
 

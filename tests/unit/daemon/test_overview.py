@@ -15,7 +15,7 @@ from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.overview import status_document, worker_documents
 from supervisor_core.daemon.reconciliation.observer import LagMeter, WorkerObserver
-from supervisor_core.daemon.services.agent import Living, SupervisorAgent
+from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
 from tests.support.daemon.agents import at_once
 from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
 from tests.support.waiting import wait_until
@@ -45,7 +45,7 @@ def test_a_supervisor_that_has_failed_is_not_healthy(world: World) -> None:
         await up(world)
         config = world.parts.host.config
         agent = SupervisorAgent(world.parts.ledger, "TestHost", heartbeat_seconds=0, elsewhere=at_once)
-        living = Living(agent, world.parts.ledger, AtOnce(), lambda: config, lambda: "")
+        living = LifeRecorder(agent, world.parts.ledger, AtOnce(), lambda: config, lambda: "")
         configuration = ConfigService(config, AtOnce())
 
         def document() -> dict[str, Any]:

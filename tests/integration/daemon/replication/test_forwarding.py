@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from supervisor_core.daemon.replication import copying as forward_module
-from supervisor_core.daemon.replication.specifications import OtherHistory
+from supervisor_core.daemon.replication import replicator as forward_module
+from supervisor_core.daemon.replication.table_copies import DivergedHistory
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import jobs, workers
 from tests.support.storage.forwarded_rows import (
@@ -240,7 +240,9 @@ def test_a_second_host_of_the_same_name_is_told_so_and_mixes_nothing_in(
     forward(ledger, database_url)
     with opened(tmp_path / "clone") as clone:
         do_job(clone, "t2")
-        with pytest.raises(OtherHistory, match=r"another row 1 in the audit trail of TestHost.*supervisor\.id of its"):
+        with pytest.raises(
+            DivergedHistory, match=r"another row 1 in the audit trail of TestHost.*supervisor\.id of its"
+        ):
             forward(clone, database_url)
     assert_equal(ledger, database_url)
 

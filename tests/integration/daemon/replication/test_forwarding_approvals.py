@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, delete, select
 
-from supervisor_core.daemon.replication import specifications as forward_changes
-from supervisor_core.daemon.replication.specifications import Scope
+from supervisor_core.daemon.replication import table_copies as forward_changes
+from supervisor_core.daemon.replication.table_copies import CopyScope
 from supervisor_core.intake.approvals.rules import Choice
 from supervisor_core.storage.replication_progress import Marks
 from supervisor_core.storage.tables import approvals, forwarding, votes
@@ -85,7 +85,7 @@ def test_what_ended_long_ago_is_not_compared_any_more(desk: Desk, database_url: 
             def look(local: Connection) -> int:
                 marks = Marks(forwarded_at=brought_at)
                 with engine.connect() as there:
-                    scope = Scope(local, there, "TestHost", marks, 500, 4_000_000, all_of_them, set())
+                    scope = CopyScope(local, there, "TestHost", marks, 500, 4_000_000, all_of_them, set())
                     rows = forward_changes.approvals_that_differ(scope, approvals)
                 assert not scope.unfinished
                 return len(rows)

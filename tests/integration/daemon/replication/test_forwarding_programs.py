@@ -93,7 +93,7 @@ def test_a_chain_written_anew_in_the_shared_database_is_held_against_the_ledger(
     ledger: Ledger, database_url: str, tmp_path: Path
 ) -> None:
     from supervisor_core.daemon.replication.connection import SharedDatabase
-    from supervisor_core.daemon.replication.copying import verify_shared
+    from supervisor_core.daemon.replication.replicator import verify_shared
 
     note_audit(ledger, 1)
     with opened(tmp_path / "forged") as forged:

@@ -38,11 +38,11 @@ WORKERS_SECONDS = 30.0
 """How long workers that come up are waited for; one with a longer grace period comes up all the same."""
 
 
-class NotUpError(SupervisorError):
+class StartError(SupervisorError):
     """The daemon did not come up."""
 
 
-class Started(NamedTuple):
+class StartedDaemon(NamedTuple):
     """A daemon that is up."""
 
     pid: int
@@ -52,7 +52,7 @@ class Started(NamedTuple):
     """The daemon before it, where that died without a word."""
 
 
-def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Sequence[str] = ()) -> Started:
+def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Sequence[str] = ()) -> StartedDaemon:
     """Start it, and wait until all its services have run once or failed, and its workers run or do not.
 
     `NotUpError` with its last words, which are in the log of this name where it printed none.
@@ -71,11 +71,11 @@ def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Seq
         up = status is not None and status["supervisor"]["pid"] == child.pid and _settled(status)
         up_since = (up_since or time.monotonic()) if up else None
         if status is not None and up_since and (_workers_settled(status) or _for_long(up_since)):
-            return Started(child.pid, _problems(status), stale if isinstance(stale, int) else None)
+            return StartedDaemon(child.pid, _problems(status), stale if isinstance(stale, int) else None)
         if identity is None or wait_exit(identity, LOOK_SECONDS):
             code = child.wait()
-            raise NotUpError(f"The daemon ended with exit code {code}. {_last_words(state_dir, log, began_at)}")
-    raise NotUpError(
+            raise StartError(f"The daemon ended with exit code {code}. {_last_words(state_dir, log, began_at)}")
+    raise StartError(
         f"The daemon (pid {child.pid}) is not up after {UP_SECONDS:g} s, and goes on trying. "
         f"{_last_words(state_dir, log, began_at)}",
         remedy="`supervisor status` says how it is, `supervisor stop` ends it.",
@@ -146,7 +146,7 @@ class StillAliveError(SupervisorError):
     """The daemon could not be ended."""
 
 
-class Ended(NamedTuple):
+class StoppedDaemon(NamedTuple):
     """A daemon that is gone."""
 
     pid: int
@@ -156,7 +156,7 @@ class Ended(NamedTuple):
     """What it said when it was asked; empty where it did not answer."""
 
 
-class DaemonDoor(Protocol):
+class DaemonPort(Protocol):
     """The daemon of a state folder, as whoever ends it meets it."""
 
     def holder(self) -> ProcessIdentity | None:
@@ -172,7 +172,7 @@ class DaemonDoor(Protocol):
         """Whether it is gone within this time, its lock with it."""
 
 
-class Door:
+class DaemonProcess:
     """The real one."""
 
     def __init__(self, state_dir: Path) -> None:
@@ -209,18 +209,18 @@ class Door:
         return wait_exit(who, seconds)
 
 
-def stop_daemon(door: DaemonDoor, *, workers: bool = False) -> Ended | None:
+def stop_daemon(door: DaemonPort, *, workers: bool = False) -> StoppedDaemon | None:
     """End it; None where there was none. `StillAliveError` where not even KILL did, and then nothing says otherwise."""
     who = door.holder()
     if who is None:
         return None
     answer = door.ask_to_stop(workers=workers)
     if answer and door.wait(who, float(answer.get("bound_seconds", 0.0)) + MARGIN_SECONDS):
-        return Ended(who.pid, "asked", answer)
+        return StoppedDaemon(who.pid, "asked", answer)
     for how, number, seconds in (("terminated", TERMINATE, TERM_SECONDS), ("killed", KILL, KILL_SECONDS)):
         door.signal(who, number)
         if door.wait(who, seconds):
-            return Ended(who.pid, how, answer)
+            return StoppedDaemon(who.pid, how, answer)
     raise StillAliveError(
         f"The daemon (pid {who.pid}) could not be ended, not even by KILL. It is still the supervisor of this host.",
         remedy="A process that survives KILL waits inside the kernel, mostly for a drive: look there.",

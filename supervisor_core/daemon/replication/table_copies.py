@@ -48,12 +48,12 @@ log = logging.getLogger(__name__)
 Row = dict[str, Any]
 
 
-class OtherHistory(SupervisorError):
+class DivergedHistory(SupervisorError):
     """The shared database has an audit trail of this name that is not the ledger's."""
 
 
 @dataclass(slots=True)
-class Scope:
+class CopyScope:
     """Both databases of one batch, its limits, and the rows that were found for it."""
 
     local: Connection
@@ -73,7 +73,7 @@ class Scope:
     """Tables that may have more changed rows than the batch holds."""
 
 
-def after_the_newest_there(scope: Scope, table: Table) -> list[Row]:
+def after_the_newest_there(scope: CopyScope, table: Table) -> list[Row]:
     """The next audit rows of each chain. Nothing follows a newest row that isn't the ledger's own."""
     rows: list[Row] = []
     there = 0
@@ -93,7 +93,7 @@ def after_the_newest_there(scope: Scope, table: Table) -> list[Row]:
     return rows
 
 
-def of_found_audit_rows(scope: Scope, _table: Table) -> list[Row]:
+def of_found_audit_rows(scope: CopyScope, _table: Table) -> list[Row]:
     """The workers that the audit rows of this batch affected."""
     chains: dict[str, list[Row]] = {}
     for row in scope.found[audit_log.name]:
@@ -101,7 +101,7 @@ def of_found_audit_rows(scope: Scope, _table: Table) -> list[Row]:
     return [worker for chain, rows in chains.items() for worker in audit_workers.between(scope.local, chain, rows)]
 
 
-def above_the_mark(scope: Scope, table: Table) -> list[Row]:
+def above_the_mark(scope: CopyScope, table: Table) -> list[Row]:
     """The next rows by the number of their last change. Rows that one statement changed stay together: the mark can't
     part them."""
     changes = select(table).order_by(table.c.changed)
@@ -116,18 +116,18 @@ def above_the_mark(scope: Scope, table: Table) -> list[Row]:
     return rows
 
 
-def all_rows(scope: Scope, table: Table) -> list[Row]:
+def all_rows(scope: CopyScope, table: Table) -> list[Row]:
     """Every row."""
     return _all(scope.local, select(table).order_by(*table.primary_key.columns))
 
 
-def of_this_supervisor(scope: Scope, table: Table) -> list[Row]:
+def of_this_supervisor(scope: CopyScope, table: Table) -> list[Row]:
     """Every row that this supervisor wrote."""
     mine = select(table).where(table.c.supervisor_id == scope.supervisor_id)
     return _all(scope.local, mine.order_by(*table.primary_key.columns))
 
 
-def approvals_that_differ(scope: Scope, table: Table) -> list[Row]:
+def approvals_that_differ(scope: CopyScope, table: Table) -> list[Row]:
     """The approvals whose state or votes aren't the same there."""
     mine = table.c.supervisor_id == scope.supervisor_id
     brought_at = scope.marks.forwarded_at
@@ -144,7 +144,7 @@ def approvals_that_differ(scope: Scope, table: Table) -> list[Row]:
     return _all(scope.local, select(table).where(table.c.approval_id.in_(wanted[:MOST_APPROVALS])))
 
 
-def of_found_approvals(scope: Scope, table: Table) -> list[Row]:
+def of_found_approvals(scope: CopyScope, table: Table) -> list[Row]:
     """The votes on the approvals of this batch."""
     wanted = [row["approval_id"] for row in scope.found[approvals.name]]
     return _all(scope.local, select(table).where(table.c.approval_id.in_(wanted))) if wanted else []
@@ -154,7 +154,7 @@ def _all(local: Connection, query: Any) -> list[Row]:  # noqa: ANN401 (a select 
     return [dict(row) for row in local.execute(query).mappings()]
 
 
-def _some(scope: Scope, table: Table, query: Any, most: int) -> list[Row]:  # noqa: ANN401 (a select of SQLAlchemy's)
+def _some(scope: CopyScope, table: Table, query: Any, most: int) -> list[Row]:  # noqa: ANN401 (a select of SQLAlchemy's)
     """The first rows of a query, as many as a batch may hold, at least one."""
     rows: list[Row] = []
     characters = 0
@@ -181,9 +181,9 @@ def _standing(connection: Connection, which: Any) -> Mapping[str, tuple[Any, ...
     return {row[0]: tuple(row[1:]) for row in connection.execute(query)}
 
 
-def _common_end(scope: Scope, chain: str) -> int | None:
+def _common_end(scope: CopyScope, chain: str) -> int | None:
     """The newest row there of a chain, if the ledger has the same one. Two histories can't be one: this supervisor's
-    own chain raises `OtherHistory`, and None says that one of an earlier name is left as it is."""
+    own chain raises `DivergedHistory`, and None says that one of an earlier name is left as it is."""
     newest = audit.newest_row(scope.shared, chain)
     if newest is None:
         return 0
@@ -191,7 +191,7 @@ def _common_end(scope: Scope, chain: str) -> int | None:
     own = chain == scope.supervisor_id
     if own and anchor and newest.audit_id < anchor.audit_id:
         # A shared database that was put back from a copy may lack rows that this ledger no longer has.
-        raise OtherHistory(
+        raise DivergedHistory(
             f"The shared database ends at row {newest.audit_id} of the audit trail of {chain}, and this ledger has "
             f"archived its rows up to {anchor.audit_id}.",
             remedy="Restore a newer backup of the shared database. A supervisor.id of its own lets this host forward "
@@ -201,7 +201,7 @@ def _common_end(scope: Scope, chain: str) -> int | None:
         return newest.audit_id
     words = f"The shared database has another row {newest.audit_id} in the audit trail of {chain} than this ledger."
     if own:
-        raise OtherHistory(
+        raise DivergedHistory(
             words,
             remedy="Another host has the same supervisor.id, or the ledger was replaced or altered. "
             "`supervisor audit verify` checks the ledger; a supervisor.id of its own lets this host forward again.",
@@ -268,13 +268,13 @@ def _as_hashed(table: Table, row: Row) -> Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class TableCopy:
     """How the rows of one table are copied."""
 
     table: Table
     key: tuple[str, ...]
     """The columns by which a row is known in the shared database."""
-    changed: Callable[[Scope, Table], Sequence[Row]]
+    changed: Callable[[CopyScope, Table], Sequence[Row]]
     """Finds the rows that may be new or changed, in the order in which they are copied."""
     omitted: frozenset[str] = frozenset()
     """Columns that each database counts by itself."""
@@ -298,33 +298,33 @@ _AFFECTED = ("supervisor_id", "audit_id", "worker_id")
 _JOBS = "task %s of %s was in the shared database as one of %s; it is told anew"
 _mine = of_this_supervisor
 COPIES = (
-    Copy(tables.audit_log, _AFFECTED[:2], after_the_newest_there, prepare=_as_hashed, follows=True),
-    Copy(tables.audit_workers, _AFFECTED, of_found_audit_rows, follows=True),
-    Copy(tables.jobs, ("task_id", "worker_id"), above_the_mark, frozenset({"job_id"}), other_owner=_JOBS),
-    Copy(tables.workers, ("worker_id",), all_rows, replaces=_is_newer_beat, unless_newer=_beat_is_older),
-    Copy(tables.supervisors, ("supervisor_id",), _mine, replaces=_differs),
-    Copy(tables.teams, ("team_id",), _mine, replaces=_differs),
+    TableCopy(tables.audit_log, _AFFECTED[:2], after_the_newest_there, prepare=_as_hashed, follows=True),
+    TableCopy(tables.audit_workers, _AFFECTED, of_found_audit_rows, follows=True),
+    TableCopy(tables.jobs, ("task_id", "worker_id"), above_the_mark, frozenset({"job_id"}), other_owner=_JOBS),
+    TableCopy(tables.workers, ("worker_id",), all_rows, replaces=_is_newer_beat, unless_newer=_beat_is_older),
+    TableCopy(tables.supervisors, ("supervisor_id",), _mine, replaces=_differs),
+    TableCopy(tables.teams, ("team_id",), _mine, replaces=_differs),
     # While a member of a lost ledger stays active, its agent can't be in a team again.
-    Copy(tables.team_members, ("member_id",), _mine, replaces=_differs, ends="active_agent_id"),
-    Copy(tables.audit_anchors, ("supervisor_id",), _mine, replaces=_differs),
-    Copy(tables.approvals, ("approval_id",), approvals_that_differ),
-    Copy(tables.votes, ("approval_id", "voter_id"), of_found_approvals, final=True),
+    TableCopy(tables.team_members, ("member_id",), _mine, replaces=_differs, ends="active_agent_id"),
+    TableCopy(tables.audit_anchors, ("supervisor_id",), _mine, replaces=_differs),
+    TableCopy(tables.approvals, ("approval_id",), approvals_that_differ),
+    TableCopy(tables.votes, ("approval_id", "voter_id"), of_found_approvals, final=True),
 )
 """In the order in which they are copied: a table whose rows follow from those of another comes after it."""
 
 
-def find(scope: Scope) -> None:
+def find(scope: CopyScope) -> None:
     """Read the changed rows of all tables."""
     for copy in COPIES:
         scope.found[copy.table.name] = copy.changed(scope, copy.table)
 
 
-def write(shared: Connection, scope: Scope) -> int:
+def write(shared: Connection, scope: CopyScope) -> int:
     """Insert and update the rows that were found; how many were written."""
     return sum(_write(shared, copy, found) for copy in COPIES if (found := scope.found[copy.table.name]))
 
 
-def _write(shared: Connection, copy: Copy, found: Sequence[Row]) -> int:
+def _write(shared: Connection, copy: TableCopy, found: Sequence[Row]) -> int:
     """Updates come first: an agent that left a team may be in another one now."""
     now, key = datetime.now(UTC), itemgetter(*copy.key)
     kept = [{name: value for name, value in row.items() if name not in copy.omitted} for row in found]
@@ -347,7 +347,7 @@ def _write(shared: Connection, copy: Copy, found: Sequence[Row]) -> int:
     return len(known) + len(new)
 
 
-def _there(shared: Connection, copy: Copy, rows: Sequence[Row]) -> list[Row]:
+def _there(shared: Connection, copy: TableCopy, rows: Sequence[Row]) -> list[Row]:
     """The rows there of the same first key; whole ones only where they are compared."""
     names = set(copy.table.c.keys() if copy.replaces else copy.key) | ({"supervisor_id"} if copy.other_owner else set())
     first = copy.table.c[copy.key[0]]
@@ -355,7 +355,7 @@ def _there(shared: Connection, copy: Copy, rows: Sequence[Row]) -> list[Row]:
     return [dict(row) for row in shared.execute(query).mappings()]
 
 
-def _update(shared: Connection, copy: Copy, rows: Sequence[Row], now: datetime) -> None:
+def _update(shared: Connection, copy: TableCopy, rows: Sequence[Row], now: datetime) -> None:
     """Set all columns of the rows with these keys."""
     where = [copy.table.c[name] == bindparam(f"its_{name}") for name in copy.key]
     if copy.unless_newer:
@@ -365,7 +365,7 @@ def _update(shared: Connection, copy: Copy, rows: Sequence[Row], now: datetime) 
     shared.execute(update(copy.table).where(*where).values(values), named)
 
 
-def _end_others(shared: Connection, copy: Copy, rows: Sequence[Row], now: datetime) -> None:
+def _end_others(shared: Connection, copy: TableCopy, rows: Sequence[Row], now: datetime) -> None:
     """End this supervisor's rows that aren't among these."""
     first, active = copy.table.c[copy.key[0]], copy.table.c[copy.ends]
     mine = select(first).where(copy.table.c.supervisor_id == rows[0]["supervisor_id"], active.is_not(None))

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from supervisor_core.common import crashpoints
-from supervisor_core.daemon.replication import specifications as forward_copies
+from supervisor_core.daemon.replication import table_copies
 from supervisor_core.daemon.replication.connection import SharedDatabase
-from supervisor_core.daemon.replication.specifications import Scope
+from supervisor_core.daemon.replication.table_copies import CopyScope
 from supervisor_core.storage import replication_progress as forward_marks
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit import rows as audit
@@ -43,7 +43,7 @@ class Batch:
     """Whether there may be more."""
 
 
-class Forwarding:
+class Replicator:
     """Brings the rows of one ledger to one database. One thread at a time."""
 
     def __init__(self, ledger: Ledger, url: str, query_timeout_seconds: float) -> None:
@@ -85,7 +85,7 @@ class Forwarding:
                     forward_marks.read(shared, origin)
 
     def batch(self) -> Batch:
-        """Bring the next rows; `DatabaseAway` or another `SupervisorError` where that can't be done now."""
+        """Bring the next rows; `DatabaseUnavailable` or another `SupervisorError` where that can't be done now."""
         origin = self._who()
         with self._database.asking():
             try:
@@ -128,7 +128,7 @@ class Forwarding:
         with self._database.engine.begin() as shared:
             before = forward_marks.read(shared, origin, lock=True)
             scope = self._ledger.read(lambda local: self._found(local, shared, before))
-            rows = forward_copies.write(shared, scope)
+            rows = table_copies.write(shared, scope)
             marks = scope.marks
             if rows or marks != before:
                 marks = replace(marks, forwarded_at=datetime.now(UTC))
@@ -139,9 +139,9 @@ class Forwarding:
         self._compared = approvals.name not in scope.unfinished
         return Batch(rows, bool(scope.unfinished)), marks
 
-    def _found(self, local: Connection, shared: Connection, marks: Marks) -> Scope:
+    def _found(self, local: Connection, shared: Connection, marks: Marks) -> CopyScope:
         """The changed rows, read in one picture of the ledger."""
-        scope = Scope(
+        scope = CopyScope(
             local,
             shared,
             self._ledger.supervisor_id,
@@ -151,7 +151,7 @@ class Forwarding:
             compare_all=not self._compared,
             told=self._told,
         )
-        forward_copies.find(scope)
+        table_copies.find(scope)
         return scope
 
 
