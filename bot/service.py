@@ -29,7 +29,8 @@ from bot.inbound.router import Identity, RequestHandlers, Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
 from bot.outbound.home import HomeRefresher, forget_old
-from bot.outbound.home_content import HomePage, HomePages
+from bot.outbound.home_pages import HomePage, HomePages
+from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.outbound.slack_errors import FATAL, error_code, failure_text, notify_admins, retry_after
 from bot.pools import quick
@@ -145,21 +146,20 @@ class SlackService(Chat):
         if identity is None:
             return
         speaker = SlackApi(self._client, identity.bot_id)
-        fallback = self._config.slack.fallback_channel
         reports = ReportReader(self._config.nas.root, self._config.state_dir)
-        delivery = Delivery(
+        sender = MessageSender(
             self._ledger,
             speaker,
             identity.name,
-            fallback,
-            self._composing(identity),
-            compose=self._compose,
+            fallback=self._config.slack.fallback_channel,
+            composer=self._composing(identity),
+            compose_page=self._compose,
             read_report=reports.read,
-            told=self._homes.wake,
-            shut_out=partial(
+            on_refusal=partial(
                 notify_admins, slack=self._config.slack, host=self._config.supervisor.id, bot=identity.name
             ),
         )
+        delivery = Delivery(sender, on_sent=self._homes.wake)
         self._known, self._room = identity, self._room_for(identity)
         self._rights.connected(self._still_may)
         self._answers.connected(self._answered)
@@ -250,7 +250,7 @@ class SlackService(Chat):
             tellers={**tellers, **scheduling.tellers()},
             submitted=self._doors.filed,
         )
-        pages = HomePages(config, judging, offering, composing, self._ledger, self._doors, composing.open_alerts)
+        pages = HomePages(config, judging, offering, composing, self._ledger, self._doors)
         voting = Votes(self._approvals, judging, self._open_form, waiting)
         return Handlers(judging, commands, offering, voting, pages, scheduling, AlertActions(alerts, judging))
 

@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 from aiohttp import ClientError
@@ -22,23 +21,19 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.access.people import UnverifiedError
-from bot.outbound.content import MessageComposer
-from bot.outbound.home_content import PageComposer
 from bot.outbound.messages import HOME, KINDS, WHISPER, with_thread
-from bot.outbound.rate_limits import HeldError, Pace, gates, hold_key, method
-from bot.outbound.sender import MessageSender, ShutOut, UnreachableError
-from bot.outbound.slack_api import SlackApi, UploadError
+from bot.outbound.rate_limits import HeldError, gates, hold_key, method
+from bot.outbound.sender import MessageSender, UnreachableError
+from bot.outbound.slack_api import UploadError
 from bot.outbound.slack_errors import FATAL, error_code, failure_text, is_temporary, method_of, retry_after
 from bot.pools import quick
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import wait_until
-from supervisor_core.common.times import utc_now
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.jobs.rows import CARD
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import FILE, PendingMessage
-from supervisor_core.storage.store import Ledger
 
 LOOK_SECONDS = 2.0
 """The net below the wakes: what another process ordered is told within so long."""
@@ -96,50 +91,27 @@ class Wait:
 
 
 class Delivery:
-    """Sends what waits. `fallback`: a channel for what no other place takes; `name`: how the bot is invited;
-    `compose`: what somebody's page shows; `told`: called when a card was told, by which alone it is known here what
-    another process has done; `shut_out`: called when a channel takes nothing from us."""
+    """Sends what waits. `on_sent`: called when a card was sent, the only sign here of what another process has done."""
 
     def __init__(
         self,
-        ledger: Ledger,
-        speaker: SlackApi,
-        name: str,
-        fallback: str = "",
-        composing: MessageComposer | None = None,
-        pace: Pace | None = None,
+        sender: MessageSender,
+        *,
+        on_sent: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
-        compose: PageComposer | None = None,
-        read_report: Callable[[str, str], str] = lambda *_: "",
-        told: Callable[[], object] = lambda: None,
-        shut_out: ShutOut | None = None,
-        now: Callable[[], datetime] = utc_now,
     ) -> None:
-        self._ledger = ledger
-        self._after_telling = told
+        self._sender = sender
+        self._ledger, self._pace, self._now = sender.ledger, sender.pace, sender.now
+        self._on_sent = on_sent
         self._clock = clock
-        self._now = now
-        self._pace = pace or Pace(clock)
-        self._teller = MessageSender(
-            ledger,
-            speaker,
-            self._pace,
-            composing or MessageComposer(),
-            name,
-            fallback,
-            read_report,
-            compose,
-            shut_out,
-            now,
-        )
         self.alive: Callable[[float], None] = lambda _: None
         """Called at each turn, with how long the next one may take beside its work."""
         self._woken = asyncio.Event()
         self._problem = ""
-        self._told_at = 0.0
+        self._sent_at = 0.0
         self._failed_at: dict[int, float] = {}
         self._shut: dict[str, float] = {}
-        self._under_way: dict[asyncio.Task[Wait | None], PendingCall] = {}
+        self._pending: dict[asyncio.Task[Wait | None], PendingCall] = {}
 
     @property
     def problem(self) -> str:
@@ -160,22 +132,22 @@ class Delivery:
         try:
             while not stopping.is_set():
                 self._woken.clear()
-                seconds = await self._careful_round(stopping)
+                seconds = await self._safe_round(stopping)
                 self.alive(seconds)
                 await wait_until(self._woken, stopping, seconds)
         finally:
-            await self._let_go()
+            await self._close()
 
-    async def _let_go(self) -> None:
+    async def _close(self) -> None:
         """End what is under way."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=LAST_SECONDS)
-        left = tuple(self._under_way)
+        if self._pending:
+            await asyncio.wait(self._pending, timeout=LAST_SECONDS)
+        left = tuple(self._pending)
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _careful_round(self, stopping: asyncio.Event) -> float:
+    async def _safe_round(self, stopping: asyncio.Event) -> float:
         """The edge of a round: where the ledger can't be read or written, that is said, and tried again soon."""
         try:
             return await self.round(stopping)
@@ -192,9 +164,9 @@ class Delivery:
                 if stopping is not None and stopping.is_set():
                     return 0.0
                 self.alive(0.0)
-                wait = self._wait(message)
+                wait = self._delay(message)
                 if wait is None:
-                    wait = await self._sent_soon(message)
+                    wait = await self._send_soon(message)
                     if message.kind == HOME:  # it took a look at all workers: what came meanwhile goes first
                         self._problem = problem or (wait.words if wait else "")
                         return SHORTEST_SECONDS
@@ -208,28 +180,28 @@ class Delivery:
         self._problem = problem
         return soonest
 
-    def _is_held_up(self, message: PendingMessage) -> bool:
+    def _is_blocked(self, message: PendingMessage) -> bool:
         """Whether a call that is under way must end first."""
-        lanes, by = self._under_way.values(), method(message)
+        lanes, by = self._pending.values(), method(message)
         own = any(lane.outbox_id == message.outbox_id or lane.lane == _lane(message) != "" for lane in lanes)
         return own or len(lanes) >= UNDER_WAY or sum(lane.method == by for lane in lanes) >= UNDER_WAY_OF_ONE
 
-    async def _sent_soon(self, message: PendingMessage) -> Wait | None:
+    async def _send_soon(self, message: PendingMessage) -> Wait | None:
         """Send it, and leave it behind where that takes longer than a moment."""
         by = method(message)
-        slow = any(lane.method == by for lane in self._under_way.values())
+        slow = any(lane.method == by for lane in self._pending.values())
         task = asyncio.create_task(self._deliver(message), name=f"{message.kind} {message.subject}")
-        self._under_way[task] = PendingCall(message.outbox_id, _lane(message), by)
+        self._pending[task] = PendingCall(message.outbox_id, _lane(message), by)
         await asyncio.wait({task}, timeout=SHORT_MOMENT_SECONDS if slow else MOMENT_SECONDS)
         if task.done():
-            del self._under_way[task]
+            del self._pending[task]
             return task.result()
-        task.add_done_callback(self._ended_late)
+        task.add_done_callback(self._end_late)
         return Wait(LOOK_SECONDS, "", holds=True)
 
-    def _ended_late(self, task: asyncio.Task[Wait | None]) -> None:
+    def _end_late(self, task: asyncio.Task[Wait | None]) -> None:
         """Whoever waited for it is looked at now."""
-        self._under_way.pop(task, None)
+        self._pending.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._problem = str(error)
             log.warning("%s: %s", task.get_name(), error)
@@ -259,9 +231,9 @@ class Delivery:
 
         return await quick(self._ledger.read, look)
 
-    def _wait(self, message: PendingMessage) -> Wait | None:
+    def _delay(self, message: PendingMessage) -> Wait | None:
         """What keeps it before it is tried."""
-        if self._is_held_up(message):
+        if self._is_blocked(message):
             return Wait(LOOK_SECONDS, message.last_error, holds=True)
         if _place(message) in self._shut and not message.payload.get("user"):
             return Wait(SHUT_SECONDS, message.last_error, holds=False)
@@ -276,59 +248,59 @@ class Delivery:
         """The edge of a message: one that can't be told keeps no other from being told."""
         by = method(message)
         try:
-            await self._teller.tell(message)
+            await self._sender.send(message)
         except SlackApiError as error:
             word, called = error_code(error), method_of(error) or by
             if is_temporary(error) or word in FATAL - NOT_FATAL_HERE:
                 asked = retry_after(error)
                 for each in {by, called}:  # it may have come to another method than it began with
                     self._pace.hold(each if asked is None else hold_key(message, each), asked)
-                return await self._held(message, f"Slack answers {word} to {called}")
-            return await self._later(message, f"Slack refuses {called}: {word}")
+                return await self._hold(message, f"Slack answers {word} to {called}")
+            return await self._retry_later(message, f"Slack refuses {called}: {word}")
         except (HeldError, UnverifiedError) as error:
-            return await self._held(message, str(error))
+            return await self._hold(message, str(error))
         except (ClientError, OSError, TimeoutError) as error:
             self._pace.hold(_unreached(error, hold_key(message, by)))
-            return await self._held(message, f"Slack can't be reached: {failure_text(error)}")
+            return await self._hold(message, f"Slack can't be reached: {failure_text(error)}")
         except UnreachableError as error:
             self._shut[_place(message)] = self._clock() + SHUT_SECONDS
-            return await self._later(message, str(error))
+            return await self._retry_later(message, str(error))
         except UploadError as error:
-            return await self._later(message, str(error))
+            return await self._retry_later(message, str(error))
         except SupervisorError:
             raise  # the ledger: whatever is told now could not be noted
         except Exception as error:
             log.exception("%s %s can't be told", message.kind, message.subject)
-            return await self._later(message, describe(error))
-        self._told(message, by)
+            return await self._retry_later(message, describe(error))
+        self._note_success(message, by)
         return None
 
-    def _told(self, message: PendingMessage, by: str) -> None:
+    def _note_success(self, message: PendingMessage, by: str) -> None:
         self._pace.well(EVERYTHING, by, hold_key(message, by))
-        self._told_at = self._clock()
+        self._sent_at = self._clock()
         self._failed_at.pop(message.outbox_id, None)
         if message.kind in PARENTS:
-            self._after_telling()
+            self._on_sent()
 
-    async def _held(self, message: PendingMessage, reason: str) -> Wait:
+    async def _hold(self, message: PendingMessage, reason: str) -> Wait:
         """Bad weather: it is tried again when the pace allows, and its channel waits; unless it is to blame itself."""
         now = self._clock()
         before = self._failed_at.get(message.outbox_id, now)
         self._failed_at[message.outbox_id] = now
         if len(self._failed_at) > MOST_FAILED:
             del self._failed_at[min(self._failed_at, key=self._failed_at.__getitem__)]
-        others_got_through = self._told_at > before
+        others_got_through = self._sent_at > before
         if message.attempts >= (DOUBTFUL_ATTEMPTS if others_got_through else HOPELESS_ATTEMPTS):
-            return await self._later(message, reason)
-        await self._postponed(message, reason, 0.0)
+            return await self._retry_later(message, reason)
+        await self._postpone(message, reason, 0.0)
         return Wait(SHORTEST_SECONDS, reason, holds=True)
 
-    async def _later(self, message: PendingMessage, reason: str) -> Wait:
+    async def _retry_later(self, message: PendingMessage, reason: str) -> Wait:
         """It is about this message alone: it waits a while of its own, longer each time."""
-        await self._postponed(message, reason, None)
+        await self._postpone(message, reason, None)
         return Wait(LOOK_SECONDS, reason, holds=False)
 
-    async def _postponed(self, message: PendingMessage, reason: str, seconds: float | None) -> None:
+    async def _postpone(self, message: PendingMessage, reason: str, seconds: float | None) -> None:
         log.warning("%s %s waits: %s", message.kind, message.subject, reason)
         now = self._now()
         work = partial(outbox.postpone, message=message, error=reason, now=now, seconds=seconds)

@@ -40,6 +40,10 @@ KINDS = (
 )
 
 
+class DroppedError(Exception):
+    """The message can't be sent to anybody, for this reason."""
+
+
 def answer(asked: Request, content: Content) -> Message:
     """What only informs: to the asker alone; to a mention, in its thread."""
     if asked.direct and asked.response_url is None:

@@ -1,4 +1,4 @@
-"""How one message is told: edited where it stands, else posted, else looked for; or whispered, or uploaded."""
+"""Sending one message: edited where it stands, else posted; whispered to one person; or uploaded as a file."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.outbound.content import MessageComposer
-from bot.outbound.home_content import PageComposer
-from bot.outbound.home_publisher import HomePublisher
-from bot.outbound.messages import HOME, WHISPER, is_orphaned
+from bot.outbound.home_pages import HomePublisher, PageComposer
+from bot.outbound.messages import HOME, WHISPER, DroppedError, is_orphaned
 from bot.outbound.rate_limits import (
     EPHEMERAL,
     EPHEMERAL_GATES,
@@ -38,28 +37,19 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.times import utc_now
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import DETAILS, FILE, PendingMessage
-from supervisor_core.storage.steps import Step
 from supervisor_core.storage.store import Ledger
 
 T = TypeVar("T")
 
-
-class ShutOut(Protocol):
-    """Follows, in a transaction of its own, when a channel takes nothing from us."""
-
-    def __call__(self, connection: Connection, channel: str, refused: str) -> object:
-        """`refused`: Slack's word for why."""
-
-
 ANNOUNCED_FOR = timedelta(days=1)
-"""A command that was given elsewhere is announced for so long; after that it is history, which the audit trail has. And
-for so long a reply waits for somebody who opens its channel again, and what is for one person alone for them."""
+"""A command from another door is announced for so long; after that it's history, which the audit trail has. For as long
+a reply waits for a channel that is closed, and a private message for its person."""
 
 CLOCKS_SECONDS = 120.0
 """How far apart our clock and Slack's may be when a message is looked for."""
 
 UPLOAD_TRIES = 5
-"""After so many a file whose bytes Slack does not take is told as text."""
+"""Tries before a file whose bytes Slack rejects is posted as text."""
 
 # The original is gone, or can't be edited any more: a new post takes its place.
 LOST = frozenset(
@@ -73,7 +63,7 @@ LOST = frozenset(
         "not_in_channel",
     }
 )
-# The bot can't speak there.
+# The bot can't post there.
 SHUT_OUT = frozenset(
     {
         "cannot_reply_to_message",
@@ -88,7 +78,7 @@ SHUT_OUT = frozenset(
         "thread_not_found",
     }
 )
-# About files alone: what else is said goes on.
+# Errors about files alone: other messages can still be sent.
 OF_UPLOADS = frozenset({"missing_scope", "no_permission"})
 # Slack refuses the content; plain text may be taken all the same.
 MALFORMED = frozenset(
@@ -108,104 +98,105 @@ log = logging.getLogger(__name__)
 
 
 class UnreachableError(Exception):
-    """Nobody can be reached with this message for now."""
+    """No place takes this message for now."""
 
 
 class MessageSender:
-    """Tells one message at a time. What keeps it from that is raised, as the SDK raises it or as an error of ours."""
+    """Sends one message at a time. Failures are raised, as the SDK raises them or as an error of ours.
+
+    `fallback`: the channel for what no other place takes; `compose_page`: the page of one person's App Home;
+    `on_refusal`: called in a transaction when a channel refuses a post, with the channel and Slack's error code.
+    """
 
     def __init__(
         self,
         ledger: Ledger,
-        speaker: SlackApi,
-        pace: Pace,
-        composing: MessageComposer,
-        name: str,
-        fallback: str,
-        read_report: Callable[[str, str], str],
-        compose: PageComposer | None = None,
-        shut_out: ShutOut | None = None,
+        slack: SlackApi,
+        bot_name: str,
+        *,
+        pace: Pace | None = None,
+        fallback: str = "",
+        composer: MessageComposer | None = None,
+        compose_page: PageComposer | None = None,
+        read_report: Callable[[str, str], str] = lambda *_: "",
+        on_refusal: Callable[[Connection, str, str], object] | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        self._ledger = ledger
-        self._shut_out = shut_out
-        self._speaker = speaker
-        self._pace = pace
-        self._composing = composing
-        self._name = name
+        self.ledger = ledger
+        self.pace = pace or Pace()
+        self.now = now
+        self._slack = slack
+        self._bot_name = bot_name
         self._fallback = fallback
-        self._publisher = HomePublisher(ledger, speaker, pace, compose) if compose else None
+        self._composer = composer or MessageComposer()
+        self._home = HomePublisher(slack, self.pace, compose_page) if compose_page else None
         self._read_report = read_report
-        self._now = now
+        self._on_refusal = on_refusal
 
-    async def tell(self, message: PendingMessage) -> None:
-        """Bring one message to where it belongs, as it is now."""
+    async def send(self, message: PendingMessage) -> None:
+        """Bring one message to where it belongs, with its current content; or drop it where nobody waits for it."""
         try:
-            await self._tell(message)
+            if message.kind == WHISPER:
+                await self._send_plain_if_refused(message, message.payload["content"], self._whisper)
+                await self._mark_sent(message, None)
+            elif message.kind == HOME and self._home is not None:
+                await self._mark_sent(message, await self._home.publish(message))
+            elif is_orphaned(message):
+                await self._drop(message, "the message above it stands nowhere")
+            elif message.kind == FILE:
+                await self._mark_sent(message, await self._find(message) or await self._upload(message))
+            else:
+                await self._send_content(message)
+        except DroppedError as error:
+            await self._drop(message, str(error))
         except UnreachableError as error:
-            if not (self._is_old(message) and (message.payload.get("below") or message.payload.get("alone"))):
+            private = message.payload.get("below") or message.payload.get("alone")
+            if not (private and self._is_old(message)):
                 raise
             log.error("%s %s is told to nobody: %s", message.kind, message.subject, error)  # noqa: TRY400
-            await self._step(outbox.dropped(message, str(error), self._now()))
+            await self._drop(message, str(error))
 
-    async def _tell(self, message: PendingMessage) -> None:
-        if message.kind == WHISPER:
-            await self._whisper(message)
-            return
-        if message.kind == HOME and self._publisher is not None:
-            await self._publisher.tell(message)
-            return
-        if is_orphaned(message):
-            await self._step(outbox.dropped(message, "the message above it stands nowhere", self._now()))
-            return
-        if message.kind == FILE:
-            await self._file(message)
-            return
-        content = await self._content(message)
-        if content is None or self._is_history(message):
+    async def _send_content(self, message: PendingMessage) -> None:
+        content = await self._read(lambda connection: self._composer.content(connection, message, self.now()))
+        unseen = bool(message.payload.get("announced")) and not message.address.get("ts")
+        if content is None or (unseen and self._is_old(message)):
             why = "it would add nothing" if message.kind == DETAILS else "nobody waits for it any more"
-            await self._step(outbox.dropped(message, why, self._now()))
+            await self._drop(message, why)
             return
-        address = message.address
-        if address.get("trying"):
-            address = await self._look_for(message) or {}
-        await self._told(message, await self._or_plain(message, content, partial(self._said, message, address)))
+        address = await self._find(message)
+        await self._mark_sent(message, await self._send_plain_if_refused(message, content, self._edit_or_post, address))
 
-    async def _or_plain(self, message: PendingMessage, content: Content, send: Callable[[Content], Awaitable[T]]) -> T:
-        """Send the content as it is, or as plain text where Slack refuses its blocks; a test checks each view."""
+    async def _send_plain_if_refused(
+        self, message: PendingMessage, content: Content, send: Callable[..., Awaitable[T]], *more: object
+    ) -> T:
+        """Send the content, or the same as plain text where Slack refuses its blocks; a test checks each view."""
         try:
-            return await send(content)
+            return await send(message, content, *more)
         except SlackApiError as error:
             if not _is_malformed(error, content):
                 raise
             why = error_code(error)
             log.error("%s %s is refused (%s); it is told as plain text", message.kind, message.subject, why)  # noqa: TRY400
-        return await send(without_blocks(content))
+        return await send(message, without_blocks(content), *more)
 
-    async def _said(self, message: PendingMessage, address: Mapping[str, Any], content: Content) -> Mapping[str, Any]:
-        """Edited where it stands, else posted; where it stands then."""
+    async def _edit_or_post(
+        self, message: PendingMessage, content: Content, address: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Edit the message where it has an address; post it where it has none or the original is gone."""
         if address.get("ts"):
-            if await self._edited(message, address, content):
+            if await self._edit(message, content, address):
                 return address
-            self._must_be_free(message, POST)
-        return await self._posted(message, content)
+            self._require_free(message, POST)
+        return await self._post(message, content)
 
-    def _must_be_free(self, message: PendingMessage, method: str) -> None:
-        """What takes the place of another way is held by what Slack asked of the method, as everything else is."""
-        wait = self._pace.wait((), method, hold_key(message, method))
-        if wait > 0:
-            raise HeldError(method, wait)
-
-    async def _content(self, message: PendingMessage) -> Content | None:
-        return await self._read(lambda connection: self._composing.content(connection, message, self._now()))
-
-    async def _edited(self, message: PendingMessage, address: Mapping[str, Any], content: Content) -> bool:
-        """False where the original is gone, so that it must be posted anew."""
-        self._pace.used(edit_gates(message))
-        hint = _hint(message, address, self._name)
+    async def _edit(self, message: PendingMessage, content: Content, address: Mapping[str, Any]) -> bool:
+        """False where the original is gone."""
+        self.pace.used(edit_gates(message))
+        home = str(message.payload["channel"])
+        at_home = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
         try:
             crashpoints.reach("message.edit:before")
-            await self._speaker.edit(address, with_hint(content, hint))
+            await self._slack.edit(address, with_hint(content, "" if at_home else self._hint(home)))
             crashpoints.reach("message.edit:after")
         except SlackApiError as error:
             if error_code(error) not in LOST:
@@ -214,136 +205,115 @@ class MessageSender:
             return False
         return True
 
-    async def _posted(self, message: PendingMessage, content: Content) -> Address:
-        """Where it stands: where it belongs, else with whoever asked, else in the fallback channel."""
-        self._pace.used(post_gates(message))
+    async def _post(self, message: PendingMessage, content: Content) -> Address:
+        """Post to the first place that takes it: where it belongs, else its person, else the fallback channel."""
+        self.pace.used(post_gates(message))
         home, refused = str(message.payload["channel"]), ""
-        for channel, thread in self._places(message):
-            hint = not_a_member_hint(home, self._name) if channel != home else ""
-            try:
-                return await self._post(message, channel, thread, with_hint(content, hint))
-            except SlackApiError as error:
-                if error_code(error) not in SHUT_OUT:
-                    raise
-                refused = refused or error_code(error)
-                log.warning("%s %s can't be told in %s: %s", message.kind, message.subject, channel, error_code(error))
-                if self._shut_out is not None:
-                    await self._write(partial(self._shut_out, channel=channel, refused=error_code(error)))
-        await self._write(partial(outbox.addressed, message=message, address={}))
-        raise UnreachableError(f"The channel {home} can't be written in ({refused}): /invite @{self._name} there.")
-
-    def _places(self, message: PendingMessage) -> list[tuple[str, str | None]]:
-        """The channels, and the thread in them, where it may be told: the right one first. A person stands for their
-        direct messages. A reply whose thread takes none any more stands beside it."""
-        home, thread = str(message.payload["channel"]), message.payload.get("thread_ts")
-        person, last = str(message.payload.get("user") or ""), "" if message.payload.get("alone") else self._fallback
-        beside = [home] if message.payload.get("below") else []
-        others = [place for place in (person, last) if place != home]
-        places = [(home, thread), *((place, None) for place in (*beside, *others))]
-        return list(dict.fromkeys(place for place in places if place[0]))
-
-    async def _post(self, message: PendingMessage, channel: str, thread: str | None, content: Content) -> Address:
-        """One try, noted before it is made: should its answer be lost, it is looked for before the next."""
-        place = await self._place(channel)
-        await self._note_try(message, place, thread)
-        crashpoints.reach("message.post:before")
-        try:
+        for channel, thread in self._destinations(message):
+            hint = self._hint(home) if channel != home else ""
             loud = bool(thread and message.payload.get("broadcast"))
-            address = await self._speaker.post(place, thread, content, message.subject, broadcast=loud)
-        except SlackApiError as error:
-            if not is_temporary(error) or retry_after(error) is not None:  # an answer: it was not posted
-                await self._write(partial(outbox.addressed, message=message, address={}))
-            raise
-        crashpoints.reach("message.post:after")
-        return address
+            post = partial(
+                self._slack.post,
+                content=with_hint(content, hint),
+                subject=message.subject,
+                broadcast=loud,
+            )
+            try:
+                return await self._attempt(message, "post", post, await self._channel_id(channel), thread)
+            except SlackApiError as error:
+                code = error_code(error)
+                if code not in SHUT_OUT:
+                    raise
+                refused = refused or code
+                log.warning("%s %s can't be told in %s: %s", message.kind, message.subject, channel, code)
+                await self._report_refusal(channel, code)
+        await self._note_address(message, {})
+        raise UnreachableError(f"The channel {home} can't be written in ({refused}): /invite @{self._bot_name} there.")
 
-    async def _place(self, channel: str) -> str:
-        """The channel's id; of a person that of their direct messages."""
-        return await self._speaker.direct(channel) if channel.startswith(("U", "W")) else channel
+    async def _report_refusal(self, channel: str, code: str) -> None:
+        if report := self._on_refusal:
+            await self._write(lambda connection: report(connection, channel, code))
 
-    async def _note_try(self, message: PendingMessage, place: str, thread: str | None, **more: str) -> None:
-        trying = {"trying": place, "thread_ts": thread, "since": self._now().timestamp(), **more}
-        await self._write(partial(outbox.addressed, message=message, address=trying))
-
-    async def _look_for(self, message: PendingMessage) -> Mapping[str, Any] | None:
-        """A post whose answer was lost, where we may read what was said."""
-        trying = message.address
-        since = float(trying.get("since", 0.0)) - CLOCKS_SECONDS
+    async def _attempt(
+        self,
+        message: PendingMessage,
+        step: str,
+        call: Callable[[str, str | None], Awaitable[T]],
+        place: str,
+        thread: str | None,
+        **more: str,
+    ) -> T:
+        """Make one call that shows something, recorded first: if its answer is lost, the message is looked for."""
+        attempt = {"trying": place, "thread_ts": thread, "since": self.now().timestamp(), **more}
+        await self._note_address(message, attempt)
+        crashpoints.reach(f"message.{step}:before")
         try:
-            place, file = str(trying["trying"]), str(trying.get("file") or "")
-            found = await self._speaker.find(place, trying.get("thread_ts"), message.subject, since, file)
+            result = await call(place, thread)
+        except SlackApiError as error:
+            if not is_temporary(error) or retry_after(error) is not None:  # an answer: nothing is shown
+                await self._note_address(message, {})
+            raise
+        crashpoints.reach(f"message.{step}:after")
+        return result
+
+    async def _find(self, message: PendingMessage) -> Mapping[str, Any]:
+        """The address of the message; after a call whose answer was lost, found by reading the channel."""
+        attempt = message.address
+        if not attempt.get("trying"):
+            return attempt
+        place, file = str(attempt["trying"]), str(attempt.get("file") or "")
+        since = float(attempt.get("since", 0.0)) - CLOCKS_SECONDS
+        try:
+            return await self._slack.find(place, attempt.get("thread_ts"), message.subject, since, file) or {}
         except SlackApiError as error:
             if is_temporary(error):
                 raise
             why = f"{error_code(error)}; with the scope channels:history the app may look it up"
         except LookupError as error:
             why = str(error)
-        else:
-            return found
-        log.warning("whether %s %s was posted is not known (%s): it may stand there twice", *_named(message), why)
-        return None
+        kind, subject = message.kind, message.subject
+        log.warning("whether %s %s was posted is not known (%s): it may stand there twice", kind, subject, why)
+        return {}
 
-    async def _whisper(self, message: PendingMessage) -> None:
-        """To one person: by the address of their request, else in the channel, else in their direct messages."""
-        await self._or_plain(message, message.payload["content"], partial(self._whispered, message))
-
-    async def _whispered(self, message: PendingMessage, content: Content) -> None:
+    async def _whisper(self, message: PendingMessage, content: Content) -> None:
+        """To one person: by their request's response URL, else in the channel, else in their direct messages."""
         payload = message.payload
-        self._pace.used(whisper_gates(message))
+        self.pace.used(whisper_gates(message))
         url, user = payload.get("response_url"), str(payload["user"])
-        if url and await self._speaker.answer(str(url), content, replace=bool(payload.get("replace"))):
-            await self._told(message, None)
-            return
         if url:
-            self._must_be_free(message, EPHEMERAL)
-            self._pace.used(EPHEMERAL_GATES)
-        try:
-            await self._speaker.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
-        except SlackApiError as error:
-            if is_temporary(error) or error_code(error) in FATAL or _is_malformed(error, content):
-                raise
-            self._must_be_free(message, POST)
-            try:
-                await self._speaker.post(await self._speaker.direct(user), None, content, message.subject)
-            except SlackApiError as second:
-                if is_temporary(second) or error_code(second) in FATAL or _is_malformed(second, content):
-                    raise
-                reason = f"{user} can't be answered: {error_code(error)}, and directly: {error_code(second)}"
-                log.error("%s", reason)  # noqa: TRY400 (the words say it all)
-                await self._step(outbox.dropped(message, reason, self._now()))
+            if await self._slack.answer(str(url), content, replace=bool(payload.get("replace"))):
                 return
-        await self._told(message, None)
+            self._require_free(message, EPHEMERAL)
+            self.pace.used(EPHEMERAL_GATES)
+        try:
+            await self._slack.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
+        except SlackApiError as error:
+            first = _refusal(error, content)
+        else:
+            return
+        self._require_free(message, POST)
+        try:
+            await self._slack.post(await self._slack.direct(user), None, content, message.subject)
+        except SlackApiError as error:
+            reason = f"{user} can't be answered: {first}, and directly: {_refusal(error, content)}"
+            log.error("%s", reason)  # noqa: TRY400 (the words say it all)
+            raise DroppedError(reason) from None
 
-    async def _file(self, message: PendingMessage) -> None:
-        """As a file, once; as text where Slack takes none. Ordered anew it is not sent anew."""
-        address = message.address
-        if address.get("trying"):
-            address = await self._look_for(message) or {}
-        if not address.get("channel"):
-            address = await self._uploaded(message, await self._attached(message))
-        await self._told(message, address)
-
-    async def _attached(self, message: PendingMessage) -> Attachment:
-        path = message.payload.get("report")
-        if not path:
-            return Attachment.of(message.payload)
-        report = await self._read(partial(self._composing.report, message=message))
-        digest = str(message.payload.get("sha256") or "")
-        return replace(report, content=cut(await slow(self._read_report, str(path), digest)))
-
-    async def _uploaded(self, message: PendingMessage, file: Attachment) -> Mapping[str, Any]:
-        """Where the file is, or the text that stands for it."""
-        self._pace.used((UPLOADS,))
+    async def _upload(self, message: PendingMessage) -> Mapping[str, Any]:
+        """Upload the file where it belongs, or post its text where Slack takes no file."""
+        file = await self._load_file(message)
+        self.pace.used((UPLOADS,))
         refused = "" if file.data else UNREADABLE if message.payload.get("report") else EMPTY
-        for channel, thread in self._places(message) if file.data else ():
+        for channel, thread in self._destinations(message) if file.data else ():
             try:
-                shared = await self._shared(message, file, channel, thread)
+                address = await self._share(message, file, channel, thread)
             except SlackApiError as error:
-                if is_temporary(error) or error_code(error) in FATAL - OF_UPLOADS:
+                code = error_code(error)
+                if is_temporary(error) or code in FATAL - OF_UPLOADS:
                     raise
-                refused = refused or error_code(error)
-                log.warning("%s %s can't be uploaded to %s: %s", *_named(message), channel, error_code(error))
-                if error_code(error) not in SHUT_OUT:
+                refused = refused or code
+                log.warning("%s %s can't be uploaded to %s: %s", message.kind, message.subject, channel, code)
+                if code not in SHUT_OUT:
                     break
             except UploadError as error:
                 if message.attempts < UPLOAD_TRIES:
@@ -351,61 +321,80 @@ class MessageSender:
                 refused = str(error)
                 break
             else:
-                self._pace.used(post_gates(message))
-                return shared
-        self._must_be_free(message, POST)
-        return await self._or_plain(message, file_text(file, refused), partial(self._posted, message))
+                self.pace.used(post_gates(message))
+                return address
+        self._require_free(message, POST)
+        return await self._send_plain_if_refused(message, file_text(file, refused), self._post)
 
-    async def _shared(
+    async def _share(
         self, message: PendingMessage, file: Attachment, channel: str, thread: str | None
     ) -> Mapping[str, Any]:
-        """One try to upload it there. Until it is shared nobody sees it, so only then there is something to note."""
-        place = await self._place(channel)
-        file_id = await self._speaker.upload(file)
-        await self._note_try(message, place, thread, file=file_id)
-        crashpoints.reach("message.upload:before")
-        try:
-            await self._speaker.share(file_id, file, place, thread)
-        except SlackApiError as error:
-            if not is_temporary(error) or retry_after(error) is not None:  # an answer: it was not shared
-                await self._write(partial(outbox.addressed, message=message, address={}))
-            raise
-        crashpoints.reach("message.upload:after")
+        """Upload to one place. Nobody sees the file before it is shared, so only sharing is recorded."""
+        place = await self._channel_id(channel)
+        file_id = await self._slack.upload(file)
+        await self._attempt(message, "upload", partial(self._slack.share, file_id, file), place, thread, file=file_id)
         return {"channel": place, "file": file_id}
 
-    async def _told(self, message: PendingMessage, address: Mapping[str, Any] | None) -> None:
-        """Its row is done, unless it was ordered anew meanwhile; where it stands is kept all the same."""
-        told = await self._step(outbox.sent(message, self._now(), address))
-        if not told and address is not None:
-            await self._write(partial(outbox.addressed, message=message, address=address))
+    async def _load_file(self, message: PendingMessage) -> Attachment:
+        path = message.payload.get("report")
+        if not path:
+            return Attachment.of(message.payload)
+        report = await self._read(partial(self._composer.report, message=message))
+        digest = str(message.payload.get("sha256") or "")
+        return replace(report, content=cut(await slow(self._read_report, str(path), digest)))
 
-    def _is_history(self, message: PendingMessage) -> bool:
-        never_told = not message.address.get("ts")
-        return bool(message.payload.get("announced")) and never_told and self._is_old(message)
+    def _destinations(self, message: PendingMessage) -> list[tuple[str, str | None]]:
+        """Channels and threads to try, the right one first. A person stands for their direct messages; a reply whose
+        thread is closed goes beside it."""
+        home, thread = str(message.payload["channel"]), message.payload.get("thread_ts")
+        person, last = str(message.payload.get("user") or ""), "" if message.payload.get("alone") else self._fallback
+        beside = [home] if message.payload.get("below") else []
+        others = [place for place in (person, last) if place != home]
+        places = [(home, thread), *((place, None) for place in (*beside, *others))]
+        return list(dict.fromkeys(place for place in places if place[0]))
+
+    async def _channel_id(self, channel: str) -> str:
+        return await self._slack.direct(channel) if channel.startswith(("U", "W")) else channel
+
+    def _hint(self, channel: str) -> str:
+        return not_a_member_hint(channel, self._bot_name)
+
+    def _require_free(self, message: PendingMessage, method: str) -> None:
+        """`HeldError` where Slack asked us to wait with the method that takes the place of another."""
+        wait = self.pace.wait((), method, hold_key(message, method))
+        if wait > 0:
+            raise HeldError(method, wait)
 
     def _is_old(self, message: PendingMessage) -> bool:
-        return self._now() - message.created_at > ANNOUNCED_FOR
+        return self.now() - message.created_at > ANNOUNCED_FOR
 
-    async def _step(self, step: Step) -> bool:
-        return await quick(self._ledger.step, step, self._now())
+    async def _mark_sent(self, message: PendingMessage, address: Mapping[str, Any] | None) -> None:
+        """End its row, unless it was ordered again meanwhile; the address is kept all the same."""
+        ended = await quick(self.ledger.step, outbox.sent(message, self.now(), address), self.now())
+        if not ended and address is not None:
+            await self._note_address(message, address)
+
+    async def _drop(self, message: PendingMessage, reason: str) -> None:
+        await quick(self.ledger.step, outbox.dropped(message, reason, self.now()), self.now())
+
+    async def _note_address(self, message: PendingMessage, address: Mapping[str, Any]) -> None:
+        await self._write(partial(outbox.addressed, message=message, address=address))
 
     async def _read(self, look: Callable[[Connection], T]) -> T:
-        return await quick(self._ledger.read, look)
+        return await quick(self.ledger.read, look)
 
-    async def _write(self, work: Callable[[Connection], T]) -> T:
-        return await asyncio.wrap_future(self._ledger.submit(work))
+    async def _write(self, work: Callable[[Connection], object]) -> None:
+        await asyncio.wrap_future(self.ledger.submit(work))
 
 
-def _named(message: PendingMessage) -> tuple[str, str]:
-    return message.kind, message.subject
+def _refusal(error: SlackApiError, content: Content) -> str:
+    """Slack's code where it refuses this place for good; any other error is raised again."""
+    code = error_code(error)
+    if is_temporary(error) or code in FATAL or _is_malformed(error, content):
+        raise error
+    return code
 
 
 def _is_malformed(error: SlackApiError, content: Content) -> bool:
-    """True where Slack refuses the content, and the same in plain text is something else."""
+    """True where Slack refuses the content and plain text would differ from it."""
     return error_code(error) in MALFORMED and content != without_blocks(content)
-
-
-def _hint(message: PendingMessage, address: Mapping[str, Any], name: str) -> str:
-    home = str(message.payload["channel"])
-    told_there = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
-    return "" if told_there else not_a_member_hint(home, name)

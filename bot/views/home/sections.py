@@ -1,4 +1,4 @@
-"""What App Home shows, as values: gathered by `bot/outbound/home_content.py`, drawn by `bot/views/home/page.py`.
+"""What App Home shows, as values: gathered by `bot/outbound/home_pages.py`, drawn by `bot/views/home/page.py`.
 
 The parts of App Home: one worker, one team, one approval, one command that was given. Pure.
 """

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from bot.outbound.content import MessageComposer, told_of
 from bot.outbound.delivery import Delivery
 from bot.outbound.rate_limits import Pace
+from bot.outbound.sender import MessageSender
 from bot.views.cards.alert import alert_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import rows as alerts
@@ -261,7 +262,7 @@ def test_a_thousand_down_and_back_are_at_most_three_messages_and_nothing_is_lost
 async def _a_thousand(desk: AlertDesk) -> None:
     clock = Clock()
     slack = CountingSlack(clock)
-    delivery = Delivery(desk.ledger, slack, "supervisor", pace=Pace(clock.now), clock=clock.now)
+    delivery = Delivery(MessageSender(desk.ledger, slack, "supervisor", pace=Pace(clock.now)), clock=clock.now)
     desk.now = datetime.now(UTC) - timedelta(hours=2)  # all of it has been: nothing waits for the real clock
     desk.away = True  # what is told, Slack's own count tells
     begun = desk.now

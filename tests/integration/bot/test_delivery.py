@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from bot.outbound.delivery import HOPELESS_ATTEMPTS, Delivery
 from bot.outbound.messages import WHISPER
 from bot.outbound.rate_limits import Pace
+from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.views.files import Attachment
 from bot.views.parts import text_message
@@ -43,7 +44,7 @@ async def test_a_card_without_a_place_is_kept_with_its_reason_and_the_next_is_po
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
         ledger.write(lambda connection: order(connection, "t1", {}))
         ledger.write(lambda connection: order(connection, "t2", {"channel": slack.channel("ops").channel.id}))
-        stopping, delivery = asyncio.Event(), Delivery(ledger, SlackApi(client), "supervisor")
+        stopping, delivery = asyncio.Event(), Delivery(MessageSender(ledger, SlackApi(client), "supervisor"))
         running = asyncio.create_task(delivery.run(stopping))
         await slack.channel("ops").shows(1, "OrionMX: pause accepted")
         stopping.set()
@@ -63,7 +64,7 @@ async def test_a_card_that_was_lost_is_posted_anew_only_when_slack_lets_posts_th
     now, ops = 1000.0, slack.channel("ops")
     pace = Pace(lambda: now)
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery = Delivery(ledger, SlackApi(client), "supervisor", pace=pace)
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace))
         ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
         await delivery.round()
         slack.fault("error", "chat.update", error="message_not_found", times=2)
@@ -84,7 +85,7 @@ async def test_a_post_that_is_refused_in_place_of_an_edit_holds_the_posts_of_its
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     pace, ops = Pace(), slack.channel("ops")
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery = Delivery(ledger, SlackApi(client), "supervisor", pace=pace)
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace))
         ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
         await delivery.round()
         slack.fault("error", "chat.update", error="message_not_found")
@@ -107,7 +108,7 @@ async def test_one_that_slack_never_takes_keeps_no_other_channel_waiting(slack: 
     now = 1000.0
     pace = Pace(lambda: now)
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery = Delivery(ledger, SlackApi(client), "supervisor", pace=pace, clock=lambda: now)
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace), clock=lambda: now)
         ledger.write(lambda connection: order(connection, "bad", {"channel": client.bad}))
         for number in range(3):
             place = {"channel": slack.channel("ops").id}
@@ -125,7 +126,9 @@ async def test_one_that_slack_never_takes_is_at_last_passed_by_in_its_own_channe
     ops, now = slack.channel("ops").id, 1000.0
     client.bad_subject = "bad"
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery = Delivery(ledger, SlackApi(client), "supervisor", pace=Pace(lambda: now), clock=lambda: now)
+        delivery = Delivery(
+            MessageSender(ledger, SlackApi(client), "supervisor", pace=Pace(lambda: now)), clock=lambda: now
+        )
         for task in ("bad", "next"):
             ledger.write(partial(order, task_id=task, place={"channel": ops}))
         for tries in range(HOPELESS_ATTEMPTS + 3):
@@ -141,7 +144,9 @@ async def test_a_thousand_announcements_that_nobody_takes_hide_no_card(slack: Pl
     shut, ops = slack.channel("shut", private=True).without_bot().id, slack.channel("ops").id
     now = 1000.0
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery = Delivery(ledger, SlackApi(client), "supervisor", pace=Pace(lambda: now), clock=lambda: now)
+        delivery = Delivery(
+            MessageSender(ledger, SlackApi(client), "supervisor", pace=Pace(lambda: now)), clock=lambda: now
+        )
         messages = [
             Message(NOTICE, f"n{n}", {"channel": shut, "content": text_message("It is shut.")}) for n in range(1001)
         ]
@@ -163,7 +168,7 @@ async def test_asked_to_stop_it_sends_no_more(slack: Playground, tmp_path: Path)
         for number in range(3):
             place = {"channel": slack.channel("ops").id}
             ledger.write(partial(order, task_id=f"t{number}", place=place))
-        await Delivery(ledger, SlackApi(client), "supervisor").run(stopping)
+        await Delivery(MessageSender(ledger, SlackApi(client), "supervisor")).run(stopping)
         assert sorted(cards(ledger).values()) == ["pending", "pending", "sent"]
 
 
@@ -189,7 +194,7 @@ async def test_a_method_that_never_answers_holds_up_its_own_channel_and_no_other
     ops, general = slack.channel("ops"), slack.channel("general")
     person = slack.user("operator").id
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery, stopping = Delivery(ledger, SlackApi(client), "supervisor"), asyncio.Event()
+        delivery, stopping = Delivery(MessageSender(ledger, SlackApi(client), "supervisor")), asyncio.Event()
         slack.fault("delay", "chat.postMessage", seconds=60)
         ledger.write(lambda connection: order(connection, "hung", {"channel": general.id}))
         ledger.write(lambda connection: order(connection, "behind", {"channel": general.id}))
@@ -214,7 +219,7 @@ async def test_a_file_that_is_long_on_its_way_holds_up_no_message_of_its_channel
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, timeout=60, retry_handlers=[])
     ops = slack.channel("ops")
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery = Delivery(ledger, SlackApi(client), "supervisor")
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor"))
         slack.fault("delay", "upload", seconds=60)
         file = Attachment("list.csv", "a,b", "elsewhere").as_payload()
         row = Message("file", "t1/file", {"channel": ops.id, "user": None, "thread_ts": None, **file})
@@ -238,7 +243,7 @@ async def test_a_channel_in_which_slack_asks_for_an_hour_delays_no_other_and_is_
     now = 1000.0
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
         pace = Pace(lambda: now)
-        delivery = Delivery(ledger, SlackApi(client), "supervisor", pace=pace, clock=lambda: now)
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace), clock=lambda: now)
         slack.fault("ratelimited", "chat.postMessage", retry_after=3600)
         ledger.write(lambda connection: order(connection, "first", {"channel": general.id}))
         ledger.write(lambda connection: order(connection, "behind", {"channel": general.id}))
@@ -266,7 +271,7 @@ async def test_what_slack_refuses_is_sent_again_as_plain_text(slack: Playground,
     message = Message(NOTICE if way == "channel" else WHISPER, "m", payload)
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
         ledger.write(lambda connection: record(connection, "Host", None, (message,), NOW))
-        stopping, delivery = asyncio.Event(), Delivery(ledger, SlackApi(client), "supervisor")
+        stopping, delivery = asyncio.Event(), Delivery(MessageSender(ledger, SlackApi(client), "supervisor"))
         running = asyncio.create_task(delivery.run(stopping))
         await (ops.shows("told in words") if way == "channel" else anna.sees("told in words"))
         stopping.set()

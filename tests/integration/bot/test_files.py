@@ -14,6 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.outbound.delivery import Delivery
 from bot.outbound.messages import file_to_person
 from bot.outbound.rate_limits import Pace
+from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.requests.request import Request
 from bot.views.files import MOST_BYTES, Attachment
@@ -54,9 +55,8 @@ class Outbox:
     def begun(self) -> Delivery:
         client = AsyncWebClient(token=self.slack.bot_token, base_url=self.slack.api_url, retry_handlers=[])
         speaker, pace = SlackApi(client), Pace(lambda: self.now)
-        return Delivery(
-            self.ledger, speaker, "supervisor", pace=pace, clock=lambda: self.now, read_report=self.read_report
-        )
+        sender = MessageSender(self.ledger, speaker, "supervisor", pace=pace, read_report=self.read_report)
+        return Delivery(sender, clock=lambda: self.now)
 
     async def goes(self, *messages: Message, rounds: int = 3) -> None:
         """Order these, and let it all out."""

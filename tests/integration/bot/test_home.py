@@ -18,9 +18,10 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.outbound.delivery import SHORTEST_SECONDS, Delivery
 from bot.outbound.home import FORGOTTEN, KEPT, HomeRefresher, forget_old, opened, order
-from bot.outbound.home_content import HomePage, HomePages
+from bot.outbound.home_pages import HomePage, HomePages
 from bot.outbound.messages import HOME
 from bot.outbound.rate_limits import Pace
+from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.views.home.sections import HomePosition
 from slack_playground import Playground
@@ -83,9 +84,8 @@ class Host:
     def delivery(self) -> Delivery:
         speaker, pace = SlackApi(self.client), Pace(lambda: self.now)
         told = partial(self.cards_told.append, "")
-        return Delivery(
-            self.ledger, speaker, "bot", pace=pace, clock=lambda: self.now, compose=self._compose, told=told
-        )
+        sender = MessageSender(self.ledger, speaker, "bot", pace=pace, compose_page=self._compose)
+        return Delivery(sender, clock=lambda: self.now, on_sent=told)
 
     async def _compose(self, message: PendingMessage) -> HomePage:
         return await self.pages.compose(message)

@@ -12,6 +12,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.outbound.delivery import Delivery
+from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.outbound.slack_errors import KEYS, OF_A_CHANNEL, admins, notify_admins
 from bot.views.cards.configuration import unreachable_channel
@@ -45,7 +46,8 @@ class Channels:
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         told = partial(notify_admins, slack=config, host="Host", bot="supervisor")
         fallback = config.fallback_channel
-        self.delivery = Delivery(ledger, SlackApi(client), "supervisor", fallback, shut_out=told)
+        sender = MessageSender(ledger, SlackApi(client), "supervisor", fallback=fallback, on_refusal=told)
+        self.delivery = Delivery(sender)
 
     async def alert(self, name: str, text: str = "") -> None:
         """Something for #ops, or the same one in other words; and what follows from it."""

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from bot.outbound.delivery import Delivery
 from bot.outbound.rate_limits import Pace
+from bot.outbound.sender import MessageSender
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.jobs import rows as jobs
@@ -75,7 +76,7 @@ async def _a_long_update(tmp_path: Path) -> None:
     behind: dict[str, float] = {}
     longest = 0.0
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery = Delivery(ledger, slack, "supervisor", pace=Pace(clock.now), clock=clock.now)
+        delivery = Delivery(MessageSender(ledger, slack, "supervisor", pace=Pace(clock.now)), clock=clock.now)
         made = [ledger.write(partial(filed, number=number)) for number in range(CARDS)]
         for job in made:
             assert ledger.step(jobs.claim(job, BEGIN), BEGIN)

@@ -18,6 +18,7 @@ from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
 from bot.outbound.messages import KINDS
 from bot.outbound.rate_limits import Pace
+from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
@@ -59,15 +60,15 @@ class Day(AlertDesk):
         alerting = super().restart()
         client = AsyncWebClient(token=self._playground.bot_token, base_url=self._playground.api_url, retry_handlers=[])
         pace = Pace(self._monotonic)
-        self._delivery = Delivery(
+        sender = MessageSender(
             self.ledger,
             SlackApi(client),
             "supervisor",
-            composing=MessageComposer(address="https://team.example"),
+            composer=MessageComposer(address="https://team.example"),
             pace=pace,
-            clock=self._monotonic,
             now=lambda: self.now,
         )
+        self._delivery = Delivery(sender, clock=self._monotonic)
         self._delivery_due = self.now
         return alerting
 

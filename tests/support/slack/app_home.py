@@ -12,7 +12,7 @@ from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.people import People
 from bot.access.rules import AccessRules
 from bot.outbound.content import MessageComposer
-from bot.outbound.home_content import HomePages
+from bot.outbound.home_pages import HomePages
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import EventBus
 from supervisor_core.config.load import SupervisorConfig
