@@ -51,12 +51,12 @@ def with_service(home: Host, how: str) -> tuple[str, ...]:
 
 TROUBLED = """
 import asyncio, pathlib, sys, time
-from supervisor_core.daemon import daemon, heartbeats
+from supervisor_core.daemon import daemon
 
 how = sys.argv.pop(1)
 cured = pathlib.Path("cured")
 
-class Troubled(heartbeats.Heartbeats):
+class Troubled(daemon.HeartbeatService):
     async def run(self, stopping):
         if how == "raises at once" and not cured.exists():
             raise OSError(28, "No space left on device")
@@ -72,7 +72,7 @@ class Troubled(heartbeats.Heartbeats):
                 await asyncio.sleep(0.02)
         await super().run(stopping)
 
-daemon.Heartbeats = Troubled
+daemon.HeartbeatService = Troubled
 daemon.longest_seconds = lambda config: 0.0
 daemon.STOP_MARGIN_SECONDS = 1.0
 from supervisor_core.cli import main
@@ -189,9 +189,9 @@ def test_a_stop_that_can_not_end_the_daemon_is_1_and_the_state_keeps_saying_runn
 
 UNKILLABLE = '''
 import sys
-from supervisor_core.daemon.control import lifecycle as stopping_daemon
+from supervisor_core.daemon.control import lifecycle as daemon_lifecycle
 
-class Deaf(stopping_daemon.Door):
+class Deaf(daemon_lifecycle.Door):
     """Who hangs inside the kernel hears nothing and survives all."""
 
     def ask_to_stop(self, *, workers):
@@ -199,9 +199,9 @@ class Deaf(stopping_daemon.Door):
     def signal(self, who, number):
         pass
 
-stopping_daemon.TERM_SECONDS = stopping_daemon.KILL_SECONDS = 0.2
-from supervisor_core.cli import main, stop_command
-stop_command.Door = Deaf
+daemon_lifecycle.TERM_SECONDS = daemon_lifecycle.KILL_SECONDS = 0.2
+from supervisor_core.cli import lifecycle, main
+lifecycle.Door = Deaf
 sys.exit(main(sys.argv[1:]))
 '''
 

@@ -1,4 +1,4 @@
-"""What the quick commands do not import."""
+"""What the quick commands do not import, and what programs in tests' strings do."""
 
 from __future__ import annotations
 
@@ -78,3 +78,27 @@ def test_the_core_names_no_module_of_the_bot() -> None:
         if named.search(line)
     ]
     assert found == []
+
+
+IMPORT = re.compile(r"from ((?:supervisor_core|bot|tests)[\w.]*) import (\w+(?:, \w+)*)")
+
+
+def exists(module: str, name: str) -> bool:
+    """True when there is such a module with this word in it, or such a package with this module."""
+    place = ROOT.joinpath(*module.split("."))
+    inner, file = place / name, place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    if inner.is_dir() or inner.with_suffix(".py").exists():
+        return True
+    return file.exists() and re.search(rf"\b{name}\b", file.read_text()) is not None
+
+
+def test_programs_in_strings_import_what_exists() -> None:
+    """No type checker and no tool that renames looks into them."""
+    used = {
+        (module, name, path.relative_to(ROOT))
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for module, names in IMPORT.findall(path.read_text())
+        for name in names.split(", ")
+    }
+    found = {pair: exists(*pair) for pair in {(module, name) for module, name, _ in used}}
+    assert [each for each in sorted(used) if not found[each[0], each[1]]] == []

@@ -75,9 +75,9 @@ class Home:
         """Run lines of Python that know `door` and `spec`, in a program of its own."""
         head = (
             "import sys, os\nfrom pathlib import Path\n"
-            "from supervisor_core.processes.manager import Processes\n"
+            "from supervisor_core.processes.manager import HostProcesses\n"
             "from supervisor_core.processes.launch import LaunchSpec\n"
-            f"door = Processes(Path({str(self.state_dir)!r}))\n"
+            f"door = HostProcesses(Path({str(self.state_dir)!r}))\n"
             f"folder, log = Path({str(self.folder)!r}), Path({str(self.log)!r})\n"
             f"spec = lambda code: LaunchSpec({ID!r}, (sys.executable, '-c', code), folder, {dict(ENV)!r}, log)\n"
         )
@@ -250,12 +250,12 @@ def test_a_second_copy_is_refused(home: Home) -> None:
 def test_of_many_starts_at_once_exactly_one_succeeds(home: Home) -> None:
     starter = (
         "import sys; from pathlib import Path\n"
-        "from supervisor_core.processes.manager import Processes\n"
+        "from supervisor_core.processes.manager import HostProcesses\n"
         "from supervisor_core.processes.launch import LaunchSpec\n"
         "from supervisor_core.common.errors import RefusedError\n"
         "state_dir, folder, log, code = sys.argv[1:]\n"
         f"spec = LaunchSpec({ID!r}, (sys.executable, '-c', code), Path(folder), {{}}, Path(log))\n"
-        "try: Processes(Path(state_dir)).start(spec)\n"
+        "try: HostProcesses(Path(state_dir)).start(spec)\n"
         "except RefusedError: sys.exit(3)\n"
     )
     arguments = [str(home.state_dir), str(home.folder), str(home.log), IDLE]

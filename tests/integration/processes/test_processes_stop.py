@@ -288,9 +288,9 @@ def test_another_process_stops_it_and_the_starter_still_learns_the_exit_code(hom
 def test_a_worker_can_not_stop_itself_and_lives_on(home: Home) -> None:
     code = (
         "import os, subprocess, sys, time\nfrom pathlib import Path\n"
-        "from supervisor_core.processes.manager import Processes\n"
+        "from supervisor_core.processes.manager import HostProcesses\n"
         "from supervisor_core.common.errors import RefusedError\n"
-        f"try: Processes(Path({str(home.state_dir)!r})).stop({ID!r}, timeout=1)\n"
+        f"try: HostProcesses(Path({str(home.state_dir)!r})).stop({ID!r}, timeout=1)\n"
         "except RefusedError as error: print(error)\n"
         "print('ready', flush=True); time.sleep(60)"
     )
@@ -303,8 +303,8 @@ def test_whoever_carries_the_generation_and_stops_it_spares_itself_and_those_abo
     """A daemon that an operator started from a shell of the worker's has inherited its environment."""
     home.start(POLITE)
     inner = (
-        "import sys; from pathlib import Path; from supervisor_core.processes.manager import Processes\n"
-        f"print(Processes(Path(sys.argv[1])).stop({ID!r}, timeout=20).state)"
+        "import sys; from pathlib import Path; from supervisor_core.processes.manager import HostProcesses\n"
+        f"print(HostProcesses(Path(sys.argv[1])).stop({ID!r}, timeout=20).state)"
     )
     outer = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', *sys.argv[1:]]).returncode)"
     run = subprocess.run(

@@ -32,11 +32,11 @@ HEARD_SECONDS = 10.0
 STARTED_BY_ANOTHER = """
 import sys
 from supervisor_core.host.drive import Drive
-from supervisor_core.processes.manager import Processes
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.worker import start_watcher
 from supervisor_core.config.load import load_supervisor_config
 config = load_supervisor_config(sys.argv[1])
-start_watcher(Processes(config.state_dir), Drive(config.nas.root), config, config.worker(sys.argv[2]))
+start_watcher(HostProcesses(config.state_dir), Drive(config.nas.root), config, config.worker(sys.argv[2]))
 """
 TEXT = """
 nas: {root: nas}
