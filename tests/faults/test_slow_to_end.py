@@ -191,7 +191,7 @@ UNKILLABLE = '''
 import sys
 from supervisor_core.daemon.control import lifecycle as daemon_lifecycle
 
-class Deaf(daemon_lifecycle.Door):
+class Deaf(daemon_lifecycle.DaemonProcess):
     """Who hangs inside the kernel hears nothing and survives all."""
 
     def ask_to_stop(self, *, workers):
@@ -201,7 +201,7 @@ class Deaf(daemon_lifecycle.Door):
 
 daemon_lifecycle.TERM_SECONDS = daemon_lifecycle.KILL_SECONDS = 0.2
 from supervisor_core.cli import lifecycle, main
-lifecycle.Door = Deaf
+lifecycle.DaemonProcess = Deaf
 sys.exit(main(sys.argv[1:]))
 '''
 
