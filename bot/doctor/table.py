@@ -17,7 +17,7 @@ from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.doctor.checks import Check, examine
 from supervisor_core.doctor.daemon import DaemonState, observe_daemon
 from supervisor_core.doctor.host import not_compared
-from supervisor_core.storage.store import FILE_NAME
+from supervisor_core.storage.ledger_file import LEDGER_FILE
 
 NAME = "slack"
 LONGEST_SECONDS = 45.0
@@ -37,7 +37,7 @@ def slack_checks(config: SupervisorConfig) -> list[Check]:
     if tokens.credentials is None:
         return [not_compared("Slack can't be asked without the right tokens"), tokens.check]
     checks = asyncio.run(_Examination(config, tokens.credentials, _seen(config)).run())
-    clicks = examine({interactivity.NAME: partial(interactivity.look, config.state_dir / FILE_NAME)}, LOOK_SECONDS)
+    clicks = examine({interactivity.NAME: partial(interactivity.look, config.state_dir / LEDGER_FILE)}, LOOK_SECONDS)
     return hidden(secrets_of(tokens.credentials), [tokens.check, *checks, *clicks])
 
 

@@ -18,7 +18,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.workers.conditions.rules import LINK, Condition, Target
 
-FILE_NAME = "slack_heard.json"
+NOTICES_FILE = "slack_heard.json"
 
 SAVE_SECONDS = 10.0
 """How often it is noted that Slack is heard: a crash makes the gap look longer by at most so much."""
@@ -32,18 +32,18 @@ MERGE_WITHIN = timedelta(minutes=10)
 
 def save_last_heard(state_dir: Path, moment: datetime, *, left: bool = False) -> None:
     """Keep when Slack was last heard of, and whether the connection was closed after that."""
-    write_json(state_dir / FILE_NAME, {"heard_at": to_text(moment), "left": left}, mode=0o600)
+    write_json(state_dir / NOTICES_FILE, {"heard_at": to_text(moment), "left": left}, mode=0o600)
 
 
 def closed_cleanly(state_dir: Path) -> bool:
     """Whether the earlier run closed its connection: after a crash Slack may go on counting it for hours."""
-    document = read_json(state_dir / FILE_NAME, tolerant=True)
+    document = read_json(state_dir / NOTICES_FILE, tolerant=True)
     return isinstance(document, dict) and document.get("left") is True
 
 
 def load_last_heard(state_dir: Path) -> datetime | None:
     """When an earlier run last heard Slack; None where there was none, or where it can't be known."""
-    document = read_json(state_dir / FILE_NAME, tolerant=True)
+    document = read_json(state_dir / NOTICES_FILE, tolerant=True)
     try:
         return from_text(str(document["heard_at"])) if isinstance(document, dict) else None
     except (KeyError, ValueError):

@@ -21,7 +21,7 @@ from supervisor_core.doctor.table import core_checks
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit import guard as audit_guard
 from supervisor_core.storage.ledger_errors import translate_errors
-from supervisor_core.storage.ledger_file import FILE_NAME, file_state
+from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 
 LOOK_SECONDS = 0.0
 """Only its version is asked for."""
@@ -35,7 +35,7 @@ def configure_db(parser: argparse.ArgumentParser) -> None:
 def run_db(options: argparse.Namespace) -> int:
     """The ledger first: it is upgraded also where the shared database is away."""
     config = load_supervisor_config(options.config)
-    path = config.state_dir / FILE_NAME
+    path = config.state_dir / LEDGER_FILE
     with translate_errors(path):
         before = file_state(path, LOOK_SECONDS).version if path.exists() else None
     with opened_ledger(config) as ledger:

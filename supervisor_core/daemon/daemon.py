@@ -308,7 +308,7 @@ class Daemon:
         try:
             await self._writing(runtime_file.write, config.state_dir, document)
         except OSError as error:  # what is lost is what it says of itself; whether it lives, the lock says
-            log.error("%s could not be written: %s", runtime_file.FILE_NAME, error)  # noqa: TRY400
+            log.error("%s could not be written: %s", runtime_file.RUNTIME_FILE, error)  # noqa: TRY400
 
     def _mark(self) -> object:
         """What is different once there is something new to note."""

@@ -59,10 +59,11 @@ def logging_as_configured(config: SupervisorConfig, drive: Drive, *, to_stderr: 
 def opened_ledger(config: SupervisorConfig) -> Iterator[Ledger]:
     """The ledger of this host, brought up to date if need be."""
     from supervisor_core.storage.audit.chain import HeadFile  # with the next one, dear to import: not all need a ledger
-    from supervisor_core.storage.store import FILE_NAME, Ledger
+    from supervisor_core.storage.ledger_file import LEDGER_FILE
+    from supervisor_core.storage.store import Ledger
 
     prepare_state_dir(config)
-    with Ledger(config.state_dir / FILE_NAME, config.supervisor.id, HeadFile(config.state_dir)) as ledger:
+    with Ledger(config.state_dir / LEDGER_FILE, config.supervisor.id, HeadFile(config.state_dir)) as ledger:
         yield ledger
 
 

@@ -101,17 +101,17 @@ def daemon_holder(state_dir: Path) -> int | None:
     return None
 
 
-FILE_NAME = "runtime.json"
+RUNTIME_FILE = "runtime.json"
 
 
 def write(state_dir: Path, document: Mapping[str, Any]) -> None:
     """Say it; one writer, the daemon."""
-    write_json(state_dir / FILE_NAME, dict(document), mode=0o600)
+    write_json(state_dir / RUNTIME_FILE, dict(document), mode=0o600)
 
 
 def read(state_dir: Path) -> Mapping[str, Any]:
     """What was last said; empty where nothing readable was."""
-    return read_json(state_dir / FILE_NAME, tolerant=True) or {}
+    return read_json(state_dir / RUNTIME_FILE, tolerant=True) or {}
 
 
 def with_ended_workers(workers: Mapping[str, Any], ended: Mapping[str, StopReport]) -> dict[str, Any]:

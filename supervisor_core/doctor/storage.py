@@ -21,11 +21,10 @@ from supervisor_core.doctor.checks import Check
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.storage import schema, supervisors
 from supervisor_core.storage.audit import guard as audit_guard
-from supervisor_core.storage.audit.chain import FILE_NAME as HEAD_FILE
-from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.audit.chain import HEAD_FILE, HeadFile
 from supervisor_core.storage.database_check import limit_query_time, open_session, verify
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
-from supervisor_core.storage.ledger_file import FILE_NAME, file_state
+from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 from supervisor_core.storage.schema import ForeignTables
 
 LEDGER = "ledger"
@@ -34,7 +33,7 @@ LEDGER_SECONDS = 10.0
 
 def check_ledger(config: SupervisorConfig) -> Check:
     """The SQLite file in the state folder, looked at without changing it."""
-    path = config.state_dir / FILE_NAME
+    path = config.state_dir / LEDGER_FILE
     if not path.exists():
         return Check(LEDGER, True, f"{path} is not there yet; the first run makes it")
     try:
@@ -42,7 +41,7 @@ def check_ledger(config: SupervisorConfig) -> Check:
     except sqlite3.Error as error:
         trouble = ledger_error(path, error, "read")
         if trouble is None or not isinstance(trouble, LedgerDamaged):  # the disk: the pages weren't even looked at
-            remedy = f"Is the disk of {config.state_dir} full, or away? Make room; leave {FILE_NAME} where it is."
+            remedy = f"Is the disk of {config.state_dir} full, or away? Make room; leave {LEDGER_FILE} where it is."
             return Check(LEDGER, False, f"{path} can't be read: {error}", remedy)
         return _damaged(config, str(error))
     if seen.damage:
@@ -72,12 +71,12 @@ def _of_another_version(found: str | None) -> Check:
 def _damaged(config: SupervisorConfig, what: str) -> Check:
     folder = config.state_dir
     remedy = (
-        f"Workers go on and pauses hold. 1. supervisor stop. 2. Move {FILE_NAME}, {FILE_NAME}-wal and {FILE_NAME}-shm "
-        f"out of {folder}, and keep them. 3. Put a backup in their place, or save what can be read: "
-        f"sqlite3 OLD '.recover' | sqlite3 {FILE_NAME}. Without either, the next run begins a new ledger; then move "
+        f"Workers go on and pauses hold. 1. supervisor stop. 2. Move {LEDGER_FILE}, {LEDGER_FILE}-wal and "
+        f"{LEDGER_FILE}-shm out of {folder}, and keep them. 3. Put a backup in their place, or save what can be read: "
+        f"sqlite3 OLD '.recover' | sqlite3 {LEDGER_FILE}. Without either, the next run begins a new ledger; then move "
         f"{HEAD_FILE} away as well. 4. supervisor start. 5. supervisor audit verify."
     )
-    return Check(LEDGER, False, f"{folder / FILE_NAME} is damaged: {what}. {_heads(config)}", remedy)
+    return Check(LEDGER, False, f"{folder / LEDGER_FILE} is damaged: {what}. {_heads(config)}", remedy)
 
 
 def _heads(config: SupervisorConfig) -> str:

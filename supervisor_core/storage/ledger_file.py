@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from supervisor_core.workers.heartbeats.rows import Execute
 
-FILE_NAME = "ledger.db"
+LEDGER_FILE = "ledger.db"
 
 VERSION = "0001"
 """The newest revision in `migrations/versions`; a test compares the two."""

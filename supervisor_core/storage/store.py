@@ -29,8 +29,6 @@ from supervisor_core.storage.writer import Writer
 
 T = TypeVar("T")
 
-FILE_NAME = ledger_file.FILE_NAME
-
 log = logging.getLogger(__name__)
 
 

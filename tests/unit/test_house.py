@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "no description: supervisor_core/demo/program": "the demo's own repository is made from these files",
     "constructor: * Alert": A_ROW,
     "constructor: * Approval": A_ROW,
-    "constructor: * Entry": A_ROW,
+    "constructor: * TrailEntry": A_ROW,
     "constructor: * Job": A_ROW,
     "constructor: * Schedule": A_ROW,
 }

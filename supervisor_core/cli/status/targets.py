@@ -8,7 +8,7 @@ from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.targets import TEAM, GrammarContext, resolve, unknown
 from supervisor_core.common.errors import UsageError
 from supervisor_core.config.raw import RawConfig, state_dir_of
-from supervisor_core.storage.ledger_file import FILE_NAME, StoredTeam, read_teams
+from supervisor_core.storage.ledger_file import LEDGER_FILE, StoredTeam, read_teams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
     configured = _section(raw, "workers")
     ids = list(dict.fromkeys([*(worker["id"] for worker in status["workers"]), *configured]))
     supervisor_id = status["supervisor"]["id"]
-    seen = {team.name: team for team in read_teams(Path(state_dir_of(raw)) / FILE_NAME, supervisor_id)}
+    seen = {team.name: team for team in read_teams(Path(state_dir_of(raw)) / LEDGER_FILE, supervisor_id)}
     names = list(dict.fromkeys([*seen, *_section(raw, "teams")]))
     members = {name: _members(seen.get(name), configured, name) for name in names}
     active = {name: tuple(each["agent_id"] for each in found if each["active"]) for name, found in members.items()}

@@ -14,7 +14,7 @@ from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
-from supervisor_core.storage.ledger_file import FILE_NAME, file_state
+from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.worker import Search
@@ -65,7 +65,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
             "pid": holder or None,
             "started_at": said.get("started_at") if state == "unresponsive" else None,
             "reason": REASONS[state],
-            "ledger": {"problem": _ledger_problem(config.state_dir / FILE_NAME)},
+            "ledger": {"problem": _ledger_problem(config.state_dir / LEDGER_FILE)},
         },
         "services": [
             {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES

@@ -41,7 +41,7 @@ from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import masked
 
-FILE_NAME = "config_change.json"
+CONFIG_CHANGE_FILE = "config_change.json"
 SETTINGS = "config_settings.json"
 """Digests of the settings that the last daemon began with, by name: those take effect with a start alone."""
 
@@ -228,7 +228,7 @@ class ConfigRecord:
 
     @property
     def _path(self) -> Any:  # noqa: ANN401
-        return self._parts.host.config.state_dir / FILE_NAME
+        return self._parts.host.config.state_dir / CONFIG_CHANGE_FILE
 
     def _do(self, work: Callable[[], None]) -> None:
         task = asyncio.ensure_future(self._careful(work))

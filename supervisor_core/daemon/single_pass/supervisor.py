@@ -121,9 +121,7 @@ class Supervisor:
             self.host.pauses.read(self.worker.id)
 
     def _note_hand_made(self, change: PauseFlagChange) -> None:
-        from supervisor_core.daemon.services.monitoring import (
-            record_pause_flag_change,  # with the whole ledger: dear to import
-        )
+        from supervisor_core.daemon.services.monitoring import record_pause_flag_change
 
         record_pause_flag_change(lambda: self.config, self._ledger.open, change)
 

@@ -76,7 +76,7 @@ class LedgerOnDemand:
 
     def __init__(self, config: SupervisorConfig) -> None:
         self._config = config
-        self._path = config.state_dir / ledger_file.FILE_NAME
+        self._path = config.state_dir / ledger_file.LEDGER_FILE
         self._held = ExitStack()
         self._ledger: Ledger | None = None
 

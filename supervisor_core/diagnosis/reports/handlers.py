@@ -130,9 +130,9 @@ def verify_database(host: HostContext, job: Job) -> Outcome:
 
 def database_url(config: SupervisorConfig) -> str:
     """Where the database is: the shared one, and without one the ledger."""
-    from supervisor_core.storage.store import FILE_NAME
+    from supervisor_core.storage.ledger_file import LEDGER_FILE
 
-    return config.database.url.get_secret_value() or f"sqlite:///{config.state_dir / FILE_NAME}"
+    return config.database.url.get_secret_value() or f"sqlite:///{config.state_dir / LEDGER_FILE}"
 
 
 def database_name(config: SupervisorConfig) -> str:

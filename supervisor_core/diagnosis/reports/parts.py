@@ -35,7 +35,7 @@ from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.output.files import read_source, source_of
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.database_check import read_closed_ledger, verify
-from supervisor_core.storage.store import FILE_NAME
+from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.version import __version__
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Health, Heartbeat, health
@@ -242,7 +242,7 @@ def _queue(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, A
     """What waits for this worker or is under way; the report itself is among it."""
     states = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
     found = read_closed_ledger(
-        host.config.state_dir / FILE_NAME, lambda connection: jobs.waiting(connection, [worker.id], states)
+        host.config.state_dir / LEDGER_FILE, lambda connection: jobs.waiting(connection, [worker.id], states)
     )
     told = [
         {"task_id": job.task_id, "handler": job.handler, "state": str(job.state), "filed_at": to_text(job.filed_at)}
@@ -254,7 +254,7 @@ def _queue(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, A
 def _audit(host: HostContext, _: WorkerSettings, masking: Masking) -> dict[str, Any]:
     """The newest rows of this host's trail, whatever worker they are about."""
     wanted = audit.AuditFilter(limit=AUDIT_ROWS)
-    found = read_closed_ledger(host.config.state_dir / FILE_NAME, lambda connection: audit.search(connection, wanted))
+    found = read_closed_ledger(host.config.state_dir / LEDGER_FILE, lambda connection: audit.search(connection, wanted))
     return {"rows": [{**row, "details_json": _details(row["details_json"], masking)} for row in found]}
 
 

@@ -116,7 +116,7 @@ def _readable(name: str, value: object) -> bool:
     return not isinstance(value, str) or is_plain(value)
 
 
-FILE_NAME = "audit_head.json"
+HEAD_FILE = "audit_head.json"
 LOCK_SECONDS = 10
 """Far longer than anybody holds it; whoever gives up leaves an older head, which is no fault of the trail."""
 
@@ -127,8 +127,8 @@ class HeadFile:
     """The heads of the chains in one ledger (one, unless the supervisor was given another id). They only go forward."""
 
     def __init__(self, state_dir: Path) -> None:
-        self._path = state_dir / FILE_NAME
-        self._lock = state_dir / f"{FILE_NAME}.lock"
+        self._path = state_dir / HEAD_FILE
+        self._lock = state_dir / f"{HEAD_FILE}.lock"
 
     def read(self, supervisor_id: str) -> ChainHead | None:
         """The head of this chain as it was last kept; None before its first row."""

@@ -18,7 +18,8 @@ from supervisor_core.daemon.replication.table_copies import DivergedHistory
 from supervisor_core.storage.audit import files as audit_archive
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_anchors, audit_log
 from tests.support.homes import Home
 from tests.support.programs.armed import armed
@@ -62,7 +63,7 @@ def a_row(number: int) -> AuditEntry:
 
 
 def opened(folder: Path) -> Ledger:
-    return Ledger(folder / FILE_NAME, HOST, HeadFile(folder))
+    return Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder))
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_killed_anywhere_no_row_is_lost_and_the_next_run_finishes(home: Home, po
 
 
 def test_damaged_rows_are_not_archived(home: Home) -> None:
-    assert put_cell(home.state_dir / FILE_NAME, 7, "actor", "cli:mallory")
+    assert put_cell(home.state_dir / LEDGER_FILE, 7, "actor", "cli:mallory")
     done = home.supervisor("audit", "archive", "--before", "2026-01-01", "--out", "old.jsonl")
     assert (done.returncode, "row 7 was altered" in done.stderr) == (1, True), done.stderr
     assert not (home.folder / "old.jsonl").exists()

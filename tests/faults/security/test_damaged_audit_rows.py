@@ -25,7 +25,8 @@ from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.pages import page
 from supervisor_core.storage.audit.search import AuditFilter, RowPosition
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from tests.support.homes import Home
 from tests.support.sampling import examples
 from tests.support.storage.tampering import put_cell
@@ -50,7 +51,7 @@ values = st.one_of(
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger with a few rows, of which the first is in the shared database already."""
     folder = tmp_path_factory.mktemp("template")
-    with Ledger(folder / FILE_NAME, HOST, HeadFile(folder)) as ledger:
+    with Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder)) as ledger:
         for number in range(ROWS):
             row = AuditEntry("cli:anna", "PAUSE", f"W{number % 2}", task_id=f"t{number // 2}", label="anna - hotfix")
             ledger.audit(row, NOW + timedelta(seconds=number))
@@ -85,8 +86,8 @@ def test_whatever_stands_in_a_cell_no_reader_fails_and_the_check_names_that_row(
 ) -> None:
     folder = tmp_path_factory.mktemp("copy") / "state"
     shutil.copytree(template, folder)
-    assume(put_cell(folder / FILE_NAME, row, column, value, as_text=as_text and isinstance(value, bytes)))
-    with Ledger(folder / FILE_NAME, HOST, HeadFile(folder)) as ledger:
+    assume(put_cell(folder / LEDGER_FILE, row, column, value, as_text=as_text and isinstance(value, bytes)))
+    with Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder)) as ledger:
         whole, faults = ledger.read(lambda connection: audit.verify(connection, HeadFile(folder).all()))
         assert whole == ROWS - 1
         assert faults
@@ -144,7 +145,7 @@ def _all_pages(connection: Connection) -> list[Any]:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     made = Home(tmp_path_factory.mktemp("home"), {"West": {"command": ["sleep", "60"]}}, {})
-    with Ledger(made.state_dir / FILE_NAME, HOST, HeadFile(made.state_dir)) as ledger:
+    with Ledger(made.state_dir / LEDGER_FILE, HOST, HeadFile(made.state_dir)) as ledger:
         for number in range(3):
             ledger.audit(AuditEntry("cli:anna", "PAUSE", "West", label="anna", task_id=f"t{number}"))
         ledger.audit(AuditEntry("cli:anna", "MUTED", HOST, target_type="supervisor"))
@@ -161,7 +162,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     ],
 )
 def test_in_the_shell_a_damaged_row_is_shown_as_damaged_among_the_others(home: Home, column: str, value: Any) -> None:
-    path = home.state_dir / FILE_NAME
+    path = home.state_dir / LEDGER_FILE
     kept = path.with_name("kept.db")
     shutil.copy(path, kept)
     assert put_cell(path, 2, column, value, as_text=isinstance(value, bytes))

@@ -21,8 +21,8 @@ from supervisor_core.cli.status.targets import narrow
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.raw import read_raw
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.ledger_file import read_teams
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE, read_teams
+from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.teams.manager import TeamManager
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.unit.test_imports import imported_by
@@ -56,7 +56,7 @@ def plain(home: Home, *words: str) -> dict[str, str]:
 def manager(home: Home) -> Iterator[TeamManager]:
     """The home's teams as its daemon brings them into the ledger."""
     home.state_dir.mkdir(mode=0o700)
-    with Ledger(home.state_dir / FILE_NAME, "TestHost", HeadFile(home.state_dir)) as ledger:
+    with Ledger(home.state_dir / LEDGER_FILE, "TestHost", HeadFile(home.state_dir)) as ledger:
         made = TeamManager(ledger, "TestHost")
         made.sync_with(load_supervisor_config(home.config, environ={}))
         yield made
@@ -138,7 +138,7 @@ def test_a_team_that_the_ledger_does_not_know_is_shown_as_configured(home: Home)
     ]
     assert [worker["id"] for worker in told["workers"]] == ["OrionMX", "West"]
     assert told["healthy"] is False
-    assert not (home.state_dir / FILE_NAME).exists(), "looking makes no ledger"
+    assert not (home.state_dir / LEDGER_FILE).exists(), "looking makes no ledger"
     empty = home.supervisor("status", "team:empty")
     assert empty.returncode == 0, "nobody in it is unwell"
     assert "no objective is set" in empty.stdout
@@ -188,9 +188,9 @@ def test_the_words_of_send_show_the_same(home: Home) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"this is no database, and long enough not to be empty" * 100])
 def test_a_ledger_without_teams_tells_of_none(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
-        (tmp_path / FILE_NAME).write_bytes(content)
-    assert read_teams(tmp_path / FILE_NAME, "TestHost") == []
-    assert {each.name for each in tmp_path.iterdir()} == ({FILE_NAME} if content is not None else set())
+        (tmp_path / LEDGER_FILE).write_bytes(content)
+    assert read_teams(tmp_path / LEDGER_FILE, "TestHost") == []
+    assert {each.name for each in tmp_path.iterdir()} == ({LEDGER_FILE} if content is not None else set())
 
 
 def test_a_team_is_looked_up_without_a_database_library() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common.service import Blocking
-from supervisor_core.daemon.configuration.record import FILE_NAME, ConfigRecord
+from supervisor_core.daemon.configuration.record import CONFIG_CHANGE_FILE, ConfigRecord
 from supervisor_core.workers.context import DaemonContext
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.storage.forwarded_rows import opened
@@ -28,7 +28,7 @@ WHOLE = '"version": 2, "owner": "", "path": "", "begun_at": "", "changes": [], "
 )
 def test_a_damaged_file_keeps_no_daemon_from_its_start(tmp_path: Path, content: str) -> None:
     host = FakeHost(tmp_path).host
-    (host.config.state_dir / FILE_NAME).write_text(content)
+    (host.config.state_dir / CONFIG_CHANGE_FILE).write_text(content)
     with opened(host.config.state_dir) as ledger:
         record = ConfigRecord(DaemonContext(host, ledger), lambda _: {}, Blocking(1))
         asyncio.run(record.resume())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.daemon.single_pass.supervisor import Supervisor
-from supervisor_core.storage.store import FILE_NAME
+from supervisor_core.storage.ledger_file import LEDGER_FILE
 from tests.support.homes import Home, a_home
 
 
@@ -40,7 +40,7 @@ def heartbeat(home: Home) -> dict[str, Any]:
 
 
 def in_ledger(home: Home, statement: str) -> list[Any]:
-    connection = sqlite3.connect(home.state_dir / FILE_NAME)
+    connection = sqlite3.connect(home.state_dir / LEDGER_FILE)
     with connection:
         rows = connection.execute(statement).fetchall()
     connection.close()
@@ -48,9 +48,9 @@ def in_ledger(home: Home, statement: str) -> list[Any]:
 
 
 def spoil(home: Home) -> None:
-    for path in home.state_dir.glob(f"{FILE_NAME}*"):
+    for path in home.state_dir.glob(f"{LEDGER_FILE}*"):
         path.unlink()
-    (home.state_dir / FILE_NAME).write_bytes(b"no ledger at all " * 1000)
+    (home.state_dir / LEDGER_FILE).write_bytes(b"no ledger at all " * 1000)
 
 
 def test_a_ledger_that_is_none_is_said_in_the_heartbeat(home: Home) -> None:

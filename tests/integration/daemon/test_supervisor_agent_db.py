@@ -19,7 +19,8 @@ from supervisor_core.daemon.services.agent import SupersededError, SupervisorAge
 from supervisor_core.storage import schema, supervisors
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
-from supervisor_core.storage.store import FILE_NAME, EngineTransactions, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import EngineTransactions, Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.storage.tables import audit_log, team_members
 from supervisor_core.workers.teams import rows as teams
@@ -144,7 +145,7 @@ def test_the_silent_one_among_several_is_found(engine: Engine) -> None:
 
 
 def test_it_lives_in_a_hosts_own_ledger(tmp_path: Path) -> None:
-    with Ledger(tmp_path / FILE_NAME, HOST, HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as ledger:
 
         async def story() -> None:
             agent = SupervisorAgent(ledger, HOST)

@@ -22,8 +22,9 @@ from supervisor_core.host.interrupts import StopRequest
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Step
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.store import Ledger
 from tests.support.homes import SUPERVISOR, Home, a_home
 from tests.support.waiting import wait_until
 
@@ -41,20 +42,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
 
 def refuse(home: Home, when: str) -> None:
     """From now on the ledger takes no such outcome, which is no trouble with the disk."""
-    with sqlite3.connect(home.state_dir / FILE_NAME) as connection:
+    with sqlite3.connect(home.state_dir / LEDGER_FILE) as connection:
         what = f"WHEN NEW.state = 'done' AND {when} BEGIN SELECT RAISE(ABORT, 'not here'); END"
         connection.execute(f"CREATE TRIGGER refusing BEFORE UPDATE ON jobs_t {what}")
     connection.close()
 
 
 def accept(home: Home) -> None:
-    with sqlite3.connect(home.state_dir / FILE_NAME) as connection:
+    with sqlite3.connect(home.state_dir / LEDGER_FILE) as connection:
         connection.execute("DROP TRIGGER refusing")
     connection.close()
 
 
 def states(home: Home) -> list[str]:
-    connection = sqlite3.connect(home.state_dir / FILE_NAME)
+    connection = sqlite3.connect(home.state_dir / LEDGER_FILE)
     found = [state for (state,) in connection.execute("SELECT state FROM jobs_t ORDER BY job_id")]
     connection.close()
     return found
@@ -134,7 +135,7 @@ class Contested(Ledger):
 
 def test_what_somebody_else_did_is_no_action_of_this_pass(home: Home) -> None:
     supervisor, findings = Supervisor(home.config, "OrionMX"), Findings()
-    with Contested(home.state_dir / FILE_NAME, "TestHost", HeadFile(home.state_dir)) as ledger:
+    with Contested(home.state_dir / LEDGER_FILE, "TestHost", HeadFile(home.state_dir)) as ledger:
         do_what_waits(supervisor.host, supervisor.worker, ledger, findings, StopRequest(), sweep=False)
     assert states(home) == ["done"]
     assert (findings.actions, findings.problems) == ([], [])

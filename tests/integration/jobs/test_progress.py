@@ -24,8 +24,8 @@ from supervisor_core.jobs import progress
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import MOST_PROGRESS, PROGRESS_WORDS, Job
 from supervisor_core.storage import outbox
+from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message
-from supervisor_core.storage.store import FILE_NAME
 from supervisor_core.storage.tables import jobs as jobs_table
 from supervisor_core.workers.context import HostContext
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
@@ -77,7 +77,7 @@ class Bench:
 
     def sql(self, words: str) -> list[tuple[Any, ...]]:
         """Plain SQL, as a program that is not ours or is older may run it."""
-        with closing(sqlite3.connect(self.folder / FILE_NAME, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(self.folder / LEDGER_FILE, isolation_level=None)) as connection:
             return connection.execute(words).fetchall()
 
     def changed(self, task_id: str = "t1") -> int:
@@ -197,7 +197,7 @@ def test_a_handler_does_not_wait_for_a_ledger_that_somebody_holds_and_nothing_of
     kept: list[list[str]] = []
 
     def handler(host: HostContext) -> None:
-        with closing(sqlite3.connect(bench.folder / FILE_NAME, isolation_level=None)) as holder:
+        with closing(sqlite3.connect(bench.folder / LEDGER_FILE, isolation_level=None)) as holder:
             holder.execute("BEGIN IMMEDIATE")
             for number in range(3):
                 host.progress(f"step {number}")

@@ -16,7 +16,8 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
 from supervisor_core.storage.audit.pages import AT_ONCE, Page, page
 from supervisor_core.storage.audit.search import AuditFilter, RowPosition, search
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from tests.support.storage.long_audit_trail import RARE, a_long_trail
 
 HOST = "TestHost"
@@ -26,7 +27,7 @@ ANNA, BOB = "slack:T0TEAM/U0ANNA", "slack:T0TEAM/U0BOB"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(tmp_path / FILE_NAME, HOST, HeadFile(tmp_path)) as made:
+    with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as made:
         yield made
 
 

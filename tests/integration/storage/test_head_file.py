@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.host.open_folder import UnreadableFileError
-from supervisor_core.storage.audit.chain import FILE_NAME, ChainHead, HeadFile
+from supervisor_core.storage.audit.chain import HEAD_FILE, ChainHead, HeadFile
 
 
 def head(number: int, supervisor_id: str = "Host") -> ChainHead:
@@ -23,7 +23,7 @@ def test_it_only_goes_forward(tmp_path: Path) -> None:
     for number in (1, 5, 3):
         file.keep(head(number))
     assert HeadFile(tmp_path).read("Host") == head(5)
-    assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / HEAD_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_each_chain_has_its_own(tmp_path: Path) -> None:
@@ -36,19 +36,19 @@ def test_each_chain_has_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]"])
 def test_one_that_can_not_be_read_is_said_and_not_written_over(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / FILE_NAME).write_bytes(content)
+    (tmp_path / HEAD_FILE).write_bytes(content)
     file = HeadFile(tmp_path)
     with pytest.raises(UnreadableFileError):
         file.read("Host")
     file.keep(head(6))
-    assert (tmp_path / FILE_NAME).read_bytes() == content
+    assert (tmp_path / HEAD_FILE).read_bytes() == content
 
 
 @pytest.mark.parametrize(
     "content", [b'{"Host": 7}', b'{"Host": {"audit_id": "5", "hash": "x"}}', b'{"Host": {"audit_id": 5}}']
 )
 def test_what_is_no_head_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / FILE_NAME).write_bytes(content)
+    (tmp_path / HEAD_FILE).write_bytes(content)
     assert HeadFile(tmp_path).read("Host") is None
 
 
@@ -73,4 +73,4 @@ def test_of_many_processes_the_newest_wins(tmp_path: Path) -> None:
     for process in processes:
         process.join(30)
         assert process.exitcode == 0
-    assert json.loads((tmp_path / FILE_NAME).read_text())["Host"]["audit_id"] == 59
+    assert json.loads((tmp_path / HEAD_FILE).read_text())["Host"]["audit_id"] == 59

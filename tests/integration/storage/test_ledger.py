@@ -28,8 +28,9 @@ from supervisor_core.jobs.model import JobState
 from supervisor_core.storage import outbox, schema
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, ChainHead, HeadFile
+from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message, record
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, sightings
 from tests.support.storage.ledger_rows import count_pending
 from tests.support.storage.tampering import unguard
@@ -41,7 +42,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def opened(folder: Path) -> Ledger:
-    return Ledger(folder / FILE_NAME, HOST, HeadFile(folder))
+    return Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder))
 
 
 @pytest.fixture
@@ -175,7 +176,7 @@ def test_the_files_are_ours_alone(ledger: Ledger, folder: Path) -> None:
     finally:
         os.umask(before)
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert {f"{FILE_NAME}", f"{FILE_NAME}-wal", f"{FILE_NAME}-shm", "audit_head.json"} <= set(modes)
+    assert {f"{LEDGER_FILE}", f"{LEDGER_FILE}-wal", f"{LEDGER_FILE}-shm", "audit_head.json"} <= set(modes)
     assert set(modes.values()) == {0o600}, modes
 
 
@@ -269,20 +270,20 @@ class BrokenHeads:
 
 
 def test_what_is_on_disk_is_told_as_done_even_if_its_head_could_not_be_kept(folder: Path) -> None:
-    with Ledger(folder / FILE_NAME, HOST, BrokenHeads(keep=ValueError("no"))) as ledger:
+    with Ledger(folder / LEDGER_FILE, HOST, BrokenHeads(keep=ValueError("no"))) as ledger:
         assert ledger.audit(entry(1)).audit_id == 1
         assert numbers(ledger) == [1]
 
 
 def test_a_head_that_can_not_be_read_keeps_nothing_from_being_written(folder: Path) -> None:
-    with Ledger(folder / FILE_NAME, HOST, BrokenHeads(read=OSError(24, "Too many open files"))) as ledger:
+    with Ledger(folder / LEDGER_FILE, HOST, BrokenHeads(read=OSError(24, "Too many open files"))) as ledger:
         assert ledger.audit(entry(1)).audit_id == 1
         assert numbers(ledger) == [1]
 
 
 @pytest.mark.parametrize("how", ["gone", "cut"])
 def test_a_trail_whose_head_was_taken_away_is_not_called_whole_and_adopts_no_new_one(folder: Path, how: str) -> None:
-    with Ledger(folder / FILE_NAME, HOST, HeadFile(folder)) as ledger:
+    with Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder)) as ledger:
         for number in (1, 2):
             ledger.audit(entry(number))
         ledger.write(unguard)
@@ -297,9 +298,9 @@ def test_a_trail_whose_head_was_taken_away_is_not_called_whole_and_adopts_no_new
 
 def test_a_file_that_is_no_ledger_is_said_in_words(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    (folder / FILE_NAME).write_bytes(b"garbage" * 1000)
+    (folder / LEDGER_FILE).write_bytes(b"garbage" * 1000)
     with pytest.raises(LedgerUnavailable, match="not a database"):
-        Ledger(folder / FILE_NAME, HOST, HeadFile(folder))
+        Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder))
 
 
 # A full disk

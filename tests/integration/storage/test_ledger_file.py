@@ -132,7 +132,7 @@ def test_a_ledger_that_is_not_there_yet_is_made_for_the_first_heartbeat(config: 
     with LedgerOnDemand(config) as ledger:
         assert not ledger.nothing_waits("OrionMX")
         ledger.write(report)
-    assert ledger_file.nothing_waits(config.state_dir / ledger_file.FILE_NAME, "OrionMX", NOW)
+    assert ledger_file.nothing_waits(config.state_dir / ledger_file.LEDGER_FILE, "OrionMX", NOW)
 
 
 def test_a_heartbeat_that_can_not_be_written_is_said_in_our_words(config: SupervisorConfig, path: Path) -> None:

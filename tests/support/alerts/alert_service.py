@@ -30,7 +30,8 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
 from supervisor_core.workers.health import Heartbeat, WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
@@ -68,7 +69,7 @@ class AlertDesk:
         self.config: SupervisorConfig
         self._requests = 0
         self.configure()
-        self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
+        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost", HeadFile(folder / "var"))
         self.alerting = self.restart()
         self.alerts = AlertService(self.ledger)
 

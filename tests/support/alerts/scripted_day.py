@@ -25,7 +25,8 @@ from supervisor_core.alerts.actions import AlertService
 from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from tests.support.alerts.alert_service import BEGINNING, AlertDesk
 
 SAID = ("chat.postMessage", "chat.update")
@@ -55,7 +56,7 @@ class Day(AlertDesk):
         """The bot ends and another begins: what is not in the ledger is forgotten."""
         if self._delivery is not None:
             self.ledger.close()
-            self.ledger = Ledger(self.folder / "var" / FILE_NAME, "TestHost", HeadFile(self.folder / "var"))
+            self.ledger = Ledger(self.folder / "var" / LEDGER_FILE, "TestHost", HeadFile(self.folder / "var"))
             self.alerts = AlertService(self.ledger)
         alerting = super().restart()
         client = AsyncWebClient(token=self._playground.bot_token, base_url=self._playground.api_url, retry_handlers=[])

@@ -22,7 +22,8 @@ from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.worker import start_watcher
@@ -76,7 +77,7 @@ class CodeHost:
             "workers": {name: {"command": ["{python}", "-V"], "code": dict(code)} for name, code in codes.items()},
         }
         self.processes = FakeProcesses()
-        self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
+        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost", HeadFile(folder / "var"))
         self.configure()
 
     def configure(self, **workers: Mapping[str, Any]) -> None:

@@ -24,7 +24,8 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.pauses import Pause
 
@@ -53,7 +54,7 @@ class Desk:
             },
         }
         self._write()
-        self.ledger = Ledger(folder / "var" / FILE_NAME, "TestHost", HeadFile(folder / "var"))
+        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost", HeadFile(folder / "var"))
         self.parts = DaemonContext(replace(open_doors(self.config), processes=FakeProcesses()), self.ledger)
         self.rights = FakeRights()
         self.approvals = build_approvals(self.parts, self.rights)

@@ -21,7 +21,8 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, ChainHead, HeadFile
 from supervisor_core.storage.engine import shared_engine
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, workers
 from supervisor_core.storage.tables import jobs as jobs_table
 
@@ -33,7 +34,7 @@ Row = dict[str, Any]
 
 
 def opened(folder: Path, supervisor_id: str = HOST) -> Ledger:
-    return Ledger(folder / FILE_NAME, supervisor_id, HeadFile(folder))
+    return Ledger(folder / LEDGER_FILE, supervisor_id, HeadFile(folder))
 
 
 @contextmanager

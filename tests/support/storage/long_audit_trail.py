@@ -13,7 +13,8 @@ from typing import Any
 from supervisor_core.common.times import to_text
 from supervisor_core.storage.audit.chain import GENESIS, row_hash
 from supervisor_core.storage.audit.rows import COLUMNS
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 
 HOST = "TestHost"
 BEGUN = datetime(2025, 1, 1, tzinfo=UTC)
@@ -42,7 +43,7 @@ class NoHeads:
 def a_long_trail(folder: Path, rows: int) -> Ledger:
     """The ledger, to be closed by the caller."""
     folder.mkdir(parents=True, exist_ok=True)
-    ledger = Ledger(folder / FILE_NAME, HOST, NoHeads())
+    ledger = Ledger(folder / LEDGER_FILE, HOST, NoHeads())
     with closing(sqlite3.connect(ledger.path)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.executemany(_INSERT, _rows(rows))

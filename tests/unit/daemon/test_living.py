@@ -17,7 +17,8 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services import agent as living
 from supervisor_core.daemon.services.agent import BROKEN_SECONDS, LifeRecorder, SupervisorAgent
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.teams.manager import TeamManager
 from tests.support.daemon.agents import NOW, Troubled, at_once, put_supervisor, row_of
@@ -94,7 +95,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     (tmp_path / "nas").mkdir()
     monkeypatch.setattr(living, "time", clock)
     monkeypatch.setattr(logging.getLogger("supervisor_core"), "propagate", True)
-    with Ledger(tmp_path / FILE_NAME, HOST, HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as ledger:
         yield Scene(tmp_path, ledger, clock)
 
 

@@ -65,7 +65,7 @@ def test_a_target_that_can_not_be_replaced_leaves_no_temporary_file(tmp_path: Pa
 def test_the_temporary_name_is_hidden_and_no_flag_even_for_the_longest_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_folder, "patiently", lambda rename: None)
+    monkeypatch.setattr(open_folder, "retry_rename", lambda rename: None)
     write_atomically(tmp_path / f"{'ü' * 120}.flag", b"x")
     (name,) = os.listdir(tmp_path)
     assert name.startswith(".")

@@ -13,7 +13,8 @@ import yaml
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.store import FILE_NAME, Ledger
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.teams.manager import TeamError, TeamManager, team_pictures
 from tests.support.daemon.agents import NOW, put_supervisor
 
@@ -25,7 +26,7 @@ Shown = tuple[str, str, list[tuple[str, str]], list[str]]
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(tmp_path / FILE_NAME, HOST, HeadFile(tmp_path)) as made:
+    with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as made:
         yield made
 
 

@@ -20,7 +20,7 @@ from supervisor_core.alerts.outside import deadman as module
 from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.service import ServiceReport, ServiceState
-from supervisor_core.storage.store import FILE_NAME
+from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 from tests.support.alerts.webhook_receiver import a_receiver
@@ -147,7 +147,7 @@ def test_a_ledger_that_takes_no_row_ends_the_pings(
     answer = web.get(URL, status=200)
     switch = Switch(desk)
     assert switch.beat()
-    with closing(sqlite3.connect(desk.folder / "var" / FILE_NAME, isolation_level=None)) as other:
+    with closing(sqlite3.connect(desk.folder / "var" / LEDGER_FILE, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert not switch.beat()
         assert "the ledger took no row within" in switch.service.problem()
