@@ -32,7 +32,7 @@ MERGE_WITHIN = timedelta(minutes=10)
 
 def save_last_heard(state_dir: Path, moment: datetime, *, left: bool = False) -> None:
     """Keep when Slack was last heard of, and whether the connection was closed after that."""
-    write_json(state_dir / NOTICES_FILE, {"heard_at": to_text(moment), "left": left}, mode=0o600)
+    write_json(state_dir / NOTICES_FILE, {"heard_at": to_text(moment), "left": left})
 
 
 def closed_cleanly(state_dir: Path) -> bool:

@@ -21,7 +21,7 @@ from supervisor_core.common.times import EXPECTED, parse_since, since_moment
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.rounds import disabled_reason
-from supervisor_core.host.open_folder import UnreadableFileError
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ChainHead, HeadFile
 from supervisor_core.storage.audit.files import audit_csv

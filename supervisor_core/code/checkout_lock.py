@@ -24,6 +24,7 @@ from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.jobs.model import Job
@@ -110,7 +111,7 @@ def _nothing() -> Iterator[None]:
 
 def _lock(host: HostContext, worker: WorkerSettings, purpose: str, kind: str = CHECKOUT) -> FileLock:
     locks = host.config.state_dir / "locks"
-    locks.mkdir(mode=0o700, exist_ok=True)
+    locks.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     key = hashlib.sha256(os.fsencode(_top(host, worker))).hexdigest()[:16]
     return FileLock(locks / f"{kind}_{key}.lock", purpose)
 

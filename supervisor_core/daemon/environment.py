@@ -16,6 +16,7 @@ from supervisor_core.commands.flags import Trust
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host import drive_files
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging import log as logs
 from supervisor_core.host.open_folder import OpenFolder
@@ -32,8 +33,8 @@ class StateFolderError(SupervisorError):
 def prepare_state_dir(config: SupervisorConfig) -> None:
     """Make the state folder, ours alone."""
     try:
-        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        config.state_dir.chmod(0o700)
+        config.state_dir.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        config.state_dir.chmod(PRIVATE_FOLDER)
     except OSError as error:
         raise StateFolderError(
             f"The state folder {config.state_dir} can't be used: {error.strerror}.",

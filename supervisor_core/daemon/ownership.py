@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.processes.stopping import StopReport
@@ -81,7 +82,7 @@ def pass_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
 def worker_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
     """For who is a pass already: be the one who does something for this worker."""
     locks = state_dir / "locks"
-    locks.mkdir(mode=0o700, exist_ok=True)
+    locks.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     try:
         lock = FileLock(locks / f"worker_{worker_id}.lock", f"a pass for {worker_id}").acquire()
     except LockedError as error:
@@ -106,7 +107,7 @@ RUNTIME_FILE = "runtime.json"
 
 def write(state_dir: Path, document: Mapping[str, Any]) -> None:
     """Say it; one writer, the daemon."""
-    write_json(state_dir / RUNTIME_FILE, dict(document), mode=0o600)
+    write_json(state_dir / RUNTIME_FILE, dict(document))
 
 
 def read(state_dir: Path) -> Mapping[str, Any]:

@@ -1,16 +1,35 @@
-"""Open files, by their descriptor: read in pieces, written whole, with exactly the rights that were asked for."""
+"""Primitives for files and their descriptors: modes, reading in pieces, writing whole, renaming, temporary names."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from supervisor_core.common.errors import RefusedError
 
 # A file system that can't sync a folder, or has no modes, isn't at fault.
 NOT_SUPPORTED = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 READ_AT_ONCE = 1 << 20
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+"""The modes of everything in the state folder."""
+
+# On Windows a rename fails for a moment while another program (a scanner, a sync client) looks at the file.
+BUSY_ON_WINDOWS = frozenset({5, 32, 33})  # access denied, sharing violation, lock violation
+RENAME_ATTEMPTS = 12
+RENAME_PAUSE_SECONDS = 0.02  # growing with each attempt: about a second and a half in all
+
+_NAME_KEPT_BYTES = 64  # of the target's name in the temporary one, which must stay under the limit of 255
+
+
+class UnreadableFileError(RefusedError):
+    """This file can't be used as it is."""
 
 
 def is_link(facts: os.stat_result) -> bool:
@@ -50,3 +69,38 @@ def known_flags(*names: str) -> int:
     for name in names:
         together |= getattr(os, name, 0)
     return together
+
+
+def retry_rename(rename: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:
+    """Rename; on Windows again, a bounded number of times, while somebody looks at the file."""
+    for attempt in range(1, RENAME_ATTEMPTS + 1):
+        try:
+            rename()
+        except OSError as error:
+            busy = getattr(error, "winerror", None) in BUSY_ON_WINDOWS
+            if not busy or attempt == RENAME_ATTEMPTS:
+                raise
+            pause(RENAME_PAUSE_SECONDS * attempt)
+        else:
+            return
+
+
+def temporary_name(name: str, *, only_writer: bool) -> str:
+    """The name of a temporary file: one that nobody else has, or for an only writer always the same."""
+    kept = os.fsencode(name)[:_NAME_KEPT_BYTES].decode(errors="ignore")
+    if not only_writer:
+        return f".{kept}.{os.urandom(6).hex()}.tmp"
+    return f".{kept}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:12]}.tmp"
+
+
+def split_lines(data: bytes, most: int) -> tuple[bytes, bytes]:
+    """The first piece that fits into a file, whole lines where possible, and the rest."""
+    if len(data) <= most:
+        return data, b""
+    end = data.rfind(b"\n", 0, most) + 1 or most
+    return data[:end], data[end:]
+
+
+def refused(path: Path, problem: str) -> UnreadableFileError:
+    """The error for a path that holds something other than a usable regular file."""
+    return UnreadableFileError(f"{path} {problem}.", remedy="Put a regular file there, or remove it.")

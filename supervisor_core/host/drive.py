@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.host import drive_files
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.files import read_json, write_json
-from supervisor_core.host.open_folder import UnreadableFileError
 
 T = TypeVar("T")
 
@@ -120,7 +120,6 @@ NOTE = "drive.json"
 DESIRED = "desired"
 """The folder in the state folder that holds a copy of each pause."""
 ID_BYTES = 16
-PRIVATE = 0o600
 
 ADOPT_ATTEMPTS, PATIENT_ATTEMPTS = 20, 8
 ADOPT_PAUSE_SECONDS = 0.01
@@ -185,7 +184,7 @@ class DriveIdentity:
                 if not drive_files.exists(self._root, self._marker):
                     self._make_marker()
                 if shown := self._shown():
-                    write_json(self._note, {"drive_id": shown, "state_folder": str(self._folder)}, mode=PRIVATE)
+                    write_json(self._note, {"drive_id": shown, "state_folder": str(self._folder)})
                     return
             time.sleep(ADOPT_PAUSE_SECONDS)
 

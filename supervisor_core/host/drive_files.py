@@ -17,8 +17,9 @@ from pathlib import Path, PurePath
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
+from supervisor_core.host.descriptors import UnreadableFileError, temporary_name
 from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json
-from supervisor_core.host.open_folder import FileEnd, OpenFolder, UnreadableFileError, temporary_name
+from supervisor_core.host.open_folder import FileEnd, OpenFolder
 
 
 def read(root: Path, path: str | PurePath, max_bytes: int, *, own: bool = False) -> bytes:

@@ -15,21 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.host.open_folder import OpenFolder, UnreadableFileError
+from supervisor_core.host.descriptors import PRIVATE_FILE, UnreadableFileError
+from supervisor_core.host.open_folder import OpenFolder
 
 MAX_JSON_BYTES = 4 * 1024 * 1024  # far above any document of ours, far below what would hurt
 
 
-def write_atomically(path: str | Path, data: bytes | str, *, mode: int = 0o640) -> None:
+def write_atomically(path: str | Path, data: bytes | str) -> None:
     """Replace `path` by a file with exactly this content: a reader sees the old one or the new one."""
     target = Path(path)
     with OpenFolder.at(target.parent, shared=False) as folder:
-        folder.write(target.name, data.encode() if isinstance(data, str) else data, mode)
+        folder.write(target.name, data.encode() if isinstance(data, str) else data, PRIVATE_FILE)
 
 
-def write_json(path: str | Path, document: object, *, mode: int = 0o640) -> None:
+def write_json(path: str | Path, document: object) -> None:
     """Write a JSON document atomically. What is not JSON (a NaN) fails before the disk is touched."""
-    write_atomically(path, json_text(document), mode=mode)
+    write_atomically(path, json_text(document))
 
 
 def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:
@@ -78,7 +79,6 @@ def _refuse_constant(word: str) -> object:
     raise ValueError(f"{word} is no JSON number")
 
 
-MODE = 0o600
 LONGEST_LINE = 64 * 1024 * 1024
 
 
@@ -94,7 +94,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> str:
     digest = hashlib.sha256()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with os.fdopen(os.open(temporary, flags, MODE), "wb") as file:
+        with os.fdopen(os.open(temporary, flags, PRIVATE_FILE), "wb") as file:
             for line in lines:
                 content = f"{line}\n".encode()
                 digest.update(content)

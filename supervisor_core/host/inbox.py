@@ -22,7 +22,8 @@ from supervisor_core.commands.flags import MAX_BYTES, SUFFIX, is_task_id
 from supervisor_core.common import crashpoints
 from supervisor_core.common.text import storable
 from supervisor_core.host import drive_files
-from supervisor_core.host.open_folder import OpenFolder, UnreadableFileError
+from supervisor_core.host.descriptors import UnreadableFileError
+from supervisor_core.host.open_folder import OpenFolder
 
 PROCESSING, REJECTED = "processing", "rejected"
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from supervisor_core.common.errors import TemporaryError
+from supervisor_core.host.descriptors import PRIVATE_FILE
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
 
@@ -113,7 +114,7 @@ class FileLock:
         descriptor = os.open(
             self.path,
             os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0),
-            0o600,
+            PRIVATE_FILE,
         )
         try:
             if not _lock(descriptor, exclusive=exclusive) or not self._is_at_path(descriptor):

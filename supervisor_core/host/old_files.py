@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from supervisor_core.host.descriptors import PRIVATE_FILE
 from supervisor_core.host.open_folder import OpenFolder
 
 SECONDS = 3.0
@@ -74,7 +75,7 @@ def next_sweep(state_dir: Path, now: datetime) -> datetime:
 def note_sweep(state_dir: Path) -> None:
     """Note that a sweep has just ended."""
     (state_dir / PARTS).unlink(missing_ok=True)
-    (state_dir / MARK).touch(mode=0o600)
+    (state_dir / MARK).touch(mode=PRIVATE_FILE)
 
 
 def parts_done(state_dir: Path) -> set[str]:
@@ -88,6 +89,6 @@ def parts_done(state_dir: Path) -> set[str]:
 def note_part(state_dir: Path, name: str) -> None:
     """Note that the sweep under way has one more part behind it."""
     path = state_dir / PARTS
-    path.touch(mode=0o600)
+    path.touch(mode=PRIVATE_FILE)
     with path.open("a") as file:
         file.write(f"{name}\n")

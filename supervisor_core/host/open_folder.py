@@ -12,38 +12,37 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from supervisor_core.common.errors import RefusedError
-from supervisor_core.host.descriptors import NOT_SUPPORTED, chunks, is_link, known_flags, set_mode, write_all
+from supervisor_core.host.descriptors import (
+    NOT_SUPPORTED,
+    PRIVATE_FILE,
+    UnreadableFileError,
+    chunks,
+    is_link,
+    known_flags,
+    refused,
+    retry_rename,
+    set_mode,
+    split_lines,
+    temporary_name,
+    write_all,
+)
 
 BY_DESCRIPTOR = os.open in os.supports_dir_fd
 """Whether names can be opened relative to an open folder. False on Windows."""
-
-# On Windows a rename fails for a moment while another program (a scanner, a sync client) looks at the file.
-BUSY_ON_WINDOWS = frozenset({5, 32, 33})  # access denied, sharing violation, lock violation
-RENAME_ATTEMPTS = 12
-RENAME_PAUSE_SECONDS = 0.02  # growing with each attempt: about a second and a half in all
-
 _A_LINK_OR_NO_FOLDER = frozenset({errno.ELOOP, errno.ENOTDIR})
-_NAME_KEPT_BYTES = 64  # of the target's name in the temporary one, which must stay under the limit of 255
 
 OPEN_ATTEMPTS = 5
 """For a file on the drive that is replaced while it's opened, as heartbeats are every few seconds."""
 
 LOOKS = 20
 """At the number of names of a file on the drive. They take 60 µs together; a network drive answers from its cache."""
-
-
-class UnreadableFileError(RefusedError):
-    """This file can't be used as it is."""
 
 
 class FileEnd(NamedTuple):
@@ -130,7 +129,7 @@ class OpenFolder:
     def probe(self) -> None:
         """Write a file and remove it: a full or read-only drive has the same rights as any other."""
         name = temporary_name("probe", only_writer=False)
-        self._write_new(name, b"x", 0o600)
+        self._write_new(name, b"x", PRIVATE_FILE)
         self.remove(name)
 
     def read(self, name: str, max_bytes: int, *, own: bool = False) -> bytes:
@@ -203,8 +202,11 @@ class OpenFolder:
             size = self._size(name)
             if size and size + len(rest) > max_bytes:
                 self._rotate(name, backups)
-            piece, rest = _split(rest, max_bytes)
-            with self._opened_to_append(name, mode) as descriptor:
+            piece, rest = split_lines(rest, max_bytes)
+            new = self.opened(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with contextlib.suppress(FileExistsError), new as descriptor:
+                set_mode(descriptor, mode)
+            with self.opened(name, os.O_WRONLY | os.O_APPEND, own=True) as descriptor:
                 write_all(descriptor, piece)
 
     def rename(self, name: str, folder: OpenFolder, new_name: str) -> None:
@@ -242,14 +244,14 @@ class OpenFolder:
         return str(self.path) if self._descriptor is None else f"/proc/self/fd/{self._descriptor}"
 
     @contextlib.contextmanager
-    def opened(self, name: str, flags: int, mode: int = 0o600, *, own: bool = False) -> Iterator[int]:
+    def opened(self, name: str, flags: int, mode: int = PRIVATE_FILE, *, own: bool = False) -> Iterator[int]:
         """The checked descriptor of a regular file; with `own`, of a file that we wrote."""
         with self._naming(name):
             descriptor = self._open(name, flags, mode)
             try:
                 facts = os.fstat(descriptor)
                 if own and not self._is_ours(facts):
-                    raise _refused(self.path / name, f"belongs to another user (uid {facts.st_uid})")
+                    raise refused(self.path / name, f"belongs to another user (uid {facts.st_uid})")
                 yield descriptor
             finally:
                 os.close(descriptor)  # on a network drive this is where a full disk is told
@@ -264,9 +266,9 @@ class OpenFolder:
                 descriptor = os.open(*self._at(name), safe, mode, **self._from_here())
             except OSError as error:
                 if error.errno == errno.ELOOP:
-                    raise _refused(self.path / name, "is a symbolic link") from None
+                    raise refused(self.path / name, "is a symbolic link") from None
                 if error.errno == errno.ENXIO:  # a FIFO without a reader, or a socket
-                    raise _refused(self.path / name, "is no regular file") from None
+                    raise refused(self.path / name, "is no regular file") from None
                 raise
             try:
                 self._check_regular(name, os.fstat(descriptor))
@@ -276,7 +278,7 @@ class OpenFolder:
                 os.close(descriptor)
                 raise
             os.close(descriptor)
-        raise _refused(self.path / name, "was swapped each time it was opened")
+        raise refused(self.path / name, "was swapped each time it was opened")
 
     def _is_its_only_name(self, name: str, descriptor: int) -> bool:
         """Refuse an open file with a second name; False where the name means another file by now.
@@ -294,24 +296,10 @@ class OpenFolder:
             if not os.path.samestat(by_name, facts):
                 return False
             if by_name.st_nlink > 1 or facts.st_nlink > 1:
-                raise _refused(self.path / name, "has a second name (hard link)")
+                raise refused(self.path / name, "has a second name (hard link)")
         return True
 
-    @contextlib.contextmanager
-    def _opened_to_append(self, name: str, mode: int) -> Iterator[int]:
-        flags = os.O_WRONLY | os.O_APPEND
-        try:
-            with self.opened(name, flags | os.O_CREAT | os.O_EXCL, mode) as descriptor:
-                set_mode(descriptor, mode)
-                yield descriptor
-                return
-        except FileExistsError:
-            pass
-        with self.opened(name, flags, own=True) as descriptor:
-            yield descriptor
-
     def _temporary(self, name: str, data: bytes, mode: int, *, only_writer: bool) -> str:
-        """Write a temporary file in this folder; its name."""
         temporary = temporary_name(name, only_writer=only_writer)
         if only_writer:
             self.remove(temporary)
@@ -361,7 +349,7 @@ class OpenFolder:
     def _check_regular(self, name: str, facts: os.stat_result) -> None:
         if stat.S_ISREG(facts.st_mode) and not is_link(facts):
             return
-        raise _refused(self.path / name, "is a symbolic link" if is_link(facts) else "is no regular file")
+        raise refused(self.path / name, "is a symbolic link" if is_link(facts) else "is no regular file")
 
     def _no_folder(self, name: str) -> OSError:
         """The error for a name that isn't a folder that we may enter. It says nothing about the files below it."""
@@ -381,10 +369,8 @@ class OpenFolder:
         return {} if self._descriptor is None else {"dir_fd": self._descriptor}
 
     def _pair(self, folder: OpenFolder) -> dict[str, Any]:
-        """The same for calls with two names."""
-        if self._descriptor is None:
-            return {}
-        return {"src_dir_fd": self._descriptor, "dst_dir_fd": folder._descriptor}
+        here, there = self._descriptor, folder._descriptor
+        return {} if here is None else {"src_dir_fd": here, "dst_dir_fd": there}
 
     @contextlib.contextmanager
     def _listing(self) -> Iterator[Any]:
@@ -412,37 +398,3 @@ class OpenFolder:
             del error.filename2
             error.filename = os.fspath(self.path / name)
             raise
-
-
-def retry_rename(rename: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:
-    """Rename; on Windows again, a bounded number of times, while somebody looks at the file."""
-    for attempt in range(1, RENAME_ATTEMPTS + 1):
-        try:
-            rename()
-        except OSError as error:
-            busy = getattr(error, "winerror", None) in BUSY_ON_WINDOWS
-            if not busy or attempt == RENAME_ATTEMPTS:
-                raise
-            pause(RENAME_PAUSE_SECONDS * attempt)
-        else:
-            return
-
-
-def temporary_name(name: str, *, only_writer: bool) -> str:
-    """The name of a temporary file: one that nobody else has, or for an only writer always the same."""
-    kept = os.fsencode(name)[:_NAME_KEPT_BYTES].decode(errors="ignore")
-    if not only_writer:
-        return f".{kept}.{os.urandom(6).hex()}.tmp"
-    return f".{kept}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:12]}.tmp"
-
-
-def _refused(path: Path, problem: str) -> UnreadableFileError:
-    return UnreadableFileError(f"{path} {problem}.", remedy="Put a regular file there, or remove it.")
-
-
-def _split(data: bytes, most: int) -> tuple[bytes, bytes]:
-    """The first piece that fits into a file, whole lines where possible, and the rest."""
-    if len(data) <= most:
-        return data, b""
-    end = data.rfind(b"\n", 0, most) + 1 or most
-    return data[:end], data[end:]

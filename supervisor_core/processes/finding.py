@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from supervisor_core.host.open_folder import UnreadableFileError
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Liveness, ProcessFacts, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.identity import identity_of, life_of, state

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from supervisor_core.common.errors import RefusedError, SupervisorError
-from supervisor_core.host.open_folder import UnreadableFileError
+from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes import manager as processes_children
 from supervisor_core.processes.finding import Presence, find
-from supervisor_core.processes.output.files import FOLDER_MODE, opened_output
+from supervisor_core.processes.output.files import opened_output
 from supervisor_core.processes.records import (
     STARTING,
     StopOrder,
@@ -115,7 +115,7 @@ def _opened_log(path: Path) -> Iterator[int]:
     """The file for the output, appended to: its beginning may be cut off while the worker writes."""
     with ExitStack() as stack:
         try:
-            path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
             descriptor = stack.enter_context(opened_output(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
         except UnreadableFileError as error:
             raise LaunchError(f"Its output can't be captured: {error.message}", remedy=error.remedy) from error

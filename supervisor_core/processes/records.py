@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from supervisor_core.common.errors import UsageError
+from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.files import read_json, write_json
-from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 
 STARTING = "starting"
 RUNNING = "running"
 STUCK = "stuck"  # a stop left somebody alive; ends with the next stop that does not
-RECORD_MODE = 0o600
-FOLDER_MODE = 0o700
 
 _WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 
@@ -69,7 +67,7 @@ def lock_path(state_dir: Path, worker_id: str) -> Path:
 
 def prepare_folder(state_dir: Path) -> None:
     """Make the folder of the records, readable by nobody else."""
-    (state_dir / "workers").mkdir(mode=FOLDER_MODE, exist_ok=True)
+    (state_dir / "workers").mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def place_of(state_dir: Path, worker_id: str) -> str:
@@ -118,7 +116,7 @@ def write_record(state_dir: Path, record: WorkerRecord) -> None:
         "spec_hash": record.spec_hash,
         "order": record.order and record.order._asdict(),
     }
-    write_json(record_path(state_dir, record.worker_id), document, mode=RECORD_MODE)
+    write_json(record_path(state_dir, record.worker_id), document)
 
 
 def forget_record(state_dir: Path, worker_id: str) -> None:

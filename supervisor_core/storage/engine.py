@@ -31,6 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from supervisor_core.common.times import from_text, require_aware, to_text
+from supervisor_core.host.descriptors import PRIVATE_FILE, PRIVATE_FOLDER
 
 BUSY_SECONDS = 30
 """How long a writer waits for another process's transaction; ours last milliseconds, so this is never reached."""
@@ -98,8 +99,8 @@ def _read_any_moment(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a dr
 
 def _create_private(path: Path) -> None:
     """Make the file ours alone before SQLite does; its companions (-wal, -shm) take the same mode."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
 
 
 def _pin_sqlite(engine: Engine) -> None:

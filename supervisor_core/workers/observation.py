@@ -31,8 +31,6 @@ from supervisor_core.workers.pauses import Pause, Pauses, read_flag
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
 
-MODE = 0o600
-
 
 def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | None) -> float | None:
     """Since how many seconds this process is known to be stopped; None, and no note, where none is (`identity`)."""
@@ -47,7 +45,7 @@ def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | 
         since = note.get("since")
         if note.get("process") == list(identity) and isinstance(since, float):
             return max(0.0, now - since)
-        write_json(path, {"process": list(identity), "since": now}, mode=MODE)
+        write_json(path, {"process": list(identity), "since": now})
     return 0.0
 
 

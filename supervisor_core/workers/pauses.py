@@ -24,10 +24,9 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.host import drive_files
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.drive import DESIRED, Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
-
-PRIVATE = 0o600
 
 LONGEST_SAID = 128
 """Characters of a hand-made flag that are repeated; a task id or an actor has no more."""
@@ -290,12 +289,12 @@ class Pauses:
         return read_json(self._home / f"{worker_id}.json", tolerant=True) or {}
 
     def _write_copy(self, worker_id: str, pause: Pause | None, *, waits: bool, restored_at: object = None) -> None:
-        self._home.mkdir(mode=0o700, exist_ok=True)
+        self._home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         said = pause._asdict() if pause else None
         document: dict[str, Any] = {"pause": said, "waits": waits, "drive": self._drive_id()}
         if restored_at is not None:
             document["restored_at"] = restored_at
-        write_json(self._home / f"{worker_id}.json", document, mode=PRIVATE)
+        write_json(self._home / f"{worker_id}.json", document)
 
 
 def _pause(document: object) -> Pause | None:

@@ -15,8 +15,8 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive, DriveUnavailable
-from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.web import MASK
 from supervisor_core.processes.finding import FoundWorker, Presence

@@ -12,6 +12,7 @@ from pathlib import Path
 from supervisor_core.code.git.changes import OPERATION_SECONDS
 from supervisor_core.code.git.history import git_folder
 from supervisor_core.code.git.runner import Git, GitError, what_it_said
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.host.programs import ProgramResult
 
@@ -49,7 +50,7 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
     live elsewhere (LFS) are not fetched, and submodules are left out.
     """
     folder = state_dir / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     patient = git.unhurried()  # whatever the deadline, nothing is left behind
     with _alone(folder, git.seconds_left(LOCK_SECONDS)):
         _clear(patient, folder)

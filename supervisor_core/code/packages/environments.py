@@ -24,6 +24,7 @@ from supervisor_core.code.packages.pip import Packages, pip_at_work
 from supervisor_core.code.packages.values import PackagesError, Restored, Snapshot, differences
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock
 from supervisor_core.jobs.model import Job
@@ -182,7 +183,7 @@ def _restored(doors: Sequence[tuple[Packages, WorkerSettings]], before: Snapshot
 def locked(host: HostContext, python: str, worker: WorkerSettings) -> FileLock:
     """Have this Python alone, of all that we do; waits as long as an installation may take."""
     locks = host.config.state_dir / "locks"
-    locks.mkdir(mode=0o700, exist_ok=True)
+    locks.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     key = hashlib.sha256(python.encode()).hexdigest()[:16]
     lock = FileLock(locks / f"python_{key}.lock", f"an installation for {worker.id}")
     return lock.acquire(timeout=worker.code.pip_timeout_seconds)
@@ -220,8 +221,8 @@ def write_down(host: HostContext, task_id: str, environments: Sequence[Environme
     ]
     path = _path(host, task_id)
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_json(path, {"task_id": task_id, "environments": told}, mode=0o600)
+        path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        write_json(path, {"task_id": task_id, "environments": told})
     except OSError as error:
         raise PackagesError(f"What is installed now could not be written down in {path.parent}. {error}") from None
 

@@ -90,7 +90,7 @@ class ConfigRecord:
             self._write_down(
                 ConfigChange(_new_id(), 1, "", str(config.path), begun_at, changed), ChangeResult.APPLIED, {}, {}
             )
-        write_json(path, now, mode=0o600)
+        write_json(path, now)
 
     def applied(self, version: ConfigVersion) -> None:
         """This version is in force; what it changes about the workers begins."""
@@ -144,7 +144,7 @@ class ConfigRecord:
         self._change = change = ConfigChange(_new_id(), version, "", str(path), now, changes, moves)
 
         def work() -> None:
-            write_json(self._path, replace(change, owner=ConfigFiles(path).owner()).as_json(), mode=0o600)
+            write_json(self._path, replace(change, owner=ConfigFiles(path).owner()).as_json())
 
         self._do(work)
         if not moves:
@@ -168,7 +168,7 @@ class ConfigRecord:
 
         def work() -> None:
             told = self._write_down(change, end, affected, left)
-            write_json(self._path, {} if over else told.as_json(), mode=0o600)
+            write_json(self._path, {} if over else told.as_json())
 
         self._do(work)
 

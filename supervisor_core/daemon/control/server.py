@@ -54,7 +54,7 @@ class ControlServer:
             return
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=REQUEST_BYTES)
         port = self._server.sockets[0].getsockname()[1]
-        write_json(self._state_dir / control_address.PORT_NAME, {"port": port, "token": self._token}, mode=0o600)
+        write_json(self._state_dir / control_address.PORT_NAME, {"port": port, "token": self._token})
 
     async def stop(self) -> None:
         """Stop listening; who has asked is answered, unless that takes too long."""

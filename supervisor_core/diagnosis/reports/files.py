@@ -27,6 +27,7 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import compact, to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host import drive_files
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import json_text, write_atomically
 from supervisor_core.host.logging.masking import Masking
@@ -36,7 +37,6 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import HostContext
 
 FOLDER = "diagnostics"
-PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 KEPT_AT_HOME = 20
 """Reports in the state folder: a drive that is away for weeks must not fill the disk that the ledger is on."""
@@ -82,7 +82,7 @@ def write_report(
 def _write_at_home(folder: Path, name: Callable[[], str], data: bytes) -> Path:
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     path = _unused(lambda: folder / name(), Path.exists)
-    write_atomically(path, data, mode=PRIVATE_FILE)
+    write_atomically(path, data)
     older = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime_ns, reverse=True)[KEPT_AT_HOME:]
     for each in older:
         with contextlib.suppress(OSError):

@@ -24,9 +24,9 @@ from typing import Any
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import escape, times
 from supervisor_core.host import drive_files
+from supervisor_core.host.descriptors import PRIVATE_FILE, UnreadableFileError
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging.events import EVENTS_FILE
-from supervisor_core.host.open_folder import UnreadableFileError
 
 COPY_WAITS_AT_MOST = 1000
 """Lines for the drive while it is slow; beyond that they are only at home, and a line says how many."""
@@ -281,7 +281,7 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 def _rotating(path: Path, max_bytes: int, backups: int, formatter: logging.Formatter) -> logging.Handler:

@@ -30,8 +30,8 @@ from supervisor_core.commands.flags import (
     worker_of,
 )
 from supervisor_core.common import crashpoints
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.inbox import LISTED, ClaimedFlag, FlagContent, UnclaimedFlag
-from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.intake.inbox import triage as sightings
 from supervisor_core.intake.inbox.rejections import FlagRejections, Rejection
 from supervisor_core.intake.inbox.rules import DOOR, FlagRules

@@ -20,8 +20,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from supervisor_core.commands.flags import FlagIncomplete, FlagRejected
 from supervisor_core.common.text import storable
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.inbox import UnclaimedFlag
-from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.intake.inbox.rules import FlagRules
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import sightings

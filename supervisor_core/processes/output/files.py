@@ -27,14 +27,14 @@ from typing import Any, NamedTuple
 
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.descriptors import PRIVATE_FILE, PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.files import read_json
 from supervisor_core.host.logging.excerpts import READ_BYTES, read_end
-from supervisor_core.host.open_folder import FileEnd, OpenFolder, UnreadableFileError
+from supervisor_core.host.open_folder import FileEnd, OpenFolder
 from supervisor_core.processes.records import read_record
 
 FOLDER = "output"
-MODE, FOLDER_MODE = 0o600, 0o700
 
 READS = 5
 """Of the end, where the file's beginning is cut off each time."""
@@ -53,14 +53,14 @@ def drive_log(config: SupervisorConfig, worker_id: str) -> Path:
 def make_output_folder(state_dir: Path) -> Path:
     """Make the folder of all captured output, readable by nobody else."""
     folder = state_dir / FOLDER
-    folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     return folder
 
 
 @contextlib.contextmanager
 def opened_output(path: Path, flags: int) -> Iterator[int]:
     """A checked descriptor: a regular file of our own with one name, reached through no link and never waited for."""
-    with OpenFolder.at(path.parent, shared=True) as folder, folder.opened(path.name, flags, MODE, own=True) as found:
+    with OpenFolder.at(path.parent, shared=True) as folder, folder.opened(path.name, flags, own=True) as found:
         descriptor = os.dup(found)
     try:
         yield descriptor
@@ -129,9 +129,6 @@ def read_at(descriptor: int, start: int, length: int) -> bytes:
     return data
 
 
-FILE_MODE = 0o600
-
-
 class DeliveryAttempt(NamedTuple):
     """An append to the drive that may have happened."""
 
@@ -189,7 +186,7 @@ def write_progress(path: Path, progress: OutputProgress) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(temporary, flags, FILE_MODE), "w") as file:
+    with os.fdopen(os.open(temporary, flags, PRIVATE_FILE), "w") as file:
         json.dump(document, file)
     temporary.replace(path)
 

@@ -21,9 +21,9 @@ from typing import Any
 from supervisor_core.common import crashpoints
 from supervisor_core.common.text import canonical_json, is_plain
 from supervisor_core.common.times import to_text
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock, LockedError
-from supervisor_core.host.open_folder import UnreadableFileError
 
 GENESIS = "0" * 64
 
@@ -158,7 +158,7 @@ class HeadFile:
                     return
                 heads[head.supervisor_id] = head
                 document = {name: {"audit_id": each.audit_id, "hash": each.hash} for name, each in heads.items()}
-                write_json(self._path, document, mode=0o600)
+                write_json(self._path, document)
         except (OSError, LockedError):
             log.warning("the head of the audit trail could not be noted at %s", self._path, exc_info=True)
         crashpoints.reach("audit.head:after")

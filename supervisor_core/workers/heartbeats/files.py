@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
+from supervisor_core.host.descriptors import PRIVATE_FILE
 from supervisor_core.workers.health import Health, Heartbeat, Verdict, WorkerState, read_heartbeat
 
 FILE_MODE = 0o640
@@ -165,8 +166,6 @@ KEPT = 7 * 24 * 3600 // STEP_SECONDS + 1
 SAMPLE = struct.Struct("<If")
 """The time in seconds since 1970, and the age in seconds."""
 
-PRIVATE = 0o600
-
 
 class HeartbeatAge(NamedTuple):
     """At one moment."""
@@ -216,7 +215,7 @@ def _in_order(found: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _append(path: Path, at: int, age: float) -> None:
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags, PRIVATE), "r+b") as file:
+    with os.fdopen(os.open(path, flags, PRIVATE_FILE), "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         size -= size % SAMPLE.size  # of one that was cut off nothing is left
         if size >= 2 * KEPT * SAMPLE.size:

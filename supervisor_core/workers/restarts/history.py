@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.times import from_text, to_text
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.disks import memory_kills
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.processes.records import WorkerRecord
@@ -25,7 +26,6 @@ from supervisor_core.workers.restarts.policy import (
     WorkerRun,
 )
 
-PRIVATE = 0o600
 MOST_LIVES = 64
 """As many as the longest row of failures that makes a difference to a pause."""
 
@@ -100,7 +100,7 @@ class RestartHistory:
         return life
 
     def _keep(self) -> None:
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         document = {
             "generation": self._current,
             "asked": self._asked,
@@ -109,7 +109,7 @@ class RestartHistory:
             "lives": [_life_document(life) for life in self.lives],
             "decision": _decision_document(self.decision) if self.decision else None,
         }
-        write_json(self._path, document, mode=PRIVATE)
+        write_json(self._path, document)
 
 
 def read_history(state_dir: Path, worker_id: str) -> tuple[list[WorkerRun], RestartDecision | None]:

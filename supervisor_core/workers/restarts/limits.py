@@ -20,10 +20,8 @@ from supervisor_core.common.errors import RefusedError
 from supervisor_core.common.text import one_line, times
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.files import read_json, write_json
-from supervisor_core.host.open_folder import UnreadableFileError
-
-PRIVATE = 0o600
 
 
 def read_starts(state_dir: Path, worker_id: str) -> list[datetime]:
@@ -41,8 +39,8 @@ def read_starts(state_dir: Path, worker_id: str) -> list[datetime]:
 def write_starts(state_dir: Path, worker_id: str, times: Sequence[datetime]) -> None:
     """Have exactly these on record."""
     path = _path(state_dir, worker_id)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_json(path, {"starts": [to_text(moment) for moment in times]}, mode=PRIVATE)
+    path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    write_json(path, {"starts": [to_text(moment) for moment in times]})
 
 
 def forget_starts(state_dir: Path, worker_id: str) -> None:
@@ -87,8 +85,8 @@ class Quarantines:
 
     def begin(self, worker_id: str, words: str, now: datetime) -> None:
         """From now on, until `end`."""
-        self._home.mkdir(mode=0o700, exist_ok=True)
-        write_json(self._path(worker_id), {"at": to_text(now), "words": one_line(words, LONGEST)}, mode=PRIVATE)
+        self._home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        write_json(self._path(worker_id), {"at": to_text(now), "words": one_line(words, LONGEST)})
 
     def end(self, worker_id: str) -> bool:
         """A person has taken it in hand: it may be started, and its starts are counted anew. Whether there was one."""

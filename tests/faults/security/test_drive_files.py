@@ -16,9 +16,9 @@ import pytest
 from bot.answers.logs import ReportReader
 from supervisor_core.diagnosis.reports.files import write_report
 from supervisor_core.host import drive_files, open_folder
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging import log as logs
-from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.workers.pauses import Pause, Pauses, pause_flag_path
 from tests.support.programs.drive_traps import (
     a_fifo,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from supervisor_core.commands.flags import MAX_BYTES, parse_name, parse_unknown_name
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.inbox import LONGEST_NAME, ClaimedFlag, Inbox
-from supervisor_core.host.open_folder import UnreadableFileError
 from supervisor_core.jobs.model import new_task_id
 
 FLAG = "supervisor_pause_OrionMX.flag"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.host.open_folder import UnreadableFileError
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.storage.audit.chain import HEAD_FILE, ChainHead, HeadFile
 
 

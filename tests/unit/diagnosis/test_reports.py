@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.diagnosis.reports.files import KEPT_AT_HOME, gather, report_name, write_report
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging.excerpts import LONGEST_LINE, READ_BYTES, last_lines, read_end
 from supervisor_core.host.logging.masking import Masking
-from supervisor_core.host.open_folder import FileEnd, UnreadableFileError
+from supervisor_core.host.open_folder import FileEnd
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 NOTHING = Masking(())

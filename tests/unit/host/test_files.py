@@ -10,18 +10,29 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.host import drive_files, open_folder
+from supervisor_core.host.descriptors import RENAME_ATTEMPTS, UnreadableFileError, retry_rename, temporary_name
 from supervisor_core.host.files import read_json, read_limited, write_atomically, write_json
-from supervisor_core.host.open_folder import OpenFolder, UnreadableFileError, retry_rename, temporary_name
+from supervisor_core.host.open_folder import OpenFolder
 
 
 def test_a_written_file_has_the_content_and_the_mode_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        write_atomically(tmp_path / "a", "grüße", mode=0o640)
+        with OpenFolder.at(tmp_path, shared=False) as folder:
+            folder.write("a", "grüße".encode(), 0o640)
     finally:
         os.umask(before)
     assert (tmp_path / "a").read_text("utf-8") == "grüße"
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_a_file_of_ours_is_private(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_json(tmp_path / "a", {})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
 
 
 def test_nothing_but_the_file_is_left_in_the_folder(tmp_path: Path) -> None:
@@ -113,7 +124,7 @@ def test_a_target_that_stays_busy_is_given_up_after_a_bounded_time() -> None:
 
     with pytest.raises(_BusyError):
         retry_rename(rename, pause=pauses.append)
-    assert len(pauses) == open_folder.RENAME_ATTEMPTS - 1
+    assert len(pauses) == RENAME_ATTEMPTS - 1
     assert sum(pauses) < 2
 
 

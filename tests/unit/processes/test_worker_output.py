@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.host.open_folder import UnreadableFileError
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.processes.output import capture as worker_output
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import cut_beginning, opened_output, read_output_end
